@@ -1,0 +1,16 @@
+"""PEP 517 backend: setuptools with the cffi module of `build_engine.py`.
+
+setuptools takes `cffi_modules` only as a keyword of `setup()`, which pyproject.toml cannot express, so this
+backend passes the keyword and leaves everything else to `setuptools.build_meta`.
+"""
+
+import setuptools
+from setuptools import build_meta
+from setuptools.build_meta import *  # noqa: F403
+
+
+def _setup_with_cffi(self, setup_script="setup.py"):  # type: ignore[no-untyped-def]
+    setuptools.setup(cffi_modules=["native/build_engine.py:ffibuilder"])
+
+
+build_meta._BuildMetaBackend.run_setup = _setup_with_cffi  # type: ignore[method-assign]
