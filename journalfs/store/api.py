@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from journalfs.ids import MessageId
 
-type Bytes = bytes | memoryview
+Bytes: TypeAlias = bytes | memoryview
 
 
 class ByteSource(Protocol):
