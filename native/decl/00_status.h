@@ -1,0 +1,8 @@
+typedef enum {
+    JFS_OK = 0,
+    JFS_NO_MEMORY = 1,
+    JFS_TORN = 2,
+    JFS_RANGE = 3,
+    JFS_MALFORMED = 4,
+    JFS_FULL = 5
+} jfs_status;
