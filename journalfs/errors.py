@@ -1,0 +1,265 @@
+"""What can go wrong in operation: one base class, stable identifiers, exit codes and errnos.
+
+A message is one line that says which file, offset or setting it is about and what the user can do. Mistakes
+of the program itself are assertions, not these. The list for users is docs/ERRORS.md.
+"""
+
+# The names say what happened (`raise NotAStore(...)`); a suffix on each would only repeat the base class.
+# ruff: noqa: N818
+
+from __future__ import annotations
+
+import errno as errnos
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+EXIT_OK = 0
+EXIT_WRONG_CALL = 1
+EXIT_SYSTEM = 2
+EXIT_NOT_A_STORE = 3
+EXIT_UNKNOWN_VERSION = 4
+EXIT_DAMAGED = 5
+EXIT_CONFIG = 6
+EXIT_BUSY = 7
+EXIT_DEPENDENCY = 8
+EXIT_MOUNT_FAILED = 32
+
+
+class JournalfsError(Exception):
+    """An operating failure.
+
+    `identifier` never changes once released, so scripts may match it; `exit_code` is what a command ends with
+    and `errno` what a file operation fails with.
+    """
+
+    identifier: ClassVar[str] = "failure"
+    exit_code: ClassVar[int] = EXIT_SYSTEM
+    errno: ClassVar[int] = errnos.EIO
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class WrongCall(JournalfsError):
+    """The command or option cannot be carried out as given."""
+
+    identifier = "wrong-call"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EINVAL
+
+
+class SystemFailure(JournalfsError):
+    """The operating system refused something that was expected to work."""
+
+    identifier = "system-failure"
+    exit_code = EXIT_SYSTEM
+
+    def __init__(self, message: str, *, system_errno: int | None = None) -> None:
+        super().__init__(message)
+        self.system_errno = system_errno
+
+    @classmethod
+    def from_os(cls, error: OSError, path: Path | str, *, doing: str) -> SystemFailure:
+        """Wrap `error`; `doing` completes "cannot ...", as in "cannot read"."""
+        return cls(f"{path}: cannot {doing}: {error.strerror or error}", system_errno=error.errno)
+
+
+class NotAStore(JournalfsError):
+    """A path that holds no message store."""
+
+    identifier = "not-a-store"
+    exit_code = EXIT_NOT_A_STORE
+    errno = errnos.EINVAL
+
+    def __init__(self, path: Path | str, reason: str, *, looked_for: Sequence[str] = ()) -> None:
+        looked = f" (looked for {', '.join(looked_for)})" if looked_for else ""
+        super().__init__(
+            f"{path}: {reason}{looked}; "
+            "give a broker's data directory, a broker instance, or a journal directory"
+        )
+        self.path = Path(path)
+        self.looked_for = tuple(looked_for)
+
+
+class UnknownVersion(JournalfsError):
+    """A store or file that was recognised but is of a version or product that cannot be read."""
+
+    identifier = "unknown-version"
+    exit_code = EXIT_UNKNOWN_VERSION
+    errno = errnos.EINVAL
+
+    def __init__(self, path: Path | str, found: str, *, advice: str) -> None:
+        super().__init__(f"{path}: {found}; {advice}")
+        self.path = Path(path)
+        self.found = found
+
+
+class Damaged(JournalfsError):
+    """Bytes of the store that cannot be read as what they must be."""
+
+    identifier = "damaged"
+    exit_code = EXIT_DAMAGED
+    errno = errnos.EIO
+
+    def __init__(self, file: Path | str, offset: int, reason: str) -> None:
+        super().__init__(
+            f"{file}: damaged at offset {offset}: {reason}; "
+            "what could be read is kept, see .journalfs/damaged"
+        )
+        self.file = str(file)
+        self.offset = offset
+        self.reason = reason
+
+
+class DecodeError(JournalfsError):
+    """A value that does not fit its buffer or its type. `offset` counts from the start of the decoded buffer.
+
+    Codecs raise it; whoever knows the file turns it into `Damaged` or into an entry of a damage report.
+    """
+
+    identifier = "undecodable"
+    exit_code = EXIT_DAMAGED
+    errno = errnos.EIO
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"cannot decode at byte {offset}: {reason}")
+        self.offset = offset
+        self.reason = reason
+
+
+class ConfigError(JournalfsError):
+    """A mistake in a configuration file."""
+
+    identifier = "bad-configuration"
+    exit_code = EXIT_CONFIG
+    errno = errnos.EINVAL
+
+    def __init__(
+        self, file: Path | str, reason: str, *, line: int | None = None, setting: str | None = None
+    ) -> None:
+        place = f"{file}:{line}" if line is not None else f"{file}"
+        named = f"{setting}: " if setting else ""
+        super().__init__(f"{place}: {named}{reason}")
+        self.file = str(file)
+        self.line = line
+        self.setting = setting
+        self.reason = reason
+
+
+class MaskedValueError(JournalfsError):
+    """A masked (`ENC(...)`) value that cannot be turned back into text."""
+
+    identifier = "masked-value"
+    exit_code = EXIT_CONFIG
+    errno = errnos.EINVAL
+
+
+class DependencyMissing(JournalfsError):
+    """An optional library that this operation needs is not installed."""
+
+    identifier = "dependency-missing"
+    exit_code = EXIT_DEPENDENCY
+    errno = errnos.ENOSYS
+
+    def __init__(self, what_for: str, *, package: str, install: str) -> None:
+        super().__init__(f"{what_for} needs {package}, which is not installed; run: {install}")
+        self.package = package
+
+
+class SelectorError(JournalfsError):
+    """A message selector that does not parse. `position` is the 0-based character the mistake begins at."""
+
+    identifier = "bad-selector"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EINVAL
+
+    def __init__(self, selector: str, position: int, reason: str) -> None:
+        super().__init__(f"selector {selector!r}: {reason} at character {position + 1}")
+        self.selector = selector
+        self.position = position
+        self.reason = reason
+
+
+class NameRefused(JournalfsError):
+    """A file name that stands for nothing, such as a broken percent escape."""
+
+    identifier = "bad-name"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.ENOENT
+
+    def __init__(self, name: bytes, reason: str) -> None:
+        super().__init__(f"file name {name!r}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class StoreBusy(JournalfsError):
+    """Another process holds the store for writing."""
+
+    identifier = "store-busy"
+    exit_code = EXIT_BUSY
+    errno = errnos.EBUSY
+
+    def __init__(self, path: Path | str, holder: str) -> None:
+        super().__init__(f"{path}: the store is in use by {holder}; stop it, or mount with --read-only")
+        self.path = Path(path)
+        self.holder = holder
+
+
+class ReadOnlyStore(JournalfsError):
+    """A change was asked of a store that is mounted read-only."""
+
+    identifier = "read-only-store"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EROFS
+
+
+class IndexUnusable(JournalfsError):
+    """The derived index cannot be used; it is rebuilt from the store, so this is reported and never fatal."""
+
+    identifier = "index-unusable"
+    exit_code = EXIT_SYSTEM
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}; the index is rebuilt from the journal")
+        self.path = Path(path)
+        self.reason = reason
+
+
+class MountFailed(JournalfsError):
+    """The filesystem could not be mounted."""
+
+    identifier = "mount-failed"
+    exit_code = EXIT_MOUNT_FAILED
+    errno = errnos.EIO
+
+
+class MountpointBusy(MountFailed):
+    """The mount point is not a usable empty directory."""
+
+    identifier = "mountpoint-busy"
+    errno = errnos.EBUSY
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path}: cannot mount here: {reason}; use an empty directory or unmount it first")
+        self.path = Path(path)
+        self.reason = reason
+
+
+class FuseMissing(MountFailed):
+    """The kernel's FUSE device or the FUSE library is not there."""
+
+    identifier = "fuse-missing"
+    errno = errnos.ENODEV
+
+    def __init__(self, missing: str, *, advice: str) -> None:
+        super().__init__(f"cannot mount: {missing}; {advice}")
+        self.missing = missing

@@ -1,0 +1,29 @@
+"""Kinds of identifiers: all are integers, none may stand in for another."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+MessageId = NewType("MessageId", int)
+"""A message's 64-bit id; also the record id of its journal record and the name of its large body file."""
+
+QueueId = NewType("QueueId", int)
+"""Record id of a queue's binding; what references and page records name."""
+
+AddressId = NewType("AddressId", int)
+"""Record id of an address's binding. It changes when the address's routing types change."""
+
+FileId = NewType("FileId", int)
+"""Id in a journal file's header: the order of files. The number in the name says nothing."""
+
+PageNumber = NewType("PageNumber", int)
+"""Number of a page file within its address's folder, from 1."""
+
+TxId = NewType("TxId", int)
+"""Transaction id, drawn from the same counter as record ids."""
+
+RecordId = NewType("RecordId", int)
+"""Record id within one journal. Updates and deletes carry the id of the record they change."""
+
+Inode = NewType("Inode", int)
+"""Inode number shown by the mount."""

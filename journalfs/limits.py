@@ -1,0 +1,38 @@
+"""Every bound in one place, each with the reason for its number."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAME_BYTES_MAX: Final = 255
+"""Longest file name Linux file systems and FUSE take (NAME_MAX)."""
+
+NAME_HASH_CHARS: Final = 16
+"""Hexadecimal digits of a shortened name's hash: 64 bits, a million long names collide at 1 in 3e7."""
+
+JOURNAL_HEADER_BYTES: Final = 16
+"""A journal file's header; the first record cannot begin earlier."""
+
+CONTROL_FILE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Largest compaction control file read. It lists names of about 30 bytes: room for half a million."""
+
+RECORD_STRING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Longest string a bindings record may claim; real ones are far below. Stops a damaged length early."""
+
+RECORD_ITEMS_MAX: Final = 1_000_000
+"""Most entries a list in a bindings record may claim, whatever its count field says."""
+
+BROKER_XML_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Largest configuration file parsed; the biggest seen in the field are below 2 MiB."""
+
+BROKER_XML_DEPTH_MAX: Final = 64
+"""Deepest nesting of elements; the schema needs 8."""
+
+XINCLUDE_FILES_MAX: Final = 64
+"""Most files one configuration may include, directly or not; stops includes that go in circles."""
+
+ADDRESS_FILE_BYTES_MAX: Final = 64 * 1024
+"""Longest `address.txt` of a page folder that is read; 16,384 characters fit in any encoding."""
+
+ENCRYPTED_VALUE_CHARS_MAX: Final = 64 * 1024
+"""Longest masked value decoded; a password is shorter, and hex parsing of huge numbers is slow."""
