@@ -1,0 +1,47 @@
+"""Fixtures that every test may use: the stores that real brokers wrote, and what those brokers said of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.frozen import ExpectedStores, PristineStores
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PristineStores]:
+    """Name of a store -> its unpacked directory, for reading only.
+
+    At the end of the session the broker's files in it must be as they were unpacked: reading never writes.
+    """
+    root = tmp_path_factory.mktemp("stores")
+    pristine = PristineStores(root)
+    yield pristine
+    changed = pristine.changed_files()
+    shutil.rmtree(root)
+    assert not changed, f"reading changed files of a store: {changed}"
+
+
+@pytest.fixture
+def store_copy(stores: PristineStores, tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Make a fresh copy of a store that the test may change. Removed after the test."""
+    made: list[Path] = []
+
+    def copy(name: str) -> Path:
+        target = tmp_path / f"copy-{len(made)}" / name
+        shutil.copytree(stores[name], target)
+        made.append(target)
+        return target
+
+    yield copy
+    for path in made:
+        shutil.rmtree(path.parent)
+
+
+@pytest.fixture(scope="session")
+def expected() -> ExpectedStores:
+    """Name of a file store -> the broker's own account of it (`tests/stores/README.md` says the keys)."""
+    return ExpectedStores()
