@@ -27,8 +27,8 @@ UNIQUE_CHARS = 17
 VARIANTS = 32
 FIRST_TIMESTAMP_MS = 1_750_000_000_000
 _PHRASE = (
-    "ship two pallets to the north dock before noon and call the driver, gate code on file; customer asked for a "
-    'signed receipt "as last time" and a note about the missing label on crate seven, weight 41.5 kg, fragile'
+    "ship two pallets to the north dock before noon and call the driver, gate code on file; customer asked for "
+    'a signed receipt "as last time" and a note about the missing label on crate seven, weight 41.5 kg, fragile'
 )
 _WORDS = _PHRASE.split()
 _COLORS = ("red", "green", "blue", "grey")
@@ -279,7 +279,7 @@ class _Writer:
         self.last_id = next_tx
 
     def _message_frames(self) -> tuple[list[list[bytes]], list[list[tuple[bytes, int]]]]:
-        """What surrounds the payload in an ADD, by address and variant: length and type, and the check size."""
+        """What surrounds the payload in an ADD, by address and variant: length and type; check size."""
         heads = [[sb.i32(t.payload_bytes) + bytes([sb.MESSAGE]) for t in row] for row in self.templates]
         lengths = [[t.payload_bytes + 23 for t in row] for row in self.templates]
         return heads, [[(sb.i32(length), length) for length in row] for row in lengths]

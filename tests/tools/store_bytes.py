@@ -81,8 +81,8 @@ def commit(tx_id: int, count: int) -> bytes:
 class TextTemplate:
     """A core text message of a fixed shape, cut where the values of one message go.
 
-    In order: `pieces[0]` id `pieces[1]` unique text `pieces[2]` id `pieces[3]` last eight bytes of the user id
-    `pieces[4]` timestamp `pieces[5]` value of the int property `pieces[6]`. Joined, that is the payload of a
+    In order: `pieces[0]` id `pieces[1]` unique text `pieces[2]` id `pieces[3]` the user id's last eight
+    bytes `pieces[4]` timestamp `pieces[5]` value of the int property `pieces[6]`. Joined, that is the payload of a
     journal record of type 45.
     """
 
@@ -92,7 +92,7 @@ class TextTemplate:
 
 def text_template(address: str, *, unique_chars: int, rest: str, priority: int, properties: list[bytes],
                   counter_name: str) -> TextTemplate:
-    """Build the template of a durable text message whose body is `unique_chars` characters and then `rest`."""
+    """Build the template of a durable text message whose body begins with `unique_chars` variable characters."""
     rest_units = rest.encode("utf-16-le")
     body_bytes = 1 + 4 + 2 * unique_chars + len(rest_units)
     address_field = nullable_string(address)
@@ -133,6 +133,6 @@ def queue_binding(name: str, address: str, routing_type: int) -> bytes:
 
 
 def page_record(message: bytes, queue_ids: list[int]) -> bytes:
-    """One small message in a page, outside transactions; `message` is what a record of type 45 has as payload."""
+    """One small message in a page, outside transactions; `message` is what type 45 has as payload."""
     payload = i64(-1) + b"\0" + message + i32(len(queue_ids)) + b"".join(map(i64, queue_ids))
     return b"{" + i32(len(payload)) + payload + b"}"
