@@ -1,8 +1,8 @@
 """Writes a synthetic store that a real broker accepts, of any size, the same bytes for the same seed.
 
 Messages look like a JMS client's: durable core text messages with a user id and three properties, each an ADD
-of type 45 and one UPDATE of type 32 a queue; consumed ones have the UPDATE_TX of type 33, its COMMIT and, after
-the last, the DELETE.
+of type 45 and one UPDATE of type 32 a queue. A consumed one has the UPDATE_TX of type 33 with its COMMIT, and
+the DELETE after the last.
 
     python -m tests.tools.make_store STORE --messages 1000000 --body-chars 120
 """
@@ -27,8 +27,8 @@ UNIQUE_CHARS = 17
 VARIANTS = 32
 FIRST_TIMESTAMP_MS = 1_750_000_000_000
 _PHRASE = (
-    "ship two pallets to the north dock before noon and call the driver, gate code on file; customer asked for "
-    'a signed receipt "as last time" and a note about the missing label on crate seven, weight 41.5 kg, fragile'
+    "ship two pallets to the north dock before noon and call the driver, gate code on file; customer asked "
+    'for a signed receipt "as last time" and a note about the missing label on crate seven, 41.5 kg, fragile'
 )
 _WORDS = _PHRASE.split()
 _COLORS = ("red", "green", "blue", "grey")

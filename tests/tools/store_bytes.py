@@ -81,8 +81,8 @@ def commit(tx_id: int, count: int) -> bytes:
 class TextTemplate:
     """A core text message of a fixed shape, cut where the values of one message go.
 
-    In order: `pieces[0]` id `pieces[1]` unique text `pieces[2]` id `pieces[3]` the user id's last eight
-    bytes `pieces[4]` timestamp `pieces[5]` value of the int property `pieces[6]`. Joined, that is the payload of a
+    In order: `pieces[0]` id `pieces[1]` unique text `pieces[2]` id `pieces[3]` the user id's last eight bytes
+    `pieces[4]` timestamp `pieces[5]` value of the int property `pieces[6]`. Joined, that is the payload of a
     journal record of type 45.
     """
 
@@ -92,7 +92,7 @@ class TextTemplate:
 
 def text_template(address: str, *, unique_chars: int, rest: str, priority: int, properties: list[bytes],
                   counter_name: str) -> TextTemplate:
-    """Build the template of a durable text message whose body begins with `unique_chars` variable characters."""
+    """Build the template of a durable text message; its body is `unique_chars` characters and then `rest`."""
     rest_units = rest.encode("utf-16-le")
     body_bytes = 1 + 4 + 2 * unique_chars + len(rest_units)
     address_field = nullable_string(address)
