@@ -1,0 +1,112 @@
+"""The Apache Artemis distribution that the tests run, fetched once from Maven Central into a user's cache.
+
+`JOURNALFS_ARTEMIS_HOME` names an unpacked distribution to use instead. The cache is
+`$XDG_CACHE_HOME/journalfs-tests` (`~/.cache/journalfs-tests`); deleting it costs one download of 46 MB.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ARTEMIS_VERSION = "2.44.0"
+ARTIFACT = f"org.apache.activemq:apache-artemis:{ARTEMIS_VERSION}:tar.gz:bin"
+DOWNLOAD_S_MAX = 480
+"""A download of 46 MB at 100 KB/s: slower than this is taken for a network that does not work."""
+
+JAVA_SOURCES = Path(__file__).parent / "java"
+
+
+class FetchError(Exception):
+    """The distribution could not be had; the message says what was tried and what came back."""
+
+
+def cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    path = Path(base) / "journalfs-tests"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def distribution_home() -> Path:
+    """Return the root of an unpacked distribution, fetching it when it is not there yet."""
+    given = os.environ.get("JOURNALFS_ARTEMIS_HOME")
+    if given:
+        home = Path(given)
+        if not (home / "lib" / "artemis-boot.jar").is_file():
+            raise FetchError(f"JOURNALFS_ARTEMIS_HOME={given} has no lib/artemis-boot.jar")
+        return home
+    home = cache_dir() / f"apache-artemis-{ARTEMIS_VERSION}"
+    with _locked("distribution"):
+        if not home.is_dir():
+            _fetch(home)
+    return home
+
+
+def client_classes() -> Path:
+    """Return the folder of our compiled Java client, compiling it when its source is new."""
+    sources = sorted(JAVA_SOURCES.glob("*.java"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    classes = cache_dir() / f"client-{ARTEMIS_VERSION}-{digest}"
+    home = distribution_home()
+    with _locked("client"):
+        if not classes.is_dir():
+            _compile(sources, home, classes)
+    return classes
+
+
+def class_path() -> str:
+    return f"{client_classes()}:{distribution_home()}/lib/*"
+
+
+def _fetch(home: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise FetchError("Maven is not installed (Debian: apt install maven); it fetches " + ARTIFACT)
+    with tempfile.TemporaryDirectory(dir=cache_dir()) as scratch:
+        copy = ["dependency:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={scratch}"]
+        _run([maven, "-B", "-ntp", "-q", *copy], folder=Path(scratch), deadline_s=DOWNLOAD_S_MAX)
+        (archive,) = Path(scratch).glob("*.tar.gz")
+        with tarfile.open(archive) as tar:
+            tar.extractall(scratch, filter="data")
+        # The rename comes last, so that a run cut off here leaves no half distribution behind.
+        (Path(scratch) / home.name).rename(home)
+
+
+def _compile(sources: list[Path], home: Path, classes: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=cache_dir()) as scratch:
+        out = Path(scratch) / "classes"
+        command = ["javac", "--release", "17", "-Xlint:all,-serial,-processing,-try", "-Werror", "-proc:none"]
+        command += ["-d", str(out), "-cp", f"{home}/lib/*", *map(str, sources)]
+        _run(command, folder=Path(scratch), deadline_s=120)
+        out.rename(classes)
+
+
+def _run(command: list[str], *, folder: Path, deadline_s: float) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=deadline_s,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise FetchError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Keep two test runs of one user from fetching or compiling the same thing at once."""
+    with (cache_dir() / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
