@@ -1,0 +1,30 @@
+"""What could not be read, as a value: it is listed, counted and shown, and never stops the reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Damage:
+    """A place in a store's file that does not hold what it should.
+
+    `kind` is a stable word for programs (`torn`, `zeroed`, `garbage`, `short-file`, `bad-header`, ...), `reason` a
+    sentence for people. `length_bytes` is 0 where the damage is something missing rather than bytes that are there.
+    """
+
+    file: str
+    """Path relative to the data directory."""
+    offset: int
+    length_bytes: int
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What tells, without reading it, whether a file is still the one that was read."""
+
+    size_bytes: int
+    mtime_ns: int
+    inode: int

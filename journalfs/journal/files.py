@@ -1,0 +1,77 @@
+"""The journal files of one message journal while they are in use: slots, mappings, and how far each was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from journalfs.engine.buffers import MappedFile
+from journalfs.format.journal_file import read_header
+from journalfs.journal.directory import JournalFile
+from journalfs.limits import JOURNAL_FILES_MAPPED_MAX, JOURNAL_HEADER_BYTES
+
+
+@dataclass(slots=True)
+class ReadFile:
+    """How far one file was read. `slot` is the number the live state knows it by; slots are never reused."""
+
+    slot: int
+    file: JournalFile
+    position: int
+    """Offset behind the last record that was accepted."""
+    records: int = 0
+    prefix_crc: int | None = None
+    """CRC-32C of bytes 0..position once the index was written; `None` when it must be computed."""
+
+
+class FileSet(Mapping[int, MappedFile]):
+    """Maps journal files on first use. Open handles keep what they use alive, so dropping a mapping is always safe."""
+
+    def __init__(self) -> None:
+        self._paths: dict[int, ReadFile] = {}
+        self._mapped: dict[int, MappedFile] = {}
+
+    def add(self, read: ReadFile, mapped: MappedFile | None = None) -> None:
+        self._paths[read.slot] = read
+        if mapped is not None:
+            self._remember(read.slot, mapped)
+
+    def forget(self, slot: int) -> None:
+        self._paths.pop(slot, None)
+        self._mapped.pop(slot, None)
+
+    def read_file(self, slot: int) -> ReadFile:
+        return self._paths[slot]
+
+    def read_files(self) -> list[ReadFile]:
+        """All files in reading order."""
+        return sorted(self._paths.values(), key=lambda read: read.slot)
+
+    def __getitem__(self, slot: int) -> MappedFile:
+        mapped = self._mapped.get(slot)
+        if mapped is None:
+            mapped = MappedFile(self._paths[slot].file.path)
+            self._remember(slot, mapped)
+        return mapped
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def _remember(self, slot: int, mapped: MappedFile) -> None:
+        while len(self._mapped) >= JOURNAL_FILES_MAPPED_MAX:
+            del self._mapped[next(iter(self._mapped))]
+        self._mapped[slot] = mapped
+
+    def still_holds(self, slot: int) -> bool:
+        """Whether the mapped file still carries the id it was read with: a broker that reuses a file rewrites
+        the header before anything else, so an unchanged header means that no record was overwritten."""
+        read = self._paths.get(slot)
+        mapped = self._mapped.get(slot)
+        if read is None or mapped is None:
+            return True
+        if read.file.header_damaged:
+            return True
+        return read_header(mapped.copy(0, JOURNAL_HEADER_BYTES)).file_id == read.file.file_id

@@ -1,0 +1,207 @@
+"""Feeds a message journal's files into the live state, first as a whole and then as a broker goes on writing.
+
+The reading order is the order of replay, and what was read once is not read again: each file is scanned from the
+end of its last accepted record. When older files were rewritten (compaction) the live state's locations are void
+and the caller starts over with a new loader.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+
+from journalfs.clock import Clock
+from journalfs.damage import Damage
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.scan import GapKind, Scan, scan_journal
+from journalfs.engine.state import LiveState
+from journalfs.ids import FileId
+from journalfs.journal.directory import JournalDirectory, JournalFile, read_directory
+from journalfs.journal.files import FileSet, ReadFile
+from journalfs.limits import JOURNAL_HEADER_BYTES
+
+UNSETTLED_GAP_WAIT_MS = 1_000
+"""How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order."""
+
+DAMAGE_REASONS = {
+    GapKind.ZEROED: "zeros where records should be",
+    GapKind.GARBAGE: "bytes that are no record",
+    GapKind.TORN: "a record that was not written to its end",
+}
+
+
+class PollResult(Enum):
+    UNCHANGED = "unchanged"
+    APPENDED = "appended"
+    REWRITTEN = "rewritten"
+    """Files were compacted or replaced: load again from nothing."""
+
+
+@dataclass(slots=True)
+class JournalLoader:
+    """One message journal being read. `state` and `files` always agree."""
+
+    directory: Path
+    extension: str
+    relative_to: Path
+    clock: Clock
+    state: LiveState
+    files: FileSet = field(default_factory=FileSet)
+    bytes_scanned: int = 0
+    """Bytes of journal read so far; stays 0 when the index answered everything."""
+    _problems: tuple[Damage, ...] = ()
+    _gaps: dict[int, tuple[Damage, ...]] = field(default_factory=dict)
+    _held_since_ms: dict[int, int] = field(default_factory=dict)
+    _next_slot: int = 0
+
+    def load(self) -> None:
+        """Read everything and settle the live state."""
+        listing = read_directory(self.directory, extension=self.extension, relative_to=self.relative_to)
+        self._problems = listing.problems
+        for file in self._identified(listing.files):
+            self._read(self._open(file), hold_back=False)
+        self.state.finish()
+
+    def resume(self, files: Iterable[ReadFile], gaps: dict[int, tuple[Damage, ...]]) -> None:
+        """Continue from an index: these files were read up to their positions into `state`."""
+        for read in files:
+            self.files.add(read)
+            self._next_slot = max(self._next_slot, read.slot + 1)
+        self._gaps = dict(gaps)
+
+    def damage(self) -> list[Damage]:
+        """Everything in the journal that could not be read, by file and offset."""
+        return sorted([*self._problems, *(damage for gaps in self._gaps.values() for damage in gaps)])
+
+    def gaps(self) -> dict[int, tuple[Damage, ...]]:
+        return dict(self._gaps)
+
+    def poll(self) -> PollResult:
+        """Apply what was written since the last look."""
+        listing = read_directory(self.directory, extension=self.extension, relative_to=self.relative_to)
+        current = self._match(listing)
+        if current is None:
+            return PollResult.REWRITTEN
+        self._problems = listing.problems
+        changed = False
+        previous: ReadFile | None = None
+        for read in current:
+            if not self._has_news(read):
+                previous = read
+                continue
+            if previous is not None and read.records == 0:
+                # A record in a later file proves that the one before is complete now: read its end first.
+                changed |= self._read(previous, hold_back=True)
+            changed |= self._read(read, hold_back=True)
+            previous = read
+        return PollResult.APPENDED if changed else PollResult.UNCHANGED
+
+    def _match(self, listing: JournalDirectory) -> list[ReadFile] | None:
+        """Bring the known files in line with the listing; `None` when they no longer are what was read.
+
+        Returns the files that may have grown: the last one holding records and all after it.
+        """
+        known = {read.file.file_id: read for read in self.files.read_files()}
+        last_id = max((i for i, read in known.items() if read.records), default=FileId(-1))
+        listed = {file.file_id: file for file in listing.files if not file.header_damaged}
+        for file_id, read in known.items():
+            if read.file.header_damaged:
+                continue
+            file = listed.get(file_id)
+            if file is not None and file.stamp.inode == read.file.stamp.inode:
+                read.file = file
+            elif read.records and (file is not None or self.state.live_in_file(read.slot)):
+                return None
+            else:
+                self._gaps.pop(read.slot, None)
+                self.files.forget(read.slot)
+        for file in listing.files:
+            if file.file_id in known or file.header_damaged:
+                continue
+            if file.file_id < last_id:
+                return None
+            self._open(file)
+        return [read for read in self.files.read_files() if read.file.file_id >= last_id]
+
+    def _open(self, file: JournalFile) -> ReadFile:
+        read = ReadFile(self._next_slot, file, JOURNAL_HEADER_BYTES)
+        self._next_slot += 1
+        self.files.add(read)
+        return read
+
+    def _has_news(self, read: ReadFile) -> bool:
+        mapped = self._refreshed(read)
+        return scan_journal(
+            mapped, rid=read.file.rid, version=read.file.version, start=read.position
+        ).count > 0
+
+    def _refreshed(self, read: ReadFile) -> MappedFile:
+        mapped = self.files[read.slot]
+        if mapped.size_bytes != read.file.stamp.size_bytes:
+            mapped.refresh()
+        return mapped
+
+    def _read(self, read: ReadFile, *, hold_back: bool) -> bool:
+        """Scan a file from where it was left and apply what is new. Returns whether anything was."""
+        mapped = self._refreshed(read)
+        scan = scan_journal(mapped, rid=read.file.rid, version=read.file.version, start=read.position)
+        self.bytes_scanned += mapped.size_bytes - read.position
+        if hold_back:
+            scan = self._settled(read, mapped, scan)
+        # Gaps behind the position (a torn tail) are only what the last look saw.
+        earlier = tuple(gap for gap in self._gaps.get(read.slot, ()) if gap.offset < read.position)
+        self._gaps[read.slot] = earlier + self._damage_of(read, scan)
+        if scan.count == 0:
+            return False
+        self.state.apply(read.slot, mapped, scan)
+        read.records += scan.count
+        read.position = scan.end
+        read.prefix_crc = None
+        return True
+
+    def _settled(self, read: ReadFile, mapped: MappedFile, scan: Scan) -> Scan:
+        """Leave out records behind a fresh hole, so that what is still being written is not passed over."""
+        holes = [gap.offset for gap in scan.gaps() if gap.kind in (GapKind.ZEROED, GapKind.GARBAGE)]
+        if not holes:
+            self._held_since_ms.pop(read.slot, None)
+            return scan
+        since = self._held_since_ms.setdefault(read.slot, self.clock.now_ms())
+        if self.clock.now_ms() - since >= UNSETTLED_GAP_WAIT_MS:
+            del self._held_since_ms[read.slot]
+            return scan
+        return scan_journal(
+            mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=min(holes)
+        )
+
+    def _damage_of(self, read: ReadFile, scan: Scan) -> tuple[Damage, ...]:
+        name = str(read.file.path.relative_to(self.relative_to))
+        return tuple(
+            Damage(name, gap.offset, gap.length, gap.kind.name.lower(), DAMAGE_REASONS[gap.kind])
+            for gap in scan.gaps()
+            if gap.kind in DAMAGE_REASONS
+        )
+
+    def _identified(self, files: Sequence[JournalFile]) -> list[JournalFile]:
+        """Give files whose header is unreadable the id that their records repeat; those without records go last."""
+        known = {file.file_id for file in files if not file.header_damaged}
+        found: list[JournalFile] = []
+        for file in files:
+            if not file.header_damaged:
+                found.append(file)
+                continue
+            rid = guessed_rid(MappedFile(file.path))
+            if rid is not None and rid not in known:
+                found.append(replace(file, file_id=FileId(rid)))
+        return sorted(found, key=lambda file: (file.file_id, not file.compacted, file.name))
+
+
+def guessed_rid(mapped: MappedFile) -> int | None:
+    """The file id that most well-formed records of a file carry, whatever its header says."""
+    scan = scan_journal(mapped, rid=0, version=2, start=JOURNAL_HEADER_BYTES, any_rid=True)
+    votes = Counter(mapped.copy(record.offset + 1, 4) for record in scan)
+    if not votes:
+        return None
+    return int.from_bytes(votes.most_common(1)[0][0])

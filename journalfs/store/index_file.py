@@ -1,0 +1,103 @@
+"""The index on disk: a header, described sections and one checksum over all of it. Derived and disposable.
+
+Layout: 8 bytes magic, u64 length of the description, the description (JSON), the sections one after the other, and
+4 bytes CRC-32C of everything before. All integers little-endian. A file that is short, changed or of another version
+is not repaired: the store is scanned instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import platformdirs
+
+from journalfs.engine.checksum import crc32c
+from journalfs.errors import IndexUnusable
+
+MAGIC = b"JFSINDX1"
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM = struct.Struct("<I")
+
+FOLDER = "journalfs"
+"""Everything of ours beside the broker's directories is below this name."""
+
+T = TypeVar("T")
+
+
+class Described(msgspec.Struct, frozen=True):
+    """The description: what the owner of the index wrote, and how long each section is."""
+
+    description: msgspec.Raw
+    section_bytes: list[int]
+
+
+def index_path(root: Path) -> Path:
+    """Beside the store when it can be written there, else in the user's cache directory under the store's real path."""
+    folder = root / FOLDER
+    if os.access(folder if folder.exists() else root, os.W_OK):
+        return folder / "index"
+    key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]
+    return Path(platformdirs.user_cache_dir("journalfs")) / key / "index"
+
+
+def write_index(path: Path, description: object, sections: list[bytes]) -> None:
+    """Replace the index in one step: a crash leaves the old or the new one."""
+    raw = msgspec.Raw(msgspec.json.encode(description))
+    head = msgspec.json.encode(Described(raw, [len(section) for section in sections]))
+    pieces = [MAGIC, _LENGTH.pack(len(head)), head, *sections]
+    checksum = 0
+    for piece in pieces:
+        checksum = crc32c(piece, checksum)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.write(_CHECKSUM.pack(checksum))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_index(path: Path, kind: type[T]) -> tuple[T, list[bytes]] | None:
+    """The description as `kind` and the sections; `None` when there is no index. Raises `IndexUnusable`."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise IndexUnusable(path, f"cannot be read: {error.strerror}") from error
+    if len(content) < len(MAGIC) + _LENGTH.size + _CHECKSUM.size or not content.startswith(MAGIC):
+        raise IndexUnusable(path, "not an index of this version")
+    view = memoryview(content)
+    if _CHECKSUM.unpack(view[-_CHECKSUM.size :])[0] != crc32c(view[: -_CHECKSUM.size]):
+        raise IndexUnusable(path, "the checksum does not match its content")
+    (length,) = _LENGTH.unpack_from(view, len(MAGIC))
+    start = len(MAGIC) + _LENGTH.size
+    try:
+        head = msgspec.json.decode(view[start : start + length], type=Described)
+        description = msgspec.json.decode(head.description, type=kind)
+    except msgspec.MsgspecError as error:
+        raise IndexUnusable(path, f"written by another version: {error}") from error
+    at = start + length
+    sections: list[bytes] = []
+    for section_bytes in head.section_bytes:
+        sections.append(bytes(view[at : at + section_bytes]))
+        at += section_bytes
+    if at != len(content) - _CHECKSUM.size:
+        raise IndexUnusable(path, "sections and file length disagree")
+    return description, sections

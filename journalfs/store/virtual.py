@@ -1,0 +1,103 @@
+"""Files and directories that journalfs makes up, as plain values with functions behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
+from journalfs.store.sources import BytesSource
+
+
+def to_json(value: object) -> bytes:
+    """Pretty, stable JSON with a final newline, for people and programs."""
+    return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
+
+
+def to_json_lines(values: Iterable[object]) -> bytes:
+    return b"".join(msgspec.json.encode(value) + b"\n" for value in values)
+
+
+@dataclass(slots=True)
+class MadeFile:
+    """A file whose whole content is made by a function each time it is asked for."""
+
+    make: Callable[[], bytes]
+    mtime: Callable[[], int]
+    live: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.make())
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.mtime()
+
+    def open(self) -> ByteSource:
+        return BytesSource(self.make())
+
+
+@dataclass(slots=True)
+class SourceFile:
+    """A file whose content is a source that a function opens."""
+
+    source: Callable[[], ByteSource]
+    mtime: Callable[[], int]
+    live: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        source = self.source()
+        try:
+            return source.size_bytes
+        finally:
+            source.close()
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.mtime()
+
+    def open(self) -> ByteSource:
+        return self.source()
+
+
+@dataclass(slots=True)
+class MadeDirectory:
+    """A directory whose entries are made by functions: `entries` lists names, `make` makes one."""
+
+    entries: Callable[[], Iterable[str]]
+    make: Callable[[str], VirtualDirectory | VirtualFile | None]
+    mtime: Callable[[], int]
+
+    def names(self) -> Iterator[str]:
+        return iter(list(self.entries()))
+
+    def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
+        return self.make(name)
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.mtime()
+
+
+@dataclass(slots=True)
+class FixedDirectory:
+    """A directory with a fixed set of children."""
+
+    children: Mapping[str, VirtualDirectory | VirtualFile]
+    mtime: Callable[[], int]
+    hidden: frozenset[str] = field(default_factory=frozenset)
+    """Reachable by name, but not listed."""
+
+    def names(self) -> Iterator[str]:
+        return iter([name for name in self.children if name not in self.hidden])
+
+    def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
+        return self.children.get(name)
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.mtime()
