@@ -2,7 +2,10 @@
 #ifndef JOURNALFS_H
 #define JOURNALFS_H
 
+#include "jfs_guard.h"
 #include "jfs_line.h"
+#include "jfs_scan.h"
+#include "jfs_state.h"
 #include "jfs_status.h"
 
 #endif

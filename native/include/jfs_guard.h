@@ -1,0 +1,24 @@
+/* Files are mapped, and a mapped file can lose its bytes while they are read: the kernel answers with SIGBUS.
+ * Every public function that touches mapped bytes runs its body under jfs_guarded(), which turns that into JFS_TORN.
+ */
+#ifndef JFS_GUARD_H
+#define JFS_GUARD_H
+
+#include <stdint.h>
+
+#include "jfs_status.h"
+
+/* A guarded body must own nothing that only its stack knows: the stack is cut off when the file is. */
+typedef jfs_status (*jfs_body)(void *context);
+
+/* Runs body(context). Returns its status, or JFS_TORN when a mapped page was gone. Calls may nest. */
+jfs_status jfs_guarded(jfs_body body, void *context);
+
+/* Maps size_bytes of the file for reading. *out is NULL for 0 bytes. JFS_NO_MEMORY when the kernel refuses. */
+jfs_status jfs_map(int fd, uint64_t size_bytes, const uint8_t **out);
+void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes);
+
+/* Copies out of a mapped file. */
+jfs_status jfs_copy(uint8_t *to, const uint8_t *from, uint64_t length);
+
+#endif

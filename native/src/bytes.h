@@ -1,0 +1,22 @@
+/* Big-endian loads. The caller has checked the bounds. */
+#ifndef JFS_BYTES_H
+#define JFS_BYTES_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t load_u32(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return __builtin_bswap32(value);
+}
+
+static inline int32_t load_i32(const uint8_t *at) { return (int32_t)load_u32(at); }
+
+static inline int64_t load_i64(const uint8_t *at) {
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return (int64_t)__builtin_bswap64(value);
+}
+
+#endif

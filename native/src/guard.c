@@ -1,0 +1,110 @@
+/* SIGBUS into JFS_TORN, and the mappings themselves.
+ *
+ * The one piece of process-wide state of the core lives here, because signal handlers are process-wide: the handler
+ * that was there before ours. A fault outside a guarded body is handed on to it.
+ */
+#define _GNU_SOURCE
+#include "jfs_guard.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static _Thread_local sigjmp_buf *innermost;
+
+static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction previous;
+
+static void hand_on(int number, siginfo_t *info, void *machine) {
+    const struct sigaction before = previous;
+    /* A handler that was told of the fault may raise it again through ours: the second time nobody is left. */
+    memset(&previous, 0, sizeof previous);
+    if (before.sa_flags & SA_SIGINFO) {
+        before.sa_sigaction(number, info, machine);
+    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+        before.sa_handler(number);
+    } else {
+        /* Returning runs the faulting load again, which now ends the process as it would have without us. */
+        signal(number, SIG_DFL);
+    }
+}
+
+static void on_bus_error(int number, siginfo_t *info, void *machine) {
+    if (innermost != NULL) siglongjmp(*innermost, 1);
+    hand_on(number, info, machine);
+}
+
+/* Others may set SIGBUS at any time (Python's faulthandler does), so every outermost guard looks again. */
+static jfs_status ensure_installed(void) {
+    struct sigaction current;
+    jfs_status status = JFS_OK;
+    if (sigaction(SIGBUS, NULL, &current) != 0) return JFS_NO_MEMORY;
+    if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_bus_error) return JFS_OK;
+    pthread_mutex_lock(&install_lock);
+    if (sigaction(SIGBUS, NULL, &current) == 0 &&
+        !((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_bus_error)) {
+        struct sigaction ours;
+        memset(&ours, 0, sizeof ours);
+        ours.sa_sigaction = on_bus_error;
+        /* NODEFER: the handler leaves by a jump, which would otherwise leave SIGBUS blocked. */
+        ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        sigemptyset(&ours.sa_mask);
+        previous = current;
+        if (sigaction(SIGBUS, &ours, NULL) != 0) status = JFS_NO_MEMORY;
+    }
+    pthread_mutex_unlock(&install_lock);
+    return status;
+}
+
+jfs_status jfs_guarded(jfs_body body, void *context) {
+    sigjmp_buf jump;
+    sigjmp_buf *const outer = innermost;
+    jfs_status status;
+    if (outer == NULL) {
+        status = ensure_installed();
+        if (status != JFS_OK) return status;
+    }
+    if (sigsetjmp(jump, 0) == 0) {
+        innermost = &jump;
+        status = body(context);
+    } else {
+        status = JFS_TORN;
+    }
+    innermost = outer;
+    return status;
+}
+
+jfs_status jfs_map(int fd, uint64_t size_bytes, const uint8_t **out) {
+    void *bytes;
+    *out = NULL;
+    if (size_bytes == 0) return JFS_OK;
+    if (size_bytes > PTRDIFF_MAX) return JFS_RANGE;
+    bytes = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (bytes == MAP_FAILED) return JFS_NO_MEMORY;
+    *out = bytes;
+    return JFS_OK;
+}
+
+void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes) {
+    if (bytes != NULL) munmap((void *)(uintptr_t)bytes, (size_t)size_bytes);
+}
+
+typedef struct {
+    uint8_t *to;
+    const uint8_t *from;
+    uint64_t length;
+} copy_job;
+
+static jfs_status copy_body(void *context) {
+    const copy_job *job = context;
+    memcpy(job->to, job->from, (size_t)job->length);
+    return JFS_OK;
+}
+
+jfs_status jfs_copy(uint8_t *to, const uint8_t *from, uint64_t length) {
+    copy_job job = {to, from, length};
+    return length == 0 ? JFS_OK : jfs_guarded(copy_body, &job);
+}
