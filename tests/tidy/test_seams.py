@@ -1,0 +1,120 @@
+"""Who may touch files, the compiled module and the clock. Each exception is written down with its reason."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tidy.sources import Source, python_sources
+
+MAY_OPEN_FILES: dict[str, str] = {
+    "journalfs/journal/directory.py": "reads the few bytes of file headers and the control file, to order files",
+    "journalfs/large/directory.py": "reads what large messages end with",
+    "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
+}
+"""Product files outside `engine` that open, read or write files by themselves, and why they may."""
+
+OPENING_ATTRIBUTES = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "fdopen"}
+OS_WRITES = {
+    "open",
+    "write",
+    "pwrite",
+    "writev",
+    "pwritev",
+    "ftruncate",
+    "truncate",
+    "fsync",
+    "fdatasync",
+    "sendfile",
+}
+REMOVALS = {"remove", "unlink", "rename", "replace", "rmdir", "removedirs", "rmtree"}
+WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.datetime.now"}
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` of an attribute chain of plain names, else only what follows the last call or index."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr}" if base else f".{node.attr}"
+    return ""
+
+
+def calls(source: Source) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            yield node.lineno, dotted(node.func)
+
+
+def touches_files(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    if name in ("open", "mmap.mmap", "io.open"):
+        return True
+    if module == "os":
+        return attribute in OS_WRITES | REMOVALS
+    if module == "shutil":
+        return attribute in REMOVALS | {"copy", "copyfile", "copytree", "move"}
+    # A method of an object: `.open()` is also what our own sources of bytes have, so it counts only on paths.
+    return attribute in OPENING_ATTRIBUTES - {"open", "fdopen"} or name.endswith("path.open")
+
+
+def test_only_the_engine_touches_files() -> None:
+    found: dict[str, list[str]] = {}
+    for source in python_sources():
+        if source.is_product and not source.name.startswith("journalfs/engine/"):
+            lines = [f"{line} {name}" for line, name in calls(source) if touches_files(name)]
+            if lines:
+                found[source.name] = lines
+    unexpected = {name: lines for name, lines in found.items() if name not in MAY_OPEN_FILES}
+    assert not unexpected, unexpected
+    unneeded = set(MAY_OPEN_FILES) - set(found)
+    assert not unneeded, f"no longer needed in MAY_OPEN_FILES: {unneeded}"
+
+
+def test_only_the_engine_imports_the_compiled_module() -> None:
+    found = [
+        f"{source.name}:{node.lineno}"
+        for source in python_sources()
+        if source.is_product and not source.name.startswith("journalfs/engine/")
+        for node in ast.walk(source.tree)
+        if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("journalfs.engine"))
+        and (
+            node.module == "journalfs.engine._native" or any(alias.name == "_native" for alias in node.names)
+        )
+    ]
+    assert not found, found
+
+
+def test_only_the_clock_module_reads_the_wall_clock() -> None:
+    """Everything else asks a `Clock`, so that tests can stop time."""
+    found = [
+        f"{source.name}:{line} {name}"
+        for source in python_sources()
+        if source.is_product and source.name != "journalfs/clock.py"
+        for line, name in calls(source)
+        if name in WALL_CLOCK
+    ]
+    assert not found, found
+
+
+@pytest.mark.parametrize(
+    ("code", "touches"),
+    [
+        ("open(p)", True),
+        ("path.open('rb')", True),
+        ("self.path.open()", True),
+        ("view.open()", False),
+        ("Path(p).read_bytes()", True),
+        ("os.open(p, 0)", True),
+        ("os.stat(p)", False),
+        ("shutil.rmtree(p)", True),
+        ("names.replace('a', 'b')", False),
+    ],
+)
+def test_the_measure_of_touching(code: str, touches: bool) -> None:
+    call = ast.parse(code, mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert touches_files(dotted(call.func)) is touches
