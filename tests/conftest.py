@@ -1,4 +1,4 @@
-"""Fixtures that every test may use: the stores that real brokers wrote, and what those brokers said of them."""
+"""Fixtures for every test: the stores that real brokers wrote, and what those brokers said of them."""
 
 from __future__ import annotations
 

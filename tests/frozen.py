@@ -27,7 +27,7 @@ FILE_STORES = (
     "killed",
     "thousand-queues",
 )
-"""Stores of the current format in files: each has a broker.xml, a data directory and an account by the broker."""
+"""Stores of the current format in files: broker.xml, a data directory, and an account by the broker."""
 
 OLDER_STORES = {
     "hq-2.1-core": "hornetq-2.4",
@@ -50,7 +50,7 @@ def archive_of(name: str) -> str:
 
 
 def unpack(archive: str, target: Path) -> None:
-    """Unpack `tests/stores/<archive>.tar.zst` below `target`, with tarfile's data filter: nothing leaves `target`."""
+    """Unpack `tests/stores/<archive>.tar.zst` below `target`; tarfile's data filter keeps all inside it."""
     with (ARCHIVES / f"{archive}.tar.zst").open("rb") as packed:
         plain = io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read())
     with tarfile.open(fileobj=plain) as tar:
@@ -79,7 +79,7 @@ def tree_state(root: Path) -> dict[str, tuple[int, int]]:
 
 
 class PristineStores(Mapping[str, Path]):
-    """Unpacked stores, each made when first asked for and shared by the whole session: nobody may change them."""
+    """Unpacked stores, each made when first asked for and shared by the session: nobody may change them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -108,7 +108,7 @@ class PristineStores(Mapping[str, Path]):
         return len(FILE_STORES) + len(OLDER_STORES) + 1
 
     def changed_files(self) -> list[str]:
-        """Files of the broker that someone made, changed or removed in a store that was handed out for reading."""
+        """Files of the broker that someone made, changed or removed in stores handed out for reading."""
         changed = []
         for archive, before in self._states.items():
             after = tree_state(self._root / archive)

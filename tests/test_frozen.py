@@ -11,7 +11,9 @@ from tests.frozen import FILE_STORES, OLDER_STORES, ExpectedStores, PristineStor
 
 
 @pytest.mark.parametrize("name", FILE_STORES)
-def test_file_store_has_journals_and_account(name: str, stores: PristineStores, expected: ExpectedStores) -> None:
+def test_file_store_has_journals_and_account(
+    name: str, stores: PristineStores, expected: ExpectedStores
+) -> None:
     assert (stores[name] / "broker.xml").is_file()
     assert list((stores[name] / "data/journal").glob("*.amq"))
     assert list((stores[name] / "data/bindings").glob("*.bindings"))
