@@ -36,3 +36,15 @@ ADDRESS_FILE_BYTES_MAX: Final = 64 * 1024
 
 ENCRYPTED_VALUE_CHARS_MAX: Final = 64 * 1024
 """Longest masked value decoded; a password is shorter, and hex parsing of huge numbers is slow."""
+
+JOURNAL_FILES_MAPPED_MAX: Final = 512
+"""Journal files mapped at once: half of the usual limit of 1,024 open descriptors."""
+
+COPY_CHUNK_BYTES: Final = 1024 * 1024
+"""Piece in which files are copied or inflated: large enough that the calls cost nothing."""
+
+INFLATED_BODIES_KEPT_MAX: Final = 16
+"""Inflated large bodies kept for further reads; each holds a descriptor and its size on disk."""
+
+PAGE_SCANS_KEPT_MAX: Final = 64
+"""Scanned pages kept: a page of the default 10 MiB with small messages needs about 4 MiB for its columns."""

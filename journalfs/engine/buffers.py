@@ -79,6 +79,16 @@ class MappedFile:
             os.close(self._fd)
             self._fd = -1
 
+    def detach(self) -> None:
+        """Close the descriptor and keep the mapping: for files that never grow, so that many can be held."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
+
     def __enter__(self) -> Self:
         return self
 
