@@ -191,11 +191,19 @@ def _templates(spec: StoreSpec, addresses: list[str]) -> list[list[sb.TextTempla
     routing = sb.ANYCAST if spec.queues_per_address == 1 else sb.MULTICAST
 
     def template(address: str, variant: int) -> sb.TextTemplate:
-        properties = [sb.property_entry("_AMQ_ROUTING_TYPE", routing, 3),
-                      sb.property_entry("color", _COLORS[variant % len(_COLORS)], 10)]
+        properties = [
+            sb.property_entry("_AMQ_ROUTING_TYPE", routing, 3),
+            sb.property_entry("color", _COLORS[variant % len(_COLORS)], 10),
+        ]
         priority = variant % 10 if spec.mixed_priorities else 4
-        return sb.text_template(address, unique_chars=UNIQUE_CHARS, rest=rests[variant], priority=priority,
-                                properties=properties, counter_name="number")
+        return sb.text_template(
+            address,
+            unique_chars=UNIQUE_CHARS,
+            rest=rests[variant],
+            priority=priority,
+            properties=properties,
+            counter_name="number",
+        )
 
     return [[template(address, variant) for variant in range(VARIANTS)] for address in addresses]
 
@@ -244,16 +252,30 @@ class _Writer:
         spec = self.spec
         p0, p1, p2, p3, p4, p5, p6 = self.templates[number % spec.addresses][number % VARIANTS].pieces
         id_bytes = message_id.to_bytes(8, "big")
-        return (p0, id_bytes, p1, unique_text(spec, number).encode("utf-16-le"), p2, id_bytes, p3,
-                (0x8000_0000_0000_0000 | number).to_bytes(8, "big"), p4,
-                (FIRST_TIMESTAMP_MS + number).to_bytes(8, "big"), p5, number.to_bytes(4, "big"), p6)
+        return (
+            p0,
+            id_bytes,
+            p1,
+            unique_text(spec, number).encode("utf-16-le"),
+            p2,
+            id_bytes,
+            p3,
+            (0x8000_0000_0000_0000 | number).to_bytes(8, "big"),
+            p4,
+            (FIRST_TIMESTAMP_MS + number).to_bytes(8, "big"),
+            p5,
+            number.to_bytes(4, "big"),
+            p6,
+        )
 
     def send_all(self, first_id: int) -> None:
         """Write every journal message, and the acknowledgements of earlier ones between them."""
         spec, append = self.spec, self.journal.append
         heads, checks = self._message_frames()
-        refs = [[(sb.i32(8) + bytes([sb.ADD_REF]) + sb.i64(q.queue_id) + sb.i32(31), q) for q in queues]
-                for queues in self.queues]
+        refs = [
+            [(sb.i32(8) + bytes([sb.ADD_REF]) + sb.i64(q.queue_id) + sb.i32(31), q) for q in queues]
+            for queues in self.queues
+        ]
         rng = random.Random(spec.seed + 1)
         waiting: deque[tuple[int, int, QueueMade]] = deque()
         unacked: dict[int, int] = {}
@@ -262,8 +284,11 @@ class _Writer:
             message_id = first_id + number
             a, v = number % spec.addresses, number % VARIANTS
             id_bytes = message_id.to_bytes(8, "big")
-            append(sb.ADD, (id_bytes, heads[a][v], *self.message_pieces(number, message_id), checks[a][v][0]),
-                   checks[a][v][1])
+            append(
+                sb.ADD,
+                (id_bytes, heads[a][v], *self.message_pieces(number, message_id), checks[a][v][0]),
+                checks[a][v][1],
+            )
             for tail, queue in refs[a]:
                 append(sb.UPDATE, (id_bytes, tail), 31)
                 if spec.acked_fraction and rng.random() < spec.acked_fraction:
@@ -287,7 +312,8 @@ class _Writer:
     def _acknowledge(self, ref: tuple[int, int, QueueMade], unacked: dict[int, int], tx_id: int) -> int:
         _, message_id, queue = ref
         self.journal.append_transaction(
-            tx_id, sb.UPDATE_TX, sb.add_tx(tx_id, message_id, sb.ACKNOWLEDGE_REF, sb.i64(queue.queue_id)))
+            tx_id, sb.UPDATE_TX, sb.add_tx(tx_id, message_id, sb.ACKNOWLEDGE_REF, sb.i64(queue.queue_id))
+        )
         unacked[message_id] -= 1
         if unacked[message_id] == 0:
             self.journal.append_record(sb.DELETE, sb.delete(message_id))
@@ -299,8 +325,10 @@ class _Writer:
         if not spec.paged_messages:
             return
         paging = self.data / "paging"
-        pages = [PageWriter(paging / f"5e11a7be-0c0d-11f1-9000-{number:012x}", address, spec.page_size_bytes)
-                 for number, address in enumerate(self.addresses)]
+        pages = [
+            PageWriter(paging / f"5e11a7be-0c0d-11f1-9000-{number:012x}", address, spec.page_size_bytes)
+            for number, address in enumerate(self.addresses)
+        ]
         consumed = int(spec.paged_messages * spec.acked_fraction)
         for index in range(spec.paged_messages):
             number = spec.messages + index
@@ -339,8 +367,14 @@ def make_store(root: Path, spec: StoreSpec) -> StoreMade:
     writer.page_all(first_id)
     writer.finish()
     queues = [queue for of_address in writer.queues for queue in of_address]
-    return StoreMade(root=root, spec=spec, queues=queues, first_message_id=first_id,
-                     journal_bytes=writer.journal.bytes_written, paging_bytes=writer.paging_bytes)
+    return StoreMade(
+        root=root,
+        spec=spec,
+        queues=queues,
+        first_message_id=first_id,
+        journal_bytes=writer.journal.bytes_written,
+        paging_bytes=writer.paging_bytes,
+    )
 
 
 def main() -> None:
@@ -358,8 +392,10 @@ def main() -> None:
     started = time.monotonic()
     made = make_store(root, StoreSpec(**arguments))
     live = sum(len(queue.live) for queue in made.queues)
-    print(f"{len(made.queues)} queues, {live} live messages, journal {made.journal_bytes / 1e6:.0f} MB, "
-          f"pages {made.paging_bytes / 1e6:.0f} MB, {time.monotonic() - started:.1f} s")
+    print(
+        f"{len(made.queues)} queues, {live} live messages, journal {made.journal_bytes / 1e6:.0f} MB, "
+        f"pages {made.paging_bytes / 1e6:.0f} MB, {time.monotonic() - started:.1f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -90,8 +90,9 @@ class TextTemplate:
     payload_bytes: int
 
 
-def text_template(address: str, *, unique_chars: int, rest: str, priority: int, properties: list[bytes],
-                  counter_name: str) -> TextTemplate:
+def text_template(
+    address: str, *, unique_chars: int, rest: str, priority: int, properties: list[bytes], counter_name: str
+) -> TextTemplate:
     """Build the template of a durable text message; its body is `unique_chars` characters and then `rest`."""
     rest_units = rest.encode("utf-16-le")
     body_bytes = 1 + 4 + 2 * unique_chars + len(rest_units)
@@ -101,8 +102,11 @@ def text_template(address: str, *, unique_chars: int, rest: str, priority: int, 
     size = 4 + body_bytes + 8 + len(address_field) + 17 + 2 + 8 + 8 + 1 + len(head_of_properties) + 4
     pieces = (
         b"\1",
-        address_field + i32(size) + i32(body_bytes + _END_OF_BODY_EXTRA_BYTES)
-        + b"\1" + i32(2 * unique_chars + len(rest_units)),
+        address_field
+        + i32(size)
+        + i32(body_bytes + _END_OF_BODY_EXTRA_BYTES)
+        + b"\1"
+        + i32(2 * unique_chars + len(rest_units)),
         rest_units,
         address_field + b"\1" + bytes.fromhex("5e11a7be0c0de511"),
         bytes([CORE_TEXT, 1]) + i64(0),
@@ -122,11 +126,30 @@ def address_binding(name: str, routing_type: int) -> bytes:
 
 def queue_binding(name: str, address: str, routing_type: int) -> bytes:
     """A durable queue with the broker's defaults, made by an administrator (never deleted on its own)."""
-    return b"".join((
-        simple_string(name), simple_string(address), b"\0", nullable_string(""), b"\0", i32(-1), b"\0",
-        bytes([routing_type]), b"\0\0\0", i32(0), i64(-1), b"\0", b"\0\0", i32(-1), b"\0", i64(0), i64(0),
-        b"\0", i64(-1), b"\xff\0\0",
-    ))
+    return b"".join(
+        (
+            simple_string(name),
+            simple_string(address),
+            b"\0",
+            nullable_string(""),
+            b"\0",
+            i32(-1),
+            b"\0",
+            bytes([routing_type]),
+            b"\0\0\0",
+            i32(0),
+            i64(-1),
+            b"\0",
+            b"\0\0",
+            i32(-1),
+            b"\0",
+            i64(0),
+            i64(0),
+            b"\0",
+            i64(-1),
+            b"\xff\0\0",
+        )
+    )
 
 
 # --- pages

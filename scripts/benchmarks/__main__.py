@@ -1,0 +1,70 @@
+"""Command line of the measurements."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+
+from scripts.benchmarks import commands, engine, mounting, report, spark
+from scripts.benchmarks.context import Context
+from scripts.benchmarks.measure import can_drop_caches, machine
+
+READ = {
+    "scan": engine.scan,
+    "load": engine.load,
+    "memory": engine.memory,
+    "commands": commands.commands,
+    "operations": mounting.operations,
+    "listing": mounting.listing,
+    "mount": mounting.mount_time,
+    "cat": mounting.cat,
+    "spark": spark.spark,
+    "broker": mounting.against_broker,
+}
+ROOT = Path(__file__).parent.parent.parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure journalfs, side by side.")
+    subcommands = parser.add_subparsers(dest="subcommand", required=True)
+    read = subcommands.add_parser("read", help="reading: scan, load, mount, list, cat, operations, Spark")
+    read.add_argument("--only", default=",".join(READ), help="comma-separated: %(default)s")
+    read.add_argument("--runs", type=int, default=5, help="measured rounds of each (default %(default)s)")
+    read.add_argument(
+        "--small",
+        action="store_true",
+        help="a hundredth of the messages, nothing written to docs: shows that everything works",
+    )
+    read.add_argument(
+        "--dir", type=Path, help="work in this directory, on the disk to measure; stores in it are kept"
+    )
+    arguments = parser.parse_args()
+    chosen = arguments.only.split(",")
+    unknown = sorted(set(chosen) - set(READ))
+    if unknown:
+        parser.error(f"no such measurement: {', '.join(unknown)}")
+    if not can_drop_caches():
+        print(
+            "cannot drop the kernel's caches (needs root): what starts without caches is left out", flush=True
+        )
+    work = arguments.dir or Path(tempfile.mkdtemp(prefix="journalfs-bench-"))
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        context = Context(work, runs=arguments.runs, small=arguments.small)
+        for name in chosen:
+            READ[name](context)
+        docs = (
+            (work / "bench", None)
+            if arguments.small
+            else (ROOT / "docs" / "bench", ROOT / "docs" / "BENCHMARKS.md")
+        )
+        report.write(context.results, machine(work), *docs)
+    finally:
+        if arguments.dir is None:
+            shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()

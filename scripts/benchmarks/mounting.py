@@ -1,0 +1,290 @@
+"""The mount: how fast it comes up, lists, reads and answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from scripts.benchmarks.broker import BrokerInstance
+from scripts.benchmarks.context import Context, Mounted, wait_until
+from scripts.benchmarks.measure import (
+    Case,
+    Goal,
+    anonymous_bytes,
+    can_drop_caches,
+    conclude,
+    drop_caches,
+    run_quietly,
+    seconds,
+)
+
+QUEUE = Path("scale/scale")
+OPERATIONS = {
+    "getattr": "getattr (statx that asks the filesystem)",
+    "missing": "lookup of a name that is not there",
+    "read": "4 KiB read past the page cache",
+    "open": "open and close (open, flush, release)",
+}
+
+
+def mount_time(context: Context) -> None:
+    """From the command to a serving mount, with and without the index, against the broker's own start."""
+    for name, title in (("million", "1,000,000 messages"), ("bulk", "260,000 messages in 700 MB")):
+        rounds: dict[str, list[float]] = {"journalfs": [], "index absent": []}
+        for _ in range(context.runs):
+            context.forget_index(name)
+            for side in ("index absent", "journalfs"):
+                with context.mounted(name) as mounted:
+                    start = time.perf_counter()
+                    parts = _parts(mounted)
+                    rounds[side].append(mounted.mount_s + time.perf_counter() - start)
+                    assert parts, "the queue has no part"
+        goal = Goal("journalfs", "at most", 1.0)
+        case = Case(
+            f"mount-{name}",
+            "Mount",
+            f"Mount {title} and list the queue (index present)",
+            "s",
+            "lower",
+            {},
+            against="index absent",
+            goal=goal,
+            note="Whole command, and then `ls` of the queue's directory.",
+        )
+        context.keep(conclude(case, rounds, context.commit))
+
+
+def against_broker(context: Context) -> None:
+    """Mounting against starting the broker on a copy of the same store until it says it is active."""
+    instance = BrokerInstance.create(context.work / "broker", context.data("bulk"))
+    if instance is None:
+        print("broker-start: left out, there is no Artemis distribution", flush=True)
+        return
+    rounds: dict[str, list[float]] = {"journalfs": [], "index absent": [], "broker start": []}
+    for _ in range(context.runs):
+        context.forget_index("bulk")
+        for side in ("index absent", "journalfs"):
+            with context.mounted("bulk") as mounted:
+                rounds[side].append(mounted.mount_s)
+        rounds["broker start"].append(instance.start_and_stop())
+    for side, other, factor in (("journalfs", "index present", 60.0), ("index absent", "index absent", 10.0)):
+        case = Case(
+            f"broker-start-{other.replace(' ', '-')}",
+            "Mount",
+            f"Mount 260,000 messages in 700 MB, {other}, against a broker's start to active",
+            "s",
+            "lower",
+            {},
+            against="broker start",
+            goal=Goal("ratio", "at least", factor),
+        )
+        values = {"journalfs": rounds[side], "broker start": rounds["broker start"]}
+        context.keep(conclude(case, values, context.commit))
+
+
+def listing(context: Context) -> None:
+    """`ls` of all messages against the same names as files on disk and in the minimal filesystem."""
+    for name, goal in (("hundred", Goal("journalfs", "at most", 1.0)), ("million", None)):
+        made = context.store(name)
+        count = made.spec.messages
+        files = context.work / f"files-{name}"
+        with context.mounted(name) as mounted, _minimal(context, 1, count) as minimal:
+            directory = mounted.path / QUEUE / ".messages"
+            names = os.listdir(directory)
+            assert len(names) == count, f"{len(names)} of {count} messages are listed"
+            if not files.exists():
+                files.mkdir()
+                for entry in names:
+                    (files / entry).touch()
+            sides = {
+                "journalfs": directory,
+                "files on disk": files,
+                "minimal C filesystem": minimal.path / "entries",
+            }
+            for flag, what in (("-U", "ls -U"), ("-l", "ls -l")):
+                context.take(
+                    Case(
+                        f"ls{flag}-{name}",
+                        "Mount",
+                        f"`{what}` of {count:,} messages",
+                        "s",
+                        "lower",
+                        {side: _timed_ls(path, flag) for side, path in sides.items()},
+                        against="minimal C filesystem",
+                        goal=goal if flag == "-U" else None,
+                        note="Names and inodes forgotten by the kernel before each."
+                        if can_drop_caches()
+                        else "",
+                        warm_up_rounds=0,
+                    )
+                )
+            _daemon_memory(context, name, mounted, count)
+
+
+def _daemon_memory(context: Context, name: str, mounted: Mounted, count: int) -> None:
+    listed = anonymous_bytes(mounted.pid) / count
+    case = Case(
+        f"daemon-memory-{name}",
+        "Mount",
+        f"Memory of the mount's process a message, {count:,} listed",
+        "bytes",
+        "lower",
+        {},
+        note="All anonymous resident memory of the process after the listings, divided.",
+    )
+    context.keep(conclude(case, {"journalfs": [listed]}, context.commit))
+
+
+def _timed_ls(directory: Path, flag: str) -> Callable[[], float]:
+    def once() -> float:
+        if can_drop_caches():
+            os.sync()
+            Path("/proc/sys/vm/drop_caches").write_text("2")
+        return seconds(lambda: run_quietly(["ls", flag, str(directory)]))
+
+    return once
+
+
+def cat(context: Context) -> None:
+    """`cat` of all parts of a queue against `cat` of the same bytes in files on the same disk."""
+    for name in ("bulk", "million"):
+        copy = context.work / f"lines-{name}"
+        with context.mounted(name) as mounted:
+            ours = _parts(mounted)
+            copy.mkdir(exist_ok=True)
+            for part in ours:
+                run_quietly(["cp", str(part), str(copy)])
+            theirs = [copy / part.name for part in ours]
+            size = sum(part.stat().st_size for part in theirs)
+            assert size == sum(part.stat().st_size for part in ours)
+            what = f"parts of {context.store(name).spec.messages:,} messages ({size / 1e6:.0f} MB)"
+            if can_drop_caches():
+                context.take(
+                    Case(
+                        f"cat-{name}-cold",
+                        "Reading",
+                        f"`cat` of {what}, nothing cached",
+                        "MB/s",
+                        "higher",
+                        {
+                            "journalfs": _timed_cat(ours, size, cold=True),
+                            "disk": _timed_cat(theirs, size, cold=True),
+                        },
+                        against="disk",
+                        goal=Goal("ratio", "at least", 0.6),
+                        note="Both from the disk: the mount reads the journal, which is larger than its lines.",
+                    )
+                )
+                context.take(
+                    Case(
+                        f"cat-{name}-render",
+                        "Reading",
+                        f"`cat` of {what}, journal in the page cache",
+                        "MB/s",
+                        "higher",
+                        {
+                            "journalfs": _timed_cat(ours, size, cold=True, then=context.data(name)),
+                            "disk": _timed_cat(theirs, size, cold=True),
+                        },
+                        against="disk",
+                    )
+                )
+            context.take(
+                Case(
+                    f"cat-{name}-warm",
+                    "Reading",
+                    f"`cat` of {what}, read before",
+                    "MB/s",
+                    "higher",
+                    {"journalfs": _timed_cat(ours, size), "disk": _timed_cat(theirs, size)},
+                    against="disk",
+                    note="Both from the kernel's page cache.",
+                )
+            )
+
+
+def _timed_cat(
+    files: list[Path], size: int, *, cold: bool = False, then: Path | None = None
+) -> Callable[[], float]:
+    command = ["cat", *map(str, files)]
+
+    def once() -> float:
+        if cold:
+            drop_caches()
+        if then is not None:
+            run_quietly(["sh", "-c", 'cat "$0"/journal/*', str(then)])
+        return size / seconds(lambda: run_quietly(command)) / 1e6
+
+    return once
+
+
+def operations(context: Context) -> None:
+    """Single operations against the minimal C filesystem, left to the scheduler and all on one processor."""
+    with context.mounted("hundred") as mounted:
+        part = _parts(mounted)[0]
+        size = part.stat().st_size
+        with _minimal(context, size, 1000) as minimal:
+            for placement, cpu in (("one processor", 0), ("free", None)):
+                for mount in (mounted, minimal):
+                    _pin(mount.pid, cpu)
+                for operation, title in OPERATIONS.items():
+                    ours = part.parent if operation == "missing" else part
+                    theirs = minimal.path / ("entries" if operation == "missing" else "file")
+                    context.take(
+                        Case(
+                            f"op-{operation}-{placement.replace(' ', '-')}",
+                            "Operations",
+                            f"{title}, {placement}",
+                            "us",
+                            "lower",
+                            {
+                                "journalfs": _timed_operation(context, operation, ours, cpu),
+                                "minimal C filesystem": _timed_operation(context, operation, theirs, cpu),
+                            },
+                            against="minimal C filesystem",
+                            goal=Goal("ratio", "at least", 1 / 1.5),
+                            note="Median of each run's operations.",
+                        )
+                    )
+
+
+def _timed_operation(context: Context, operation: str, path: Path, cpu: int | None) -> Callable[[], float]:
+    client = context.program("operations_client")
+    count = 1000 if context.small else 20_000
+    placed = [] if cpu is None else ["taskset", "-c", str(cpu)]
+    command = [*placed, str(client), operation, str(path), str(count)]
+
+    def once() -> float:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return int(done.stdout.split()[1]) / 1000
+
+    return once
+
+
+def _pin(pid: int, cpu: int | None) -> None:
+    """Bind every thread of a process to one processor, or to none."""
+    cpus = {cpu} if cpu is not None else set(range(os.cpu_count() or 1))
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), cpus)
+
+
+def _parts(mounted: Mounted) -> list[Path]:
+    return sorted((mounted.path / QUEUE).glob("part-*.jsonl"))
+
+
+@contextmanager
+def _minimal(context: Context, file_bytes: int, entries: int) -> Iterator[Mounted]:
+    """Serve the minimal C filesystem."""
+    program = context.program("minimal_fs", "fuse3")
+    mountpoint = context.work / "minimal"
+    mountpoint.mkdir(exist_ok=True)
+    process = subprocess.Popen([str(program), str(mountpoint), str(file_bytes), str(entries), "300"])
+    with ExitStack() as cleaning:
+        cleaning.callback(process.wait, 30)
+        cleaning.callback(run_quietly, ["fusermount3", "-u", str(mountpoint)])
+        wait_until(lambda: (mountpoint / "file").exists(), 10.0, "the minimal filesystem")
+        yield Mounted(mountpoint, process.pid, 0.0)

@@ -1,0 +1,65 @@
+"""Spark reading the mount against Spark reading the same lines from files on the same disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts.benchmarks.context import Context
+from scripts.benchmarks.measure import Case, Goal, can_drop_caches, conclude
+from scripts.benchmarks.mounting import QUEUE, Mounted
+from scripts.benchmarks.spark_jobs import JOBS
+
+TITLES = {
+    "text-count": "count of text lines",
+    "text-length": "sum of the lengths of text lines",
+    "json-body": "sum of the lengths of the bodies, JSON with a schema",
+}
+
+
+def spark(context: Context) -> None:
+    """One session; each round runs every job on either side in turn, with empty and with filled caches."""
+    lines = context.work / "lines-spark"
+    with context.mounted("bulk") as mounted:
+        _copy_parts(mounted, lines)
+        states = ["warm", "cold"] if can_drop_caches() else ["warm"]
+        runs = str(context.runs)
+        command = [
+            sys.executable,
+            "-m",
+            "scripts.benchmarks.spark_jobs",
+            str(mounted.path / QUEUE),
+            str(lines),
+            runs,
+        ]
+        done = subprocess.run(
+            [*command, *states], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+        )
+        taken: dict[str, dict[str, list[float]]] = json.loads(done.stdout.splitlines()[-1])
+    for state in states:
+        for job in JOBS:
+            note = (
+                "Nothing cached, on either side."
+                if state == "cold"
+                else "Read before; both in the page cache."
+            )
+            case = Case(
+                f"spark-{job}-{state}",
+                "Spark",
+                f"Spark: {TITLES[job]}, {state}",
+                "s",
+                "lower",
+                {},
+                against="disk",
+                goal=Goal("ratio", "at least", 0.8),
+                note=note,
+            )
+            context.keep(conclude(case, taken[f"{job}-{state}"], context.commit))
+
+
+def _copy_parts(mounted: Mounted, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    for part in sorted((mounted.path / QUEUE).glob("part-*.jsonl")):
+        subprocess.run(["cp", str(part), str(target)], check=True)
