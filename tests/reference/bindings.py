@@ -11,7 +11,7 @@ from tests.reference.primitives import Cursor
 ROUTING_TYPES = {0: "MULTICAST", 1: "ANYCAST"}
 QUEUE, QUEUE_STATUS, ADDRESS, ADDRESS_STATUS = 21, 22, 44, 46
 
-# Fields after the routing type, each of which an older record may end before: key, reader, value that says nothing.
+# Fields after the routing type: key, reader, the value that says nothing. An older record may end before any.
 LATER_FIELDS: tuple[tuple[str, str, Any], ...] = (
     ("exclusive", "boolean", False),
     ("lastValue", "boolean", False),

@@ -1,8 +1,8 @@
 """Compare what a reader says of a store with the broker's own account of it.
 
-`compare_store(expected, actual)` is the truth test: `expected` is an account as `tests/stores/README.md` describes it,
-`actual` is `{addresses, queues: [{name, address, ..., messages}], preparedTransactions}` with whole envelopes in delivery
-order. It returns the differences as lines of text; none means the reader tells the truth.
+`compare_store(expected, actual)` is the truth test. `expected` is an account, see `tests/stores/README.md`;
+`actual` is `{addresses, queues: [{name, address, ..., messages}], preparedTransactions}` with whole envelopes
+in delivery order. Differences come back as lines of text; none means the reader tells the truth.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _compare_addresses(
         yield from _fields(place, ("id", *ADDRESS_FLAGS), left[name], right[name])
         if sorted(left[name]["routingTypes"]) != sorted(right[name]["routingTypes"]):
             yield f"{place}: routingTypes: {left[name]['routingTypes']} != {right[name]['routingTypes']}"
-        # Management also lists queues of wildcard addresses that match this one; they live in their own address.
+        # Management also lists queues of wildcard addresses that match this one; these live elsewhere.
         own = [queue for queue in left[name]["queues"] if not _of_wildcard(queue, name, queues)]
         if sorted(own) != sorted(right[name]["queues"]):
             yield f"{place}: queues: {own} != {right[name]['queues']}"
@@ -95,9 +95,6 @@ def _compare_addresses(
 def _of_wildcard(queue: str, address: str, queues: Sequence[Json]) -> bool:
     homes = {one["address"] for one in queues if one["name"] == queue}
     return address not in homes and any(home.endswith("#") or "*" in home for home in homes)
-
-
-# --- queues and their messages --------------------------------------------------------------------------------------
 
 
 def compare_queue(expected: Mapping[str, Json], actual: Mapping[str, Json]) -> Iterator[str]:
@@ -185,7 +182,7 @@ def _compare_value(place: str, kind: str | None, left: Json, right: Json) -> Ite
 
 
 def _compare_typed(place: str, left: Json, right: Json) -> Iterator[str]:
-    """Typed values, `{"t": type, "v": value}`, however nested; an account hashes long strings and binaries."""
+    """Typed values, `{"t": type, "v": value}`, however nested; an account hashes the long ones."""
     if isinstance(left, dict) and isinstance(right, dict) and "t" in left:
         if "textSha256" in left or "sha256" in left:
             yield from _compare_hashed(place, left, right)
@@ -227,9 +224,6 @@ def _compare_hashed(place: str, left: Mapping[str, Json], right: Mapping[str, Js
     )
 
 
-# --- bodies ---------------------------------------------------------------------------------------------------------
-
-
 def _encoded_text(text: str | None) -> bytes:
     if text is None:
         return b"\0"
@@ -238,7 +232,7 @@ def _encoded_text(text: str | None) -> bytes:
 
 
 def _encoded_body(line: Mapping[str, Json]) -> bytes:
-    """A core body as the broker encodes it, rebuilt from the envelope: text and bytes only, the others' order is lost."""
+    """A core body as the broker encodes it, rebuilt from the envelope. Not of maps: their order is lost."""
     if line["type"] == "text":
         return _encoded_text(line["body"])
     content = base64.b64decode(line["body_base64"], validate=True)
@@ -304,11 +298,8 @@ def _compare_typed_body(place: str, left: Json, right: Json) -> Iterator[str]:
     yield from _compare_typed(place, left, right)
 
 
-# --- transactions ---------------------------------------------------------------------------------------------------
-
-
 def compare_prepared(expected: Sequence[Json], actual: Sequence[Json]) -> Iterator[str]:
-    """`actual`: `{xid, formatId, globalTransactionId, branchQualifier, operations: [{operation, id, envelope}]}`."""
+    """`actual`: `{xid, formatId, globalTransactionId, branchQualifier, operations}`, see `_managed`."""
     left, right = {tx["xid"]: tx for tx in expected}, {tx["xid"]: tx for tx in actual}
     yield from _sets("prepared transaction", left, right)
     for xid in left.keys() & right.keys():

@@ -1,4 +1,4 @@
-"""Journal files, byte by byte (format page "journal", sections 1 to 3): files of a directory, records, replay."""
+"""Journal files, byte by byte (format page "journal", sections 1 to 3): directory, records, replay."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _record_at(data: bytes, start: int, rid: int, version: int) -> Record:
 
 
 def scan(data: bytes, rid: int, version: int = 2, start: int = HEADER_BYTES) -> Scan:
-    """Every valid record of a file with this record id, trying each byte that belongs to no record before it."""
+    """Every valid record with this record id, trying each byte that belongs to no record before it."""
     records: list[Record] = []
     marked = False
     end = at = start
@@ -139,7 +139,7 @@ def _compaction(control: bytes) -> tuple[list[str], list[str], list[tuple[str, s
 
 
 def view(folder: Path, extension: str) -> dict[str, bytes]:
-    """Name -> bytes of the files to read, as a finished recovery would leave them. Changes nothing on disk."""
+    """Name -> bytes of the files to read, as a finished recovery would leave them; changes nothing."""
     present = {path.name: path for path in folder.iterdir() if path.is_file()}
     control = present.get("journal-rename-control.ctr")
     todo = _compaction(control.read_bytes()) if control is not None else None

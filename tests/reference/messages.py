@@ -36,7 +36,7 @@ class Message:
 
 
 def decode(payload: bytes, *, core_large: bool = False, large: bytes | None = None) -> Message:
-    """A type-45 payload, or with `core_large` a type-30 one; `large` is the content of the message's own file."""
+    """A type-45 payload, or with `core_large` a type-30 one; `large` is what the body file holds."""
     cursor = Cursor(payload)
     message = decode_at(cursor, core_large=core_large, large=large)
     if cursor.left():
@@ -57,9 +57,6 @@ def decode_at(cursor: Cursor, *, core_large: bool, large: bytes | None, paged: b
     raise MalformedError(f"persister {persister}")
 
 
-# --- core -----------------------------------------------------------------------------------------------------------
-
-
 def _core(cursor: Cursor) -> Message:
     message_id = cursor.i64()
     address = cursor.nullable_simple_string()
@@ -75,7 +72,7 @@ def _core(cursor: Cursor) -> Message:
 
 
 def _inflated(body: bytes, properties: dict[str, tuple[str, Value]]) -> bytes:
-    """A client that compresses leaves a zlib stream, in a file or, when it became small enough, in the record."""
+    """A client that compresses leaves a zlib stream: in a file, or in the record if it became small."""
     if properties.get("_AMQ_LARGE_COMPRESSED") != ("boolean", True):
         return body
     try:
@@ -160,9 +157,6 @@ def _core_body(kind: str, body: bytes) -> tuple[str, Value]:
     return "body", content
 
 
-# --- AMQP -----------------------------------------------------------------------------------------------------------
-
-
 def _amqp(cursor: Cursor, persister: int) -> Message:
     message_id = cursor.i64()
     cursor.i64()  # message format
@@ -174,7 +168,9 @@ def _amqp(cursor: Cursor, persister: int) -> Message:
         if size:
             extra = typed_properties(Cursor(cursor.take(size)))
     expiration = cursor.i64() if persister == AMQP_3 else None
-    return _amqp_message(encoded, message_id, address, expiration, extra)
+    if address is None and "_AMQ_AD" in extra:
+        address = extra["_AMQ_AD"][1]
+    return _amqp_message(encoded, message_id, address=address, expiration=expiration)
 
 
 def _amqp_large(cursor: Cursor, large: bytes | None, *, paged: bool) -> Message:
@@ -184,6 +180,8 @@ def _amqp_large(cursor: Cursor, large: bytes | None, *, paged: bool) -> Message:
     address = cursor.nullable_simple_string()
     size = cursor.i32()
     extra = typed_properties(Cursor(cursor.take(size))) if size else {}
+    if address is None and "_AMQ_AD" in extra:
+        address = extra["_AMQ_AD"][1]
     cursor.take(8)
     header = amqp.value(cursor)
     cursor.take(8)
@@ -198,17 +196,16 @@ def _amqp_large(cursor: Cursor, large: bytes | None, *, paged: bool) -> Message:
         cursor.boolean()
     if large is None:
         # The body is gone: what the record itself caches is all there is.
-        encoded = b""
         cached = {
             "header": header,
             "messageAnnotations": annotations,
             "properties": properties,
             "applicationProperties": application,
         }
-        message = _amqp_message(encoded, message_id, address, expiration, extra, cached)
+        message = _amqp_message(b"", message_id, address=address, expiration=expiration, cached=cached)
         message.envelope["damage"] = "body missing"
     else:
-        message = _amqp_message(large, message_id, address, expiration, extra)
+        message = _amqp_message(large, message_id, address=address, expiration=expiration)
     message.envelope["largeMessage"] = True
     message.envelope["durable"] = durable
     return message
@@ -217,9 +214,9 @@ def _amqp_large(cursor: Cursor, large: bytes | None, *, paged: bool) -> Message:
 def _amqp_message(
     encoded: bytes,
     message_id: int,
+    *,
     address: str | None,
     expiration: int | None,
-    extra: dict[str, tuple[str, Value]],
     cached: dict[str, dict[str, Value]] | None = None,
 ) -> Message:
     sections = amqp.Sections(encoded)
@@ -227,8 +224,6 @@ def _amqp_message(
         sections.take_cached(cached)
     header = sections.header or {}
     fields = sections.properties or {}
-    if address is None and "_AMQ_AD" in extra:
-        address = extra["_AMQ_AD"][1]
     priority = min(header["priority"]["v"] if "priority" in header else 4, 9)
     envelope: dict[str, Value] = {
         "id": message_id,
@@ -241,6 +236,8 @@ def _amqp_message(
     }
     if "messageId" in fields:
         envelope["userId"] = amqp.id_text(fields["messageId"])
+    if expiration is None and "absoluteExpiryTime" in fields:
+        expiration = fields["absoluteExpiryTime"]["v"]
     if expiration:
         envelope["expiration"] = expiration
     if "groupId" in fields:

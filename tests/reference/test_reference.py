@@ -1,4 +1,4 @@
-"""The reference reader against the brokers' own accounts, and the comparer against accounts made wrong on purpose."""
+"""The reference reader against the brokers' own accounts, and the comparer against wrong ones."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ def test_comparer_sees_a_wrong_message(
     queue: str,
     message_id: int,
     change: Callable[[Account], None],
+    *,
     stores: PristineStores,
     expected: ExpectedStores,
 ) -> None:
