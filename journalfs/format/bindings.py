@@ -1,0 +1,359 @@
+"""Records of the bindings journal: addresses, queues and more (docs/format/bindings.md).
+
+Each `decode_...` takes a record's body. Layouts of older brokers are shorter; what they lack takes the
+broker's own default. Bytes of a newer broker's fields are kept in `unknown`, so that nothing is lost when a
+record is written again. Record ids are not in the body: the caller has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from journalfs.errors import DecodeError
+from journalfs.format.primitives import Reader
+from journalfs.ids import AddressId, QueueId
+
+_Value = TypeVar("_Value")
+
+
+class RoutingType(Enum):
+    MULTICAST = 0
+    ANYCAST = 1
+
+
+class DivertRouting(Enum):
+    """What becomes of a message's routing type when a divert or bridge forwards it."""
+
+    MULTICAST = 0
+    ANYCAST = 1
+    STRIP = 2
+    PASS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBinding:
+    """Type 21; the record id is the queue id. Only durable queues are stored."""
+
+    name: str
+    address: str
+    filter: str | None
+    metadata: str | None
+    """`user=<name>;` or empty. Never null in a store that a broker can start on."""
+    auto_created: bool
+    max_consumers: int
+    """-1: any number."""
+    purge_on_no_consumers: bool
+    routing_type: RoutingType
+    exclusive: bool
+    last_value: bool
+    configuration_managed: bool
+    """True when broker.xml defines the queue."""
+    consumers_before_dispatch: int
+    delay_before_dispatch_ms: int
+    last_value_key: str | None
+    non_destructive: bool
+    group_rebalance: bool
+    group_buckets: int
+    auto_delete: bool
+    auto_delete_delay_ms: int
+    auto_delete_message_count: int
+    group_first_key: str | None
+    ring_size: int
+    """Most messages kept; -1: any number."""
+    enabled: bool
+    group_rebalance_pause_dispatch: bool
+    internal: bool
+    unknown: bytes
+
+    @property
+    def user(self) -> str | None:
+        """Who created the queue, from the metadata."""
+        for element in (self.metadata or "").split(";"):
+            key, separator, value = element.partition("=")
+            if key == "user" and separator and value and "=" not in value:
+                return value
+        return None
+
+
+def decode_queue_binding(body: bytes | memoryview) -> QueueBinding:
+    """Decode type 21. Fields 6 to 8 came together, each later one in its own release."""
+    reader = Reader(body)
+    name, address = reader.simple_string(), reader.simple_string()
+    filter_text, metadata = reader.nullable_simple_string(), reader.nullable_simple_string()
+    auto_created = reader.boolean()
+    routed = reader.remaining_bytes > 0
+
+    def optional(read: Callable[[], _Value], default: _Value) -> _Value:
+        return read() if reader.remaining_bytes else default
+
+    return QueueBinding(
+        name=name,
+        address=address,
+        filter=filter_text,
+        metadata=metadata,
+        auto_created=auto_created,
+        max_consumers=reader.i32() if routed else -1,
+        purge_on_no_consumers=reader.boolean() if routed else False,
+        routing_type=_routing_type(reader) if routed else RoutingType.MULTICAST,
+        exclusive=optional(reader.boolean, False),
+        last_value=optional(reader.boolean, False),
+        configuration_managed=optional(reader.boolean, False),
+        consumers_before_dispatch=optional(reader.i32, 0),
+        delay_before_dispatch_ms=optional(reader.i64, -1),
+        last_value_key=optional(reader.nullable_simple_string, None),
+        non_destructive=optional(reader.boolean, False),
+        group_rebalance=optional(reader.boolean, False),
+        group_buckets=optional(reader.i32, -1),
+        auto_delete=optional(reader.boolean, False),
+        auto_delete_delay_ms=optional(reader.i64, 0),
+        auto_delete_message_count=optional(reader.i64, 0),
+        group_first_key=optional(reader.nullable_simple_string, None),
+        ring_size=optional(reader.i64, -1),
+        enabled=optional(reader.boolean, True),
+        group_rebalance_pause_dispatch=optional(reader.boolean, False),
+        internal=optional(reader.boolean, False),
+        unknown=reader.rest(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AddressBinding:
+    """Type 44; the record id is the address id."""
+
+    name: str
+    routing_types: tuple[RoutingType, ...]
+    auto_created: bool
+    internal: bool
+    unknown: bytes
+
+
+def decode_address_binding(body: bytes | memoryview) -> AddressBinding:
+    reader = Reader(body)
+    name = reader.simple_string()
+    routing_types = tuple(_routing_type(reader) for _ in range(reader.count()))
+    auto_created = reader.boolean()
+    internal = reader.boolean() if reader.remaining_bytes else False
+    return AddressBinding(name, routing_types, auto_created, internal, reader.rest())
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Type 22 (of a queue) or 46 (of an address)."""
+
+    target: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus(Status):
+    @property
+    def queue_id(self) -> QueueId:
+        return QueueId(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressStatus(Status):
+    @property
+    def address_id(self) -> AddressId:
+        return AddressId(self.target)
+
+
+_PAUSED = 0
+
+
+def decode_queue_status(body: bytes | memoryview) -> QueueStatus:
+    reader = Reader(body)
+    return QueueStatus(reader.i64(), reader.i16() == _PAUSED)
+
+
+def decode_address_status(body: bytes | memoryview) -> AddressStatus:
+    reader = Reader(body)
+    return AddressStatus(reader.i64(), reader.i16() == _PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class IdCounter:
+    """Type 24: the counter that feeds every id. After a crash ids continue from here."""
+
+    value: int
+
+
+def decode_id_counter(body: bytes | memoryview) -> IdCounter:
+    return IdCounter(Reader(body).i64())
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Type 20: a message group that one cluster node holds."""
+
+    group_id: str
+    cluster: str
+
+
+def decode_group(body: bytes | memoryview) -> Group:
+    reader = Reader(body)
+    return Group(reader.simple_string(), reader.simple_string())
+
+
+PERMISSIONS = (
+    "send",
+    "consume",
+    "createDurableQueue",
+    "deleteDurableQueue",
+    "createNonDurableQueue",
+    "deleteNonDurableQueue",
+    "manage",
+    "browse",
+    "createAddress",
+    "deleteAddress",
+    "view",
+    "edit",
+)
+"""In the order of the record; the last ones are missing in older records."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySetting:
+    """Type 26: who may do what on the addresses that `match` matches."""
+
+    match: str
+    roles: dict[str, tuple[str, ...]]
+    """Permission (of `PERMISSIONS`) -> roles. A permission that the record leaves null is absent."""
+
+
+def decode_security_setting(body: bytes | memoryview) -> SecuritySetting:
+    reader = Reader(body)
+    match = reader.simple_string()
+    roles: dict[str, tuple[str, ...]] = {}
+    for permission in PERMISSIONS:
+        if not reader.remaining_bytes:
+            break
+        listed = reader.nullable_simple_string()
+        if listed is not None:
+            roles[permission] = tuple(role.strip() for role in listed.split(",") if role.strip())
+    return SecuritySetting(match, roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer:
+    """A class that rewrites forwarded messages, with its parameters."""
+
+    class_name: str
+    properties: dict[str | None, str | None]
+
+
+def read_transformer(reader: Reader) -> Transformer | None:
+    class_name = reader.nullable_string()
+    if class_name is None:
+        return None
+    return Transformer(
+        class_name, {reader.nullable_string(): reader.nullable_string() for _ in range(reader.count())}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Divert:
+    """Type 27: copies or redirects what is sent to `address`."""
+
+    name: str | None
+    address: str | None
+    forwarding_address: str | None
+    routing_name: str | None
+    exclusive: bool
+    filter: str | None
+    routing_type: DivertRouting
+    transformer: Transformer | None
+
+
+def decode_divert(body: bytes | memoryview) -> Divert:
+    reader = Reader(body)
+    return Divert(
+        name=reader.nullable_string(),
+        address=reader.nullable_string(),
+        forwarding_address=reader.nullable_string(),
+        routing_name=reader.nullable_string(),
+        exclusive=reader.boolean(),
+        filter=reader.nullable_string(),
+        routing_type=read_divert_routing(reader),
+        transformer=read_transformer(reader),
+    )
+
+
+def read_divert_routing(reader: Reader) -> DivertRouting:
+    at = reader.position
+    code = reader.i8()
+    try:
+        return DivertRouting(code)
+    except ValueError:
+        raise DecodeError(at, f"no routing type has the number {code}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Type 47. The password is a hash, and left out of the text form: no view of a store shows it."""
+
+    name: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"User(name={self.name!r})"
+
+
+def decode_user(body: bytes | memoryview) -> User:
+    reader = Reader(body)
+    return User(reader.string(), reader.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Type 48: the roles of one user."""
+
+    user: str
+    roles: tuple[str, ...]
+
+
+def decode_roles(body: bytes | memoryview) -> Roles:
+    reader = Reader(body)
+    return Roles(reader.string(), tuple(reader.string() for _ in range(reader.count())))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """Type 50: an entry of a named map, such as a connection router's cache."""
+
+    map_id: str
+    key: str
+    value: str
+
+
+def decode_key_value(body: bytes | memoryview) -> KeyValue:
+    reader = Reader(body)
+    return KeyValue(reader.string(), reader.string(), reader.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """Type 51: where another broker is reached. The URL may hold a password."""
+
+    name: str
+    url: str
+
+    def __repr__(self) -> str:
+        return f"Connector(name={self.name!r})"
+
+
+def decode_connector(body: bytes | memoryview) -> Connector:
+    reader = Reader(body)
+    return Connector(reader.string(), reader.string())
+
+
+def _routing_type(reader: Reader) -> RoutingType:
+    at = reader.position
+    code = reader.i8()
+    try:
+        return RoutingType(code)
+    except ValueError:
+        raise DecodeError(at, f"no routing type has the number {code}") from None
