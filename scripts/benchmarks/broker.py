@@ -37,13 +37,15 @@ class BrokerInstance:
                 "admin",
                 "--nio",
             ]
-            run_quietly([str(home / "bin" / "artemis"), "create", *flags, "--no-autotune", str(root)])
+            run_quietly(
+                [str(home / "bin" / "artemis"), "create", *flags, "--nio", "--no-autotune", str(root)]
+            )
             shutil.rmtree(root / "data")
             shutil.copytree(data, root / "data", ignore=shutil.ignore_patterns("journalfs"))
         return BrokerInstance(root)
 
     def start_and_stop(self) -> float:
-        """Seconds from the command to the log line that says the broker is active; then it is stopped cleanly."""
+        """Seconds from the command to the log line that says it is active; then it is stopped cleanly."""
         start = time.perf_counter()
         process = subprocess.Popen(
             [str(self._root / "bin" / "artemis"), "run"],
@@ -66,7 +68,7 @@ class BrokerInstance:
 
 
 def _distribution() -> Path | None:
-    """The unpacked distribution that the broker tests use: given by the environment, or fetched by them before."""
+    """The unpacked distribution that the broker tests use: named by the environment, or fetched by them."""
     given = os.environ.get("JOURNALFS_ARTEMIS_HOME")
     if given:
         return Path(given)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scripts.benchmarks.measure import Case, Result, take
@@ -73,7 +73,7 @@ class Context:
         if name not in self._made:
             spec = SPECS[name]
             if self.small:
-                spec = StoreSpec(**{**_fields(spec), "messages": spec.messages // SMALL_DIVISOR})
+                spec = replace(spec, messages=spec.messages // SMALL_DIVISOR)
             print(f"making store {name}: {spec.messages} messages", flush=True)
             self._made[name] = make_store(self.work / "stores" / name, spec)
         return self._made[name]
@@ -88,7 +88,7 @@ class Context:
 
     @contextmanager
     def mounted(self, name: str, *options: str) -> Iterator[Mounted]:
-        """Mount a store read-only; the time is that of the whole command, which returns once the mount serves."""
+        """Mount a store read-only; the time is that of the command, which returns once it serves."""
         mountpoint = self.work / "mnt"
         command = [self.journalfs, "mount", "--read-only", *options, str(self.data(name)), str(mountpoint)]
         start = time.perf_counter()
@@ -147,10 +147,6 @@ def _daemon(mountpoint: Path) -> int:
         if wanted in arguments:
             return int(entry.name)
     raise RuntimeError("no process serves the mountpoint")
-
-
-def _fields(spec: StoreSpec) -> dict[str, int | float | str | bool]:
-    return {name: getattr(spec, name) for name in spec.__dataclass_fields__}
 
 
 def _commit() -> str:

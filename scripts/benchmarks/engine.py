@@ -31,12 +31,12 @@ def scan_through(files: list[Path]) -> int:
     """Find and check every record of journal files. Returns how many there are."""
     from journalfs.engine.buffers import MappedFile  # noqa: PLC0415  (the command line starts without the core)
     from journalfs.engine.scan import scan_journal  # noqa: PLC0415
-    from journalfs.format.journal_file import HEADER_BYTES, decode_header  # noqa: PLC0415
+    from journalfs.format.journal_file import read_header  # noqa: PLC0415
 
     records = 0
     for path in files:
         with path.open("rb") as file:
-            header = decode_header(file.read(HEADER_BYTES))
+            header = read_header(file.read(16))
         mapped = MappedFile(path)
         try:
             records += scan_journal(mapped, rid=header.rid, version=header.version).count
@@ -161,6 +161,6 @@ def memory(context: Context) -> None:
             "lower",
             {},
             goal=Goal("journalfs", "at most", 100.0),
-            note="`journalfs` is the core's own count; `process` is by how much anonymous resident memory grew.",
+            note="`journalfs` is the core's own count; `process` is the growth of anonymous memory.",
         )
         context.keep(conclude(case, rounds, context.commit))

@@ -44,7 +44,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One thing measured; `sides[0]` of the mapping's order is journalfs, `against` names the side of the ratio."""
+    """One thing measured. `against` names the side that the ratio compares journalfs with."""
 
     identifier: str
     group: str
@@ -54,7 +54,7 @@ class Result:
     sides: dict[str, Sample]
     against: str | None = None
     ratio: Sample | None = None
-    """journalfs to the other side, round by round; for times the inverse, so that 1 is equal and more is better."""
+    """Round by round, journalfs to the other side; of times the inverse: 1 is equal, more is better."""
     goal: Goal | None = None
     met: bool | None = None
     note: str = ""

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from scripts.benchmarks.broker import BrokerInstance
@@ -144,7 +145,8 @@ def _timed_ls(directory: Path, flag: str) -> Callable[[], float]:
         if can_drop_caches():
             os.sync()
             Path("/proc/sys/vm/drop_caches").write_text("2")
-        return seconds(lambda: run_quietly(["ls", flag, str(directory)]))
+        command = ["ls", flag, str(directory)]
+        return seconds(partial(run_quietly, command))
 
     return once
 
@@ -176,7 +178,7 @@ def cat(context: Context) -> None:
                         },
                         against="disk",
                         goal=Goal("ratio", "at least", 0.6),
-                        note="Both from the disk: the mount reads the journal, which is larger than its lines.",
+                        note="Both from the disk: the mount reads the journal, larger than its lines.",
                     )
                 )
                 context.take(
@@ -217,7 +219,7 @@ def _timed_cat(
             drop_caches()
         if then is not None:
             run_quietly(["sh", "-c", 'cat "$0"/journal/*', str(then)])
-        return size / seconds(lambda: run_quietly(command)) / 1e6
+        return size / seconds(partial(run_quietly, command)) / 1e6
 
     return once
 
@@ -284,7 +286,7 @@ def _minimal(context: Context, file_bytes: int, entries: int) -> Iterator[Mounte
     mountpoint.mkdir(exist_ok=True)
     process = subprocess.Popen([str(program), str(mountpoint), str(file_bytes), str(entries), "300"])
     with ExitStack() as cleaning:
-        cleaning.callback(process.wait, 30)
+        cleaning.callback(process.wait, timeout=30)
         cleaning.callback(run_quietly, ["fusermount3", "-u", str(mountpoint)])
         wait_until(lambda: (mountpoint / "file").exists(), 10.0, "the minimal filesystem")
         yield Mounted(mountpoint, process.pid, 0.0)

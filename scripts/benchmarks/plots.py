@@ -10,6 +10,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.patches import Rectangle
 
 COLORS = ["#1b6ca8", "#d98032", "#6aa84f", "#8e7cc3", "#999999"]
 
@@ -86,6 +87,6 @@ def _draw_panel(axis: Any, panel: list[dict[str, Any]]) -> None:
     better = panel[0]["better"]
     axis.set_xlabel(f"{panel[0]['unit']} ({better} is better)", fontsize=8)
     axis.tick_params(axis="x", labelsize=8)
-    handles = [plt.Rectangle((0, 0), 1, 1, color=COLORS[index % len(COLORS)]) for index in range(len(sides))]
+    handles = [Rectangle((0, 0), 1, 1, color=COLORS[index % len(COLORS)]) for index in range(len(sides))]
     axis.legend(handles, sides, fontsize=7, loc="lower right")
     axis.grid(axis="x", alpha=0.3)

@@ -13,7 +13,7 @@ BEGIN, END = "<!-- read: begin (written by scripts/bench read) -->", "<!-- read:
 
 
 def write(results: list[Result], machine: dict[str, str | int], target: Path, document: Path | None) -> None:
-    """Merge `results` into `target`/read.json (by identifier), redraw the pictures, rewrite the document's section."""
+    """Merge `results` into `target`/read.json by identifier, redraw the pictures, rewrite the section."""
     target.mkdir(parents=True, exist_ok=True)
     path = target / "read.json"
     kept: dict[str, dict[str, Any]] = {}
@@ -71,7 +71,8 @@ def _row(result: dict[str, Any]) -> str:
             f"{goal['relation']} {goal['value']:.3g}{unit}: {'**met**' if result['met'] else '**missed**'}"
         )
     unit = result["unit"]
-    return f"| {result['title']} | {_sample(ours)} {unit} | {others} | {shown} | {wanted} | {len(ours['values'])} |"
+    cells = [result["title"], f"{_sample(ours)} {unit}", others, shown, wanted, str(len(ours["values"]))]
+    return f"| {' | '.join(cells)} |"
 
 
 def _sample(sample: dict[str, Any]) -> str:

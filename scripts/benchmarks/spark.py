@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.benchmarks.context import Context
+from scripts.benchmarks.context import Context, Mounted
 from scripts.benchmarks.measure import Case, Goal, can_drop_caches, conclude
-from scripts.benchmarks.mounting import QUEUE, Mounted
+from scripts.benchmarks.mounting import QUEUE
 from scripts.benchmarks.spark_jobs import JOBS
 
 TITLES = {

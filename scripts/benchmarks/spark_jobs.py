@@ -11,13 +11,15 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.functions import length
+from pyspark.sql.functions import sum as total
 
-from scripts.benchmarks.measure import drop_caches, seconds
+from scripts.benchmarks.measure import drop_caches
 
 SCHEMA = "queue string, id long, timestamp long, priority int, body string"
 WARM_UP_ROUNDS = 2
@@ -29,11 +31,11 @@ def text_count(spark: SparkSession, path: str) -> int:
 
 
 def text_length(spark: SparkSession, path: str) -> int:
-    return int(spark.read.text(path).agg(F.sum(F.length("value"))).collect()[0][0])
+    return int(spark.read.text(path).agg(total(length("value"))).collect()[0][0])
 
 
 def json_body(spark: SparkSession, path: str) -> int:
-    return int(spark.read.schema(SCHEMA).json(path).agg(F.sum(F.length("body"))).collect()[0][0])
+    return int(spark.read.schema(SCHEMA).json(path).agg(total(length("body"))).collect()[0][0])
 
 
 JOBS: dict[str, Callable[[SparkSession, str], int]] = {
@@ -61,24 +63,37 @@ def _session(scratch: str) -> SparkSession:
     return builder.getOrCreate()
 
 
+def take_turns(
+    spark: SparkSession,
+    job: Callable[[SparkSession, str], int],
+    paths: dict[str, str],
+    runs: int,
+    *,
+    cold: bool,
+) -> dict[str, list[float]]:
+    """Run a job on every path in turn; returns the seconds of each run. All must give the same answer."""
+    values: dict[str, list[float]] = {side: [] for side in paths}
+    answers = set()
+    for round_number in range(WARM_UP_ROUNDS + runs):
+        for side in paths if round_number % 2 == 0 else reversed(paths):
+            if cold:
+                drop_caches()
+            start = time.perf_counter()
+            answers.add(job(spark, paths[side]))
+            if round_number >= WARM_UP_ROUNDS:
+                values[side].append(time.perf_counter() - start)
+    assert len(answers) == 1, f"the sides differ: {answers}"
+    return values
+
+
 def main(mounted: str, disk: str, runs: int, states: list[str]) -> dict[str, dict[str, list[float]]]:
     taken: dict[str, dict[str, list[float]]] = {}
+    paths = {"journalfs": mounted, "disk": disk}
     with tempfile.TemporaryDirectory() as scratch:
         spark = _session(scratch)
         for state in states:
             for name, job in JOBS.items():
-                values: dict[str, list[float]] = {"journalfs": [], "disk": []}
-                answers = set()
-                for round_number in range(WARM_UP_ROUNDS + runs):
-                    sides = [("journalfs", mounted), ("disk", disk)]
-                    for side, path in sides if round_number % 2 == 0 else reversed(sides):
-                        if state == "cold":
-                            drop_caches()
-                        took_s = seconds(lambda job=job, path=path: answers.add(job(spark, path)))
-                        if round_number >= WARM_UP_ROUNDS:
-                            values[side].append(took_s)
-                assert len(answers) == 1, f"{name}: the sides differ: {answers}"
-                taken[f"{name}-{state}"] = values
+                taken[f"{name}-{state}"] = take_turns(spark, job, paths, runs, cold=state == "cold")
         spark.stop()
     return taken
 
