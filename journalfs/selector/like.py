@@ -1,0 +1,104 @@
+"""LIKE patterns, turned into the cheapest test that gives the same answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_ANY = object()
+_ONE = object()
+
+
+def compile_like(pattern: str, escape: str | None) -> Callable[[str], bool]:
+    """A function that tells whether a whole string matches `pattern`.
+
+    `%` is any run of characters, `_` one character (a pair of surrogates counts as one). The escape character
+    counts only before `%`, `_` or itself; elsewhere it stands for itself, as in the broker. Raises
+    `ValueError` where the broker refuses the pattern.
+    """
+    parts = _split(pattern, escape)
+    if _ONE not in parts:
+        simple = _without_expression(parts)
+        if simple is not None:
+            return simple
+    matches = re.compile(_expression(parts), re.DOTALL).fullmatch
+    return lambda text: matches(text) is not None
+
+
+def _expression(parts: list[object]) -> str:
+    """A regular expression that never backtracks into a run it has passed.
+
+    The leftmost place of what follows a `%` is always good enough, except for the last run, which ends the
+    string: so all but the last are atomic groups, and no pattern takes exponential time.
+    """
+    runs: list[str] = [""]
+    for part in parts:
+        if part is _ANY:
+            runs.append("")
+        else:
+            runs[-1] += "." if part is _ONE else re.escape(str(part))
+    middle = "".join(f"(?>.*?{run})" for run in runs[1:-1])
+    return runs[0] + middle + (f".*?{runs[-1]}" if len(runs) > 1 else "")
+
+
+def _split(pattern: str, escape: str | None) -> list[object]:
+    """Literal runs, `_ANY` and `_ONE`; a run of `_ANY` is one."""
+    parts: list[object] = []
+    literal: list[str] = []
+
+    def flush() -> None:
+        if literal:
+            parts.append("".join(literal))
+            literal.clear()
+
+    place = 0
+    while place < len(pattern):
+        char = pattern[place]
+        following = pattern[place + 1 : place + 2]
+        if char == escape and following and following in ("_", "%", escape):
+            literal.append(_escaped(following))
+            place += 2
+            continue
+        if char == "%":
+            flush()
+            if not parts or parts[-1] is not _ANY:
+                parts.append(_ANY)
+        elif char == "_":
+            flush()
+            parts.append(_ONE)
+        else:
+            literal.append(char)
+        place += 1
+    flush()
+    return parts
+
+
+def _escaped(char: str) -> str:
+    """The literal that an escaped character stands for.
+
+    The broker writes it as a two-digit hexadecimal escape, whatever its code, so an escape character beyond
+    Latin-1 that escapes itself stands for something odd there; a stored filter must mean the same here.
+    """
+    digits = f"{ord(char):x}"
+    if len(digits) == 1:
+        raise ValueError("an ESCAPE character below U+0010 cannot escape itself")
+    return chr(int(digits[:2], 16)) + digits[2:]
+
+
+def _without_expression(parts: list[object]) -> Callable[[str], bool] | None:
+    """The common shapes ('abc', 'abc%', '%abc', '%abc%', '%') without a regular expression."""
+    if not parts:
+        return lambda text: text == ""
+    if len(parts) == 1:
+        only = parts[0]
+        return (lambda text: True) if only is _ANY else (lambda text: text == only)
+    if len(parts) == 2 and parts[1] is _ANY:
+        start = str(parts[0])
+        return lambda text: text.startswith(start)
+    if len(parts) == 2 and parts[0] is _ANY:
+        end = str(parts[1])
+        return lambda text: text.endswith(end)
+    if len(parts) == 3 and parts[0] is _ANY and parts[2] is _ANY:
+        middle = str(parts[1])
+        return lambda text: middle in text
+    return None

@@ -1,0 +1,78 @@
+"""A compiled selector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from journalfs.selector.compiler import Compiler, Test
+from journalfs.selector.grammar import parse
+from journalfs.selector.identifiers import HEADER_KEYS, PROPERTY_KEYS, SizeOf, broker_name
+from journalfs.selector.values import EvaluationFailed
+
+_CACHE_ENTRIES = 256
+"""Enough for the filters of the queues of one address and the views that are open."""
+
+
+class Selector:
+    """Decides which messages a selector accepts. Made by `compile_selector`; immutable and safe to share."""
+
+    __slots__ = ("_accepts", "identifiers", "keys", "text")
+
+    def __init__(
+        self, text: str, accepts: Test, identifiers: frozenset[str], keys: frozenset[str] | None
+    ) -> None:
+        self._accepts = accepts
+        self.text = text
+        self.identifiers = identifiers
+        """The identifiers as they are written in the text."""
+        self.keys = keys
+        """The envelope's keys that `accepts` reads, so that no other need be decoded; None: any of them."""
+
+    def accepts(self, envelope: Mapping[str, object]) -> bool:
+        """Whether the selector is true for a message; unknown is not true.
+
+        `envelope` is a decoded envelope line (docs/ENVELOPE.md). Where the broker fails to evaluate (bytes
+        compared with a number, a word used in arithmetic) the message is not accepted, as there.
+        """
+        try:
+            return bool(self._accepts(envelope))
+        except EvaluationFailed:
+            return False
+
+    def __repr__(self) -> str:
+        return f"Selector({self.text!r})"
+
+
+def compile_selector(text: str, *, stored: bool = False, size_of: SizeOf | None = None) -> Selector:
+    """Compile a JMS selector, as the broker understands it; empty text accepts every message.
+
+    `stored` is for filters that a broker has stored with its queues: only the broker's own header names
+    (`AMQPriority`, ...) are headers there, and text after a complete condition is ignored as the broker
+    ignores it. `size_of` gives a message's encoded size for `AMQSize` (bytes); without it, it is worked out
+    for core messages and unknown for AMQP ones. Raises `SelectorError` with the place of the mistake.
+    """
+    return _compile(text, stored, size_of)
+
+
+@lru_cache(maxsize=_CACHE_ENTRIES)
+def _compile(text: str, stored: bool, size_of: SizeOf | None) -> Selector:
+    if not text.strip():
+        return Selector(text, lambda envelope: True, frozenset(), frozenset())
+    compiler = Compiler(parse(text, stored=stored), stored=stored, size_of=size_of)
+    accepts = compiler.compile().accepts
+    assert accepts is not None
+    identifiers = frozenset(compiler.identifiers)
+    return Selector(text, accepts, identifiers, _keys(identifiers, stored=stored))
+
+
+def _keys(identifiers: frozenset[str], *, stored: bool) -> frozenset[str] | None:
+    keys: set[str] = set()
+    for identifier in identifiers:
+        name = broker_name(identifier, stored=stored)
+        if name == "AMQSize":
+            return None
+        keys.update(HEADER_KEYS.get(name, ()))
+        if name not in ("AMQPriority", "AMQTimestamp", "AMQExpiration", "AMQDurable"):
+            keys.update(PROPERTY_KEYS)
+    return frozenset(keys)
