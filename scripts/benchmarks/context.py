@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,11 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from scripts.benchmarks.measure import Case, Result, take
-from tests.tools.make_store import StoreMade, StoreSpec, make_store
+from tests.tools.make_store import StoreSpec, make_store
 
 C_SOURCES = Path(__file__).parent / "c"
 MOUNT_S_MAX = 300.0
@@ -47,7 +48,6 @@ class Context:
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache"), "LC_ALL": "C.UTF-8"}
         self.journalfs = str(Path(sys.executable).parent / "journalfs")
         self.commit = _commit()
-        self._made: dict[str, StoreMade] = {}
         self._programs: dict[str, Path] = {}
         (work / "mnt").mkdir(exist_ok=True)
 
@@ -65,21 +65,23 @@ class Context:
         verdict = {None: "", True: "  [goal met]", False: "  [goal MISSED]"}[result.met]
         print(f"{result.identifier}: {shown} {result.unit}{ratio}{verdict}", flush=True)
 
-    def scaled(self, count: int) -> int:
-        return max(100, count // SMALL_DIVISOR) if self.small else count
-
-    def store(self, name: str) -> StoreMade:
-        """The store of that name, made at its first use."""
-        if name not in self._made:
-            spec = SPECS[name]
-            if self.small:
-                spec = replace(spec, messages=spec.messages // SMALL_DIVISOR)
-            print(f"making store {name}: {spec.messages} messages", flush=True)
-            self._made[name] = make_store(self.work / "stores" / name, spec)
-        return self._made[name]
+    def messages(self, name: str) -> int:
+        """How many live messages the store of that name has."""
+        count = SPECS[name].messages
+        return count // SMALL_DIVISOR if self.small else count
 
     def data(self, name: str) -> Path:
-        return self.store(name).root / "data"
+        """The data directory of the store of that name, made at its first use."""
+        spec = replace(SPECS[name], messages=self.messages(name))
+        root = self.work / "stores" / name
+        stamp = root / "spec.json"
+        wanted = json.dumps(asdict(spec))
+        if not stamp.exists() or stamp.read_text() != wanted:
+            shutil.rmtree(root, ignore_errors=True)
+            print(f"making store {name}: {spec.messages} messages", flush=True)
+            make_store(root, spec)
+            stamp.write_text(wanted)
+        return root / "data"
 
     def forget_index(self, name: str) -> None:
         """Remove what journalfs derived from a store."""

@@ -139,7 +139,7 @@ def _load_cold(context: Context, name: str, title: str) -> None:
 def memory(context: Context) -> None:
     """What a live message costs in memory: the core's own count and what the process grew by."""
     for name in ("hundred", "million"):
-        live = context.store(name).spec.messages
+        live = context.messages(name)
         context.forget_index(name)
         rounds: dict[str, list[float]] = {
             "journalfs": [],

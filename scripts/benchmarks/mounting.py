@@ -90,8 +90,7 @@ def against_broker(context: Context) -> None:
 def listing(context: Context) -> None:
     """`ls` of all messages against the same names as files on disk and in the minimal filesystem."""
     for name, goal in (("hundred", Goal("journalfs", "at most", 1.0)), ("million", None)):
-        made = context.store(name)
-        count = made.spec.messages
+        count = context.messages(name)
         files = context.work / f"files-{name}"
         with context.mounted(name) as mounted, _minimal(context, 1, count) as minimal:
             directory = mounted.path / QUEUE / ".messages"
@@ -163,7 +162,7 @@ def cat(context: Context) -> None:
             theirs = [copy / part.name for part in ours]
             size = sum(part.stat().st_size for part in theirs)
             assert size == sum(part.stat().st_size for part in ours)
-            what = f"parts of {context.store(name).spec.messages:,} messages ({size / 1e6:.0f} MB)"
+            what = f"parts of {context.messages(name):,} messages ({size / 1e6:.0f} MB)"
             if can_drop_caches():
                 context.take(
                     Case(
@@ -288,5 +287,5 @@ def _minimal(context: Context, file_bytes: int, entries: int) -> Iterator[Mounte
     with ExitStack() as cleaning:
         cleaning.callback(process.wait, timeout=30)
         cleaning.callback(run_quietly, ["fusermount3", "-u", str(mountpoint)])
-        wait_until(lambda: (mountpoint / "file").exists(), 10.0, "the minimal filesystem")
+        wait_until((mountpoint / "file").exists, 10.0, "the minimal filesystem")
         yield Mounted(mountpoint, process.pid, 0.0)
