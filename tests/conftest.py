@@ -7,8 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.frozen import ExpectedStores, PristineStores
+
+# `--hypothesis-profile=long` searches further. A deadline would only measure how busy the machine is.
+settings.register_profile("quick", deadline=None, max_examples=100, print_blob=True)
+settings.register_profile("long", deadline=None, max_examples=5000, print_blob=True)
+settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session")
