@@ -1,0 +1,177 @@
+"""The grammar of file names, both directions. Pure: knows nothing of the store but names.
+
+Addresses and queues. A name stands for itself where it can. Escaped as `%` and two upper-case hexadecimal
+digits for each byte of its UTF-8 form are: `/`, `%`, control characters, a leading `.` or `_`, and lone
+surrogates (as the three bytes they would have). The empty name is `%`. What would be longer than 255 bytes
+becomes `<beginning>~<16 digits>`, where the digits are a hash of the whole name: always the same, and found
+again among the names that exist. A name that itself looks like such a short form has its `~` escaped.
+
+So every name has exactly one file name, no two have the same one, and no file name begins with `.` or `_`:
+those are for the views that journalfs adds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from journalfs import limits
+from journalfs.errors import NameRefused
+from journalfs.ids import MessageId
+
+CONTROL_DIRECTORY: Final = b".journalfs"
+TAIL_NAME: Final = b"_tail.jsonl"
+ALL_NAME: Final = b".all.jsonl"
+MESSAGES_DIRECTORY: Final = b".messages"
+FOLLOW_NAME: Final = b".follow"
+TAKE_NAME: Final = b".take"
+WHERE_DIRECTORY: Final = b".where"
+SCHEDULED_DIRECTORY: Final = b".scheduled"
+DELIVERING_DIRECTORY: Final = b".delivering"
+STATUS_NAME: Final = b".status"
+SETTINGS_NAME: Final = b".settings"
+BY_ORIGIN_DIRECTORY: Final = b".by-origin"
+BY_REASON_DIRECTORY: Final = b".by-reason"
+
+MESSAGE_SUFFIXES: Final = ("txt", "json", "bin", "ser")
+PART_GENERATION_DIGITS: Final = 4
+PART_NUMBER_DIGITS: Final = 10
+
+_EMPTY: Final = b"%"
+_SHORT_FORM: Final = re.compile(rb"~[0-9a-f]{%d}\Z" % limits.NAME_HASH_CHARS)
+_ESCAPE: Final = re.compile(rb"%([0-9A-F]{2})")
+_MESSAGE_NAME: Final = re.compile(rb"(0|[1-9][0-9]{0,18})\.([a-z]{3,4})")
+_PART_NAME: Final = re.compile(rb"part-([0-9]{4,10})-([0-9]{10,19})\.jsonl")
+# C1 controls count too: a terminal may take them for the beginning of a command. None, and U+007F, is in a
+# real name.
+_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/%\ud800-\udfff]")
+
+
+def encode_name(name: str) -> bytes:
+    """The file name that stands for an address or queue; at most 255 bytes."""
+    if not name:
+        return _EMPTY
+    text = _ESCAPED.sub(lambda match: _escape(match.group()), name)
+    if text[0] in "._":
+        text = _escape(text[0]) + text[1:]
+    encoded = text.encode("utf-8")
+    if _SHORT_FORM.search(encoded):
+        before, _, digits = encoded.rpartition(b"~")
+        encoded = before + b"%7E" + digits
+    if len(encoded) <= limits.NAME_BYTES_MAX:
+        return encoded
+    return _shorten(encoded, name)
+
+
+def is_short_form(file_name: bytes) -> bool:
+    """True when `file_name` stands for a long name, which only `NameTable` can give back."""
+    return _SHORT_FORM.search(file_name) is not None
+
+
+def decode_name(file_name: bytes) -> str:
+    """The name that `file_name` stands for.
+
+    Raises `NameRefused` for what no name is encoded as: short forms (ask a `NameTable`), broken or needless
+    escapes, a leading `.` or `_`, and bytes that are no UTF-8. Refusing all but the one right spelling
+    keeps a file from having two names.
+    """
+    if is_short_form(file_name):
+        raise NameRefused(file_name, "this is the short form of a long name, and no such name exists")
+    if file_name == _EMPTY:
+        return ""
+    raw = _ESCAPE.sub(lambda match: bytes((int(match.group(1), 16),)), file_name)
+    try:
+        name = raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise NameRefused(file_name, "it is no UTF-8") from error
+    if encode_name(name) != file_name:
+        raise NameRefused(file_name, f"the name it seems to mean is written {encode_name(name)!r}")
+    return name
+
+
+class NameTable:
+    """The names that exist in one directory, found by file name: also those in short form."""
+
+    __slots__ = ("_long",)
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._long: dict[bytes, str] = {}
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str) -> bytes:
+        """Make `name` known; returns its file name. Only long names take up room."""
+        encoded = encode_name(name)
+        if is_short_form(encoded):
+            self._long[encoded] = name
+        return encoded
+
+    def discard(self, name: str) -> None:
+        self._long.pop(encode_name(name), None)
+
+    def decode(self, file_name: bytes) -> str:
+        """As `decode_name`, but gives long names back. Raises `NameRefused`."""
+        if is_short_form(file_name) and file_name in self._long:
+            return self._long[file_name]
+        return decode_name(file_name)
+
+
+def format_message_name(message_id: MessageId, suffix: str) -> bytes:
+    """`4411.txt`: the file of one message. `suffix` is one of `MESSAGE_SUFFIXES`."""
+    assert suffix in MESSAGE_SUFFIXES
+    return b"%d.%s" % (message_id, suffix.encode("ascii"))
+
+
+def parse_message_name(file_name: bytes) -> tuple[MessageId, str] | None:
+    """Id and suffix of a message's file; None for any other name, also for one with leading zeros."""
+    match = _MESSAGE_NAME.fullmatch(file_name)
+    if match is None:
+        return None
+    suffix = match.group(2).decode("ascii")
+    return (MessageId(int(match.group(1))), suffix) if suffix in MESSAGE_SUFFIXES else None
+
+
+@dataclass(frozen=True, slots=True)
+class PartName:
+    generation: int
+    """Grows when the index had to be made anew, so that a part's name is never used for other content."""
+    number: int
+
+
+def format_part_name(generation: int, number: int) -> bytes:
+    """`part-0001-0000000007.jsonl`."""
+    return b"part-%0*d-%0*d.jsonl" % (PART_GENERATION_DIGITS, generation, PART_NUMBER_DIGITS, number)
+
+
+def parse_part_name(file_name: bytes) -> PartName | None:
+    """None for any other name, also for a part written with other than the least number of digits."""
+    match = _PART_NAME.fullmatch(file_name)
+    if match is None:
+        return None
+    part = PartName(int(match.group(1)), int(match.group(2)))
+    return part if format_part_name(part.generation, part.number) == file_name else None
+
+
+def is_reserved(file_name: bytes) -> bool:
+    """True for names that are never an address's or queue's: views, staged files, what Spark must not read."""
+    return file_name[:1] in (b".", b"_")
+
+
+def _escape(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+def _shorten(encoded: bytes, name: str) -> bytes:
+    whole = name.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(whole, digest_size=limits.NAME_HASH_CHARS // 2).hexdigest().encode("ascii")
+    room = limits.NAME_BYTES_MAX - 1 - len(digest)
+    # Cut neither within a character nor within an escape.
+    while encoded[room] & 0xC0 == 0x80:
+        room -= 1
+    escape = encoded.rfind(b"%", room - 2, room)
+    if escape >= 0:
+        room = escape
+    return encoded[:room] + b"~" + digest
