@@ -1,0 +1,61 @@
+"""Rules and tests name each other: no rule of docs/SEMANTICS.md without a test, no number that is no rule."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+
+from tests.tidy.sources import ROOT, python_sources
+
+DOCUMENT = ROOT / "docs" / "SEMANTICS.md"
+RULE = re.compile(r"^\*\*S-(\d+)\*\* ", re.MULTILINE)
+
+
+def rules() -> list[int]:
+    return [int(number) for number in RULE.findall(DOCUMENT.read_text())]
+
+
+def named_by_tests() -> dict[str, list[str]]:
+    """Rule -> places of the tests that carry it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for source in python_sources():
+        if not source.is_test:
+            continue
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.rule":
+                for argument in node.args:
+                    assert isinstance(argument, ast.Constant), f"{source.name}:{node.lineno} names a rule indirectly"
+                    found[str(argument.value)].append(f"{source.name}:{node.lineno}")
+    return found
+
+
+def test_rules_are_numbered_in_order() -> None:
+    assert rules() == list(range(1, len(rules()) + 1))
+    assert len(rules()) > 50
+
+
+def test_every_rule_has_a_test() -> None:
+    named = named_by_tests()
+    missing = [f"S-{number}" for number in rules() if f"S-{number}" not in named]
+    assert not missing, f"no test carries {missing}"
+
+
+def test_every_number_is_a_rule() -> None:
+    known = {f"S-{number}" for number in rules()}
+    wrong = {rule: places for rule, places in named_by_tests().items() if rule not in known}
+    assert not wrong, wrong
+
+
+def test_text_refers_only_to_rules_that_exist() -> None:
+    """Sources and documents may point at a rule; it has to exist."""
+    known = {f"S-{number}" for number in rules()}
+    documents = [(path.name, path.read_text()) for path in (ROOT / "docs").rglob("*.md")]
+    sources = [(source.name, source.text) for source in python_sources()]
+    wrong = [
+        f"{name}: {match[0]}"
+        for name, text in [*documents, *sources]
+        for match in re.finditer(r"\bS-\d+\b", text)
+        if match[0] not in known
+    ]
+    assert not wrong, wrong
