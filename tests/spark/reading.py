@@ -21,7 +21,7 @@ def queue_directories(mountpoint: Path) -> list[Path]:
 
 def part_lines(queue: Path) -> list[str]:
     """The lines of a queue's parts. Only a line feed ends a line: bodies may hold other separators."""
-    text = "".join(part.read_text("utf-8") for part in sorted(queue.glob("part-*.jsonl")))
+    text = "".join(part.read_bytes().decode() for part in sorted(queue.glob("part-*.jsonl")))
     return text.split("\n")[:-1]
 
 
