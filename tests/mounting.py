@@ -1,0 +1,93 @@
+"""Mounting a store with the real command, and reading it as shell tools do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+JOURNALFS = Path(sys.executable).with_name("journalfs")
+COMMAND_S_MAX = 120
+"""No command of these tests takes longer unless it hangs."""
+
+
+def journalfs(*arguments: str | Path, **keywords: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command and return what it printed and its exit code."""
+    return subprocess.run(
+        [JOURNALFS, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S_MAX,
+        check=False,
+        **keywords,
+    )
+
+
+class QueueOnDisk:
+    """The directory of one queue of a mounted store."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every message as a reader of `*.jsonl` gets them: parts by name, then the tail."""
+        return read_lines(self.path)
+
+    def listed(self) -> list[str]:
+        """Names of `.messages/` in the order they are listed in."""
+        return os.listdir(self.path / ".messages")
+
+    def listed_ids(self) -> list[int]:
+        return [int(name.split(".")[0]) for name in self.listed()]
+
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = json.loads((self.path / ".status").read_text())
+        return status
+
+
+class MountedStore:
+    """A mounted store; `path` is its root. File names are given as the mount encodes them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def queue(self, address: str, queue: str | None = None) -> QueueOnDisk:
+        return QueueOnDisk(self.path / address / (queue if queue is not None else address))
+
+    def control(self, name: str) -> Any:
+        """A JSON file below `.journalfs/`."""
+        return json.loads((self.path / ".journalfs" / name).read_text())
+
+    def process_id(self) -> int:
+        number: int = self.control("mount.json")["pid"]
+        return number
+
+
+def read_lines(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    # `_` sorts after digits and before letters, so the tail would come first: it is put where it belongs.
+    for name in sorted(os.listdir(folder), key=lambda name: (name.startswith("_"), name)):
+        found += [json.loads(line) for line in (folder / name).read_bytes().splitlines()]
+    return found
+
+
+@contextmanager
+def mounted(store: Path, mountpoint: Path, *options: str) -> Iterator[MountedStore]:
+    """Mount `store` for reading; unmounted in the end whatever happens."""
+    mountpoint.mkdir(parents=True, exist_ok=True)
+    done = journalfs("mount", "--read-only", *options, store, mountpoint)
+    assert done.returncode == 0, done.stderr
+    try:
+        yield MountedStore(mountpoint)
+    finally:
+        if os.path.ismount(mountpoint):
+            ended = journalfs("umount", mountpoint)
+            if ended.returncode != 0:
+                subprocess.run(["umount", "--lazy", mountpoint], check=True)
+            assert ended.returncode == 0, ended.stderr
