@@ -25,7 +25,9 @@ def named_by_tests() -> dict[str, list[str]]:
         for node in ast.walk(source.tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.rule":
                 for argument in node.args:
-                    assert isinstance(argument, ast.Constant), f"{source.name}:{node.lineno} names a rule indirectly"
+                    assert isinstance(argument, ast.Constant), (
+                        f"{source.name}:{node.lineno} names a rule indirectly"
+                    )
                     found[str(argument.value)].append(f"{source.name}:{node.lineno}")
     return found
 
