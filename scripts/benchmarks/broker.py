@@ -27,19 +27,8 @@ class BrokerInstance:
         if home is None:
             return None
         if not root.exists():
-            flags = [
-                "--allow-anonymous",
-                "--no-web",
-                "--silent",
-                "--user",
-                "admin",
-                "--password",
-                "admin",
-                "--nio",
-            ]
-            run_quietly(
-                [str(home / "bin" / "artemis"), "create", *flags, "--nio", "--no-autotune", str(root)]
-            )
+            flags = "--allow-anonymous --no-web --silent --user admin --password admin --nio --no-autotune"
+            run_quietly([str(home / "bin" / "artemis"), "create", *flags.split(), str(root)])
             shutil.rmtree(root / "data")
             shutil.copytree(data, root / "data", ignore=shutil.ignore_patterns("journalfs"))
         return BrokerInstance(root)
