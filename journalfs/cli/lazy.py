@@ -1,0 +1,57 @@
+"""A click group that knows its commands by name and imports one when it is called."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from journalfs.errors import EXIT_WRONG_CALL, JournalfsError
+
+
+class LazyGroup(click.Group):
+    """`table` maps a name to `module:attribute` and a one-line help."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._table:
+            return None
+        module, _, attribute = self._table[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{cmd_name} is not a click command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands from the table alone: `--help` imports none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._table[name][1]) for name in sorted(self._table)])
+
+    def main(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run, turning a failure into one line on stderr and its documented exit code.
+
+        A wrong call ends with 1: click's own 2 means a refusal of the operating system here.
+        """
+        click.UsageError.exit_code = EXIT_WRONG_CALL
+        try:
+            return super().main(*arguments, **keywords)
+        except JournalfsError as error:
+            print(f"journalfs: {error}", file=sys.stderr)
+            sys.exit(getattr(error, "code", error.exit_code))
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            # The reader of our output left, as `head` does. Keep the interpreter from failing at its own
+            # flush.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(128 + 13)

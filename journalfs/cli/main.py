@@ -1,0 +1,49 @@
+"""The `journalfs` command: a table of sub-commands, each imported only when it is called.
+
+Start-up time is part of the interface of a shell tool, so this module imports nothing heavier than `sys`
+before it knows what is wanted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import click
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
+    "umount": ("journalfs.cli.mount:umount", "Unmount a store and wait until it is let go of."),
+}
+"""Name -> where the click command is (`module:attribute`) and the line that `journalfs --help` shows."""
+
+
+def main() -> None:
+    """Entry point."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        from journalfs.cli.version import version_line  # noqa: PLC0415
+
+        print(version_line())
+        return
+    command_group().main(prog_name="journalfs")
+
+
+def command_group() -> click.Group:
+    """The click group of all commands, for `main` and for whoever generates pages from it."""
+    import click  # noqa: PLC0415  (takes longer than all of --version)
+
+    from journalfs.cli.lazy import LazyGroup  # noqa: PLC0415
+
+    @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+    @click.option("-V", "--version", is_flag=True, help="Show versions and exit; give it alone.")
+    def journalfs(version: bool) -> None:
+        """Look into, search and mount the message stores of Apache ActiveMQ Artemis."""
+        if version:
+            raise click.UsageError("--version stands alone")
+
+    return journalfs
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""`journalfs mount` and `journalfs umount`."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from journalfs.errors import MountFailed, WrongCall
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Store
+
+
+@click.command(epilog="Example: journalfs mount --read-only /var/lib/artemis/data /mnt/store")
+@click.argument("store", type=click.Path(path_type=Path))
+@click.argument("mountpoint", type=click.Path(path_type=Path))
+@click.option("--read-only", is_flag=True, help="Change nothing; works beside a running broker.")
+@click.option("-o", "option_lists", metavar="OPTION[,...]", multiple=True, help="Mount options, as in fstab.")
+@click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground and log to stderr.")
+@click.option("-d", "--debug", is_flag=True, help="Log everything; implies --foreground without --log-file.")
+@click.option("--allow-other", is_flag=True, help="Let other users in, as file permissions say.")
+@click.option("--no-follow", is_flag=True, help="Show the store as it is now; do not watch for changes.")
+@click.option("--loop", type=click.Choice(["fast", "stock"]), help="Request loop; fast unless told.")
+@click.option("--log-file", type=click.Path(path_type=Path), help="Where a background mount logs.")
+def mount(
+    *,
+    store: Path,
+    mountpoint: Path,
+    read_only: bool,
+    option_lists: tuple[str, ...],
+    foreground: bool,
+    debug: bool,
+    allow_other: bool,
+    no_follow: bool,
+    loop: str | None,
+    log_file: Path | None,
+) -> None:
+    """Show the message store STORE as a filesystem at MOUNTPOINT.
+
+    Returns when the mount answers. `journalfs umount MOUNTPOINT` ends it.
+    """
+    from journalfs_mount.launch import Start, start  # noqa: PLC0415
+    from journalfs_mount.options import MountOptions, parse_options  # noqa: PLC0415
+
+    chosen = parse_options(option_lists)
+    given = {
+        "read_only": read_only or None,
+        "allow_other": allow_other or None,
+        "follow": False if no_follow else None,
+        "loop": loop,
+    }
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    options = MountOptions(**chosen)  # type: ignore[arg-type]  (checked word by word when parsed)
+    require_read_only(options.read_only)
+    request = Start(
+        store=store,
+        mountpoint=mountpoint,
+        options=options,
+        open_store=partial(open_read_only, store.resolve()),
+        foreground=foreground or (debug and log_file is None),
+        debug=debug,
+        log_file=None if log_file is None else log_file.resolve(),
+    )
+    sys.exit(start(request))
+
+
+@click.command(epilog="Example: journalfs umount /mnt/store")
+@click.argument("mountpoint", type=click.Path(path_type=Path))
+@click.option("-l", "--lazy", is_flag=True, help="Detach now, end when the last file is closed.")
+def umount(mountpoint: Path, lazy: bool) -> None:
+    """Unmount the journalfs filesystem at MOUNTPOINT.
+
+    Returns when its process has let go of the store. If the mount is in use, says by whom.
+    """
+    from journalfs_mount import mountpoint as places  # noqa: PLC0415
+    from journalfs_mount.limits import UNMOUNT_WAIT_S  # noqa: PLC0415
+
+    place = Path(os.path.realpath(mountpoint))
+    mounted = places.mounted_at(place)
+    if mounted is None or mounted.filesystem != places.FILESYSTEM_TYPE:
+        raise WrongCall(f"{place}: no journalfs filesystem is mounted there")
+    dead = places.is_dead(place)
+    server = None if dead else places.serving_process(place)
+    try:
+        places.unmount(place, lazy=lazy or dead)
+        if server is not None and not lazy:
+            ended, _, _ = select.select([server], [], [], UNMOUNT_WAIT_S)
+            if not ended:
+                raise MountFailed(
+                    f"{place}: unmounted, but its process still holds the store after {UNMOUNT_WAIT_S:.0f} s"
+                )
+    finally:
+        if server is not None:
+            os.close(server)
+
+
+def require_read_only(read_only: bool) -> None:
+    """Refuse a mount for writing, which would promise what is not there."""
+    if not read_only:
+        raise WrongCall("stores can be mounted for reading only; add --read-only (or -o ro)")
+
+
+def open_read_only(store: Path) -> Store:
+    """Open a store the way a mount needs it."""
+    from journalfs.store import open_store  # noqa: PLC0415
+
+    return open_store(store, read_only=True)

@@ -1,0 +1,82 @@
+"""`mount.journalfs`: what `mount -t journalfs STORE DIR -o ...` and a line in fstab call.
+
+Exit codes are those of mount(8): 1 for a wrong call, 2 for a refusal of the system, 32 when mounting failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from journalfs_mount.launch import Start, exit_code, start
+from journalfs_mount.options import MountOptions, parse_options
+
+from journalfs.errors import (
+    EXIT_MOUNT_FAILED,
+    EXIT_OK,
+    EXIT_SYSTEM,
+    EXIT_WRONG_CALL,
+    JournalfsError,
+    WrongCall,
+)
+
+_MOUNT_CODES = frozenset({EXIT_OK, EXIT_WRONG_CALL, EXIT_SYSTEM, EXIT_MOUNT_FAILED})
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongCall(message)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point."""
+    try:
+        code = _mount(_parser().parse_args(arguments))
+    except JournalfsError as error:
+        print(f"mount.journalfs: {error}", file=sys.stderr)
+        # Codes of our own mean other things to mount(8): 4 would be "internal error", 8 "interrupted".
+        code = exit_code(error)
+        code = code if code in _MOUNT_CODES else EXIT_MOUNT_FAILED
+    sys.exit(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="mount.journalfs", description="Mount a message store; called by mount(8).")
+    parser.add_argument("store", type=Path)
+    parser.add_argument("mountpoint", type=Path)
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="OPTION[,...]")
+    parser.add_argument("-r", dest="read_only", action="store_true", help="the same as -o ro")
+    parser.add_argument("-w", dest="read_write", action="store_true", help="the same as -o rw")
+    parser.add_argument("-f", dest="fake", action="store_true", help="check everything, mount nothing")
+    parser.add_argument("-v", dest="verbose", action="store_true")
+    parser.add_argument("-n", dest="no_mtab", action="store_true", help="accepted, has no meaning any more")
+    parser.add_argument("-s", dest="sloppy", action="store_true", help="ignore options that are not known")
+    parser.add_argument("-t", dest="filesystem", help="accepted: the type that mount(8) was asked for")
+    return parser
+
+
+def _mount(called: argparse.Namespace) -> int:
+    # The rule about writing, and opening the store, are the command's: one answer to both callers.
+    from journalfs.store import open_store  # noqa: PLC0415
+
+    words = [*called.options, *(["ro"] if called.read_only else []), *(["rw"] if called.read_write else [])]
+    options = MountOptions(**parse_options(words, ignore_unknown=called.sloppy))  # type: ignore[arg-type]
+    if not options.read_only:
+        raise WrongCall("stores can be mounted for reading only; add the option ro")
+    store = called.store.resolve()
+    request = Start(
+        store=store,
+        mountpoint=called.mountpoint,
+        options=options,
+        open_store=partial(open_store, store, read_only=True),
+    )
+    if called.fake:
+        return EXIT_OK
+    code = start(request)
+    if called.verbose:
+        print(f"{store} is mounted on {called.mountpoint}")
+    return code

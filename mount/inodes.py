@@ -1,0 +1,130 @@
+"""Inode numbers, and the nodes the kernel knows.
+
+A number says what it stands for, so that a million listed messages cost the daemon nothing:
+
+    bit 62 set      a message: queue slot (20 bits) and message id (42 bits) bit 61 set      any other node:
+    the low 61 bits of a hash of its parent's number, its name and, for content
+                    that never changes under one number, its version
+    1               the root
+
+Both kinds give the same number after a new mount of the same store. Messages are not counted: their number
+can always be taken apart again. Every other node lives in `NodeTable` from its first lookup until the kernel
+has forgotten as many lookups as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Final, Generic, Protocol, TypeVar
+
+from journalfs.ids import Inode, MessageId
+
+ROOT: Final = Inode(1)
+MESSAGE_BIT: Final = 1 << 62
+TABLE_BIT: Final = 1 << 61
+SLOT_BITS: Final = 20
+MESSAGE_ID_BITS: Final = 42
+_SLOT_END: Final = 1 << SLOT_BITS
+_MESSAGE_ID_END: Final = 1 << MESSAGE_ID_BITS
+_TABLE_MASK: Final = TABLE_BIT - 1
+
+
+def message_inode(slot: int, message_id: MessageId) -> Inode | None:
+    """Number of a message in the queue with this slot; None when slot or id need more bits than there are."""
+    if 0 <= slot < _SLOT_END and 0 <= message_id < _MESSAGE_ID_END:
+        return Inode(MESSAGE_BIT | slot << MESSAGE_ID_BITS | message_id)
+    return None
+
+
+def message_of(inode: int) -> tuple[int, MessageId]:
+    """Queue slot and message id of a number that has `MESSAGE_BIT`."""
+    return inode >> MESSAGE_ID_BITS & _SLOT_END - 1, MessageId(inode & _MESSAGE_ID_END - 1)
+
+
+def node_key(parent: int, name: bytes, version: bytes = b"") -> bytes:
+    """What makes a node one and the same. A slash cannot be in a name, so the parts cannot run into each
+    other."""
+    return b"%x/%b/%b" % (parent, name, version)
+
+
+class Numbered(Protocol):
+    """What the table needs of a node."""
+
+    inode: Inode
+    key: bytes
+    lookups: int
+
+
+NodeT = TypeVar("NodeT", bound=Numbered)
+
+
+class NodeTable(Generic[NodeT]):
+    """The nodes that the kernel holds references to, by number."""
+
+    __slots__ = ("_from_message", "_nodes")
+
+    def __init__(self, root: NodeT, from_message: Callable[[Inode], NodeT]) -> None:
+        """`from_message` makes a passing node of a message number; it is not kept."""
+        root.inode, root.key, root.lookups = ROOT, b"", 1
+        self._nodes: dict[int, NodeT] = {ROOT: root}
+        self._from_message = from_message
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[NodeT]:
+        return iter(list(self._nodes.values()))
+
+    def node(self, inode: int) -> NodeT | None:
+        """The node of a number; None if it was forgotten, or never given out."""
+        node = self._nodes.get(inode)
+        if node is None and inode & MESSAGE_BIT:
+            return self._from_message(Inode(inode))
+        return node
+
+    def known(self, key: bytes) -> NodeT | None:
+        """The node of a key if the kernel may know it."""
+        for inode in self._places(key):
+            node = self._nodes.get(inode)
+            if node is None or node.key == key:
+                return node
+        return None
+
+    def enter(self, key: bytes, make: Callable[[], NodeT]) -> NodeT:
+        """Return the node of `key`, made by `make` if there is none. The caller counts the lookup it
+        answers."""
+        for inode in self._places(key):
+            node = self._nodes.get(inode)
+            if node is None:
+                node = make()
+                node.inode, node.key, node.lookups = Inode(inode), key, 0
+                self._nodes[inode] = node
+                return node
+            if node.key == key:
+                return node
+        raise AssertionError("the places of a key never end")
+
+    def drop_unused(self, node: NodeT) -> None:
+        """Let go of a node that was entered but not handed to the kernel after all."""
+        if node.lookups == 0 and self._nodes.get(node.inode) is node:
+            del self._nodes[node.inode]
+
+    def forget(self, forgotten: Sequence[tuple[int, int]]) -> None:
+        """Take back lookups: pairs of number and count. Numbers of messages need nothing."""
+        nodes = self._nodes
+        for inode, count in forgotten:
+            node = nodes.get(inode)
+            if node is None or inode == ROOT:
+                continue
+            node.lookups -= count
+            if node.lookups <= 0:
+                del nodes[inode]
+
+    @staticmethod
+    def _places(key: bytes) -> Iterator[int]:
+        # Two keys with one hash are as good as never; if they come, the later one takes the next number.
+        number = int.from_bytes(blake2b(key, digest_size=8).digest(), "big") & _TABLE_MASK
+        while True:
+            yield TABLE_BIT | number
+            number = number + 1 & _TABLE_MASK

@@ -1,0 +1,191 @@
+"""The life of a mount: mounting, serving, following the store, and leaving without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pyfuse3
+import trio
+from journalfs_mount.context import MountContext
+from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
+from journalfs_mount.invalidate import Invalidator
+from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
+from journalfs_mount.mountpoint import mounted_at
+from journalfs_mount.operations import Operations
+from journalfs_mount.options import MountOptions
+from journalfs_mount.report import MountReport
+
+from journalfs.clock import Clock, SystemClock
+from journalfs.errors import JournalfsError, MountFailed, SystemFailure
+from journalfs.store.api import Store
+
+log = logging.getLogger("journalfs.mount")
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def run(
+    store: Store,
+    source: Path,
+    mountpoint: Path,
+    options: MountOptions,
+    *,
+    ready: Callable[[], None],
+    clock: Clock | None = None,
+) -> None:
+    """Mount `store`, serve it until it is unmounted or a signal asks for the end, and close it.
+
+    `source` is the store's path, `mountpoint` one that `mountpoint.prepare` returned. `ready` is called when
+    the mount answers. Raises `MountFailed` when it cannot be mounted, `SystemFailure` when serving broke off.
+    """
+    report = MountReport(clock or SystemClock())
+    report.details = {
+        "store": str(source),
+        "mountpoint": str(mountpoint),
+        "readOnly": options.read_only,
+        "extendedAttributes": options.xattr,
+    }
+    mount = _Mount(store, mountpoint, options, report, ready)
+    try:
+        trio.run(mount.serve, str(source), strict_exception_groups=True)
+    except* JournalfsError as group:
+        raise _first(group) from None
+    except* OSError as group:
+        raise SystemFailure(f"{mountpoint}: the mount broke off: {_first(group)}") from None
+    finally:
+        mount.operations.close()
+        store.close()
+
+
+class _Mount:
+    """One mount while it lives. pyfuse3 allows one in a process."""
+
+    def __init__(
+        self,
+        store: Store,
+        mountpoint: Path,
+        options: MountOptions,
+        report: MountReport,
+        ready: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._mountpoint = mountpoint
+        self._options = options
+        self._report = report
+        self._tell_ready = ready
+        self._answers = trio.Event()
+        self._fast: FastWait | None = None
+        context = MountContext(store, options, report)
+        self.operations = Operations(context, self._ready)
+        store.subscribe(Invalidator(context))
+
+    async def serve(self, source: str) -> None:
+        # Signals first: from the moment of mounting on, dying from one would leave a dead mount.
+        with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
+            before = fuse_descriptors()
+            self._mount(source)
+            try:
+                self._choose_loop(fuse_descriptors() - before)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._end_on_signal, signals)
+                    nursery.start_soon(self._tune)
+                    nursery.start_soon(self._follow)
+                    await pyfuse3.main(1, WORKERS_MAX)
+                    nursery.cancel_scope.cancel()
+            finally:
+                if self._fast is not None:
+                    self._fast.uninstall()
+                pyfuse3.close(unmount=True)
+                log.info("%s is unmounted", self._mountpoint)
+
+    def _mount(self, source: str) -> None:
+        with _captured_stderr() as complaint:
+            try:
+                pyfuse3.init(self.operations, str(self._mountpoint), self._options.fuse_options(source))
+            except RuntimeError as error:
+                reason = " ".join(complaint().split()) or str(error)
+                raise MountFailed(f"{self._mountpoint}: cannot mount: {reason}") from None
+
+    def _choose_loop(self, opened: set[int]) -> None:
+        if self._options.loop == "stock":
+            return
+        try:
+            if len(opened) != 1:
+                raise FastWaitUnavailableError("the FUSE descriptor was not found")
+            fast = FastWait.prepare(opened.pop())
+        except FastWaitUnavailableError as reason:
+            log.warning("the stock request loop is used, requests take longer: %s", reason)
+            self._report.details["loopFallback"] = str(reason)
+            return
+        fast.install()
+        self._fast = fast
+        self._report.loop = "fast"
+
+    def _ready(self) -> None:
+        self._answers.set()
+        self._tell_ready()
+
+    async def _end_on_signal(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            log.info("%s: unmounting %s", signal.Signals(number).name, self._mountpoint)
+            if self._fast is not None:
+                self._fast.close()
+            pyfuse3.terminate()
+
+    async def _follow(self) -> None:
+        """Keep up with a live broker. If that fails, what was read stays mounted, and the report says so."""
+        if not self._options.follow:
+            return
+        self._report.follow = "following"
+        try:
+            await self._store.follow()
+        except Exception as error:
+            log.exception("the store is no longer followed; what was read until now stays mounted")
+            self._report.follow = "failed"
+            self._report.follow_failure = str(error) or type(error).__name__
+        else:
+            self._report.follow = "ended"
+
+    async def _tune(self) -> None:
+        """Raise the kernel's read-ahead. After the first request only: the handshake would lower it again."""
+        await self._answers.wait()
+        mount = mounted_at(self._mountpoint)
+        if mount is None:
+            return
+        setting = Path(f"/sys/class/bdi/{mount.device}/read_ahead_kb")
+        try:
+            setting.write_text(f"{READ_AHEAD_KIB}\n")
+        except OSError as error:
+            # Needs root. Reading works all the same, at half the speed.
+            log.debug("%s stays as it is: %s", setting, error)
+            self._report.details["readAheadKib"] = "default"
+        else:
+            self._report.details["readAheadKib"] = READ_AHEAD_KIB
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+@contextlib.contextmanager
+def _captured_stderr() -> Iterator[Callable[[], str]]:
+    """Catch what libfuse and fusermount3 write to descriptor 2: they say there why they cannot mount."""
+    with tempfile.TemporaryFile() as file:
+        saved = os.dup(2)
+        os.dup2(file.fileno(), 2)
+
+        def caught() -> str:
+            return os.pread(file.fileno(), 4096, 0).decode(errors="replace")
+
+        try:
+            yield caught
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)

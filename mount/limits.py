@@ -1,0 +1,33 @@
+"""Bounds of the mount itself, each with the reason for its number."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HANDLES_MAX: Final = 65_536
+"""Open files and directories at once. A process seldom may open more than this; past it open fails with
+ENFILE."""
+
+NAME_BYTES_MAX: Final = 255
+"""What statfs promises. Only selectors below `.where/` may be longer, up to what the kernel passes on."""
+
+SELECTIONS_MAX: Final = 64
+"""Views made from selectors that are kept ready. The least recently used one is made anew when asked
+again."""
+
+REFUSALS_MAX: Final = 32
+"""Refused names and their reasons that `.journalfs/mount.json` remembers."""
+
+INVALIDATED_MESSAGES_MAX: Final = 4_096
+"""Message names dropped one by one from the kernel's name cache after one change. Beyond it the cache's own
+timeout of a second does, because each drop costs a round trip and takes the directory's lock."""
+
+WORKERS_MAX: Final = 64
+"""Request tasks. The fast wait lets the pool grow to this at once; each idle one costs a few kilobytes."""
+
+READ_AHEAD_KIB: Final = 1_024
+"""What the kernel reads ahead of a sequential reader: the protocol's largest request, which doubles the speed
+of cached reads against the default of 128 KiB. More than this gains nothing."""
+
+UNMOUNT_WAIT_S: Final = 30.0
+"""How long `journalfs umount` waits for the mount's process to let go of the store after unmounting."""

@@ -1,0 +1,213 @@
+"""The place to mount on: whether it can be used, what is mounted there, and how to unmount it.
+
+Nothing here needs pyfuse3, and nothing asks a mounted filesystem anything unless said so: one whose process
+was killed answers every question with an error, and one that hangs never answers.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from journalfs.errors import FuseMissing, MountFailed, MountpointBusy, SystemFailure, WrongCall
+
+FILESYSTEM_TYPE: Final = "fuse.journalfs"
+FUSE_DEVICE: Final = "/dev/fuse"
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """A line of the kernel's mount table. `device` is `major:minor`."""
+
+    device: str
+    path: str
+    filesystem: str
+    source: str
+
+
+def mounts() -> list[Mounted]:
+    """All mounts this process sees, in the order they were made."""
+    table = Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
+    return [_parse_mount(line) for line in table.splitlines()]
+
+
+def mounted_at(path: Path) -> Mounted | None:
+    """What is mounted exactly at `path`, the topmost if there are several."""
+    return next((mount for mount in reversed(mounts()) if mount.path == str(path)), None)
+
+
+def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:
+    """Make sure that `path` can be mounted on, and return it absolute.
+
+    A journalfs mount whose process died is unmounted first. Raises `MountpointBusy`, `WrongCall` or
+    `MountFailed` with what stands in the way.
+    """
+    path = Path(os.path.realpath(path))
+    mount = mounted_at(path)
+    if mount is not None and mount.filesystem == FILESYSTEM_TYPE and is_dead(path):
+        unmount(path, lazy=True)
+        mount = mounted_at(path)
+    if mount is not None:
+        raise MountpointBusy(
+            path, f"{mount.source or mount.filesystem} ({mount.filesystem}) is mounted there"
+        )
+    try:
+        names = os.listdir(path)
+    except FileNotFoundError:
+        raise MountFailed(
+            f"{path}: cannot mount here: the directory does not exist; create it first"
+        ) from None
+    except NotADirectoryError:
+        raise MountFailed(f"{path}: cannot mount here: it is not a directory") from None
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            raise MountpointBusy(path, "another filesystem's process died and left its mount") from None
+        raise SystemFailure.from_os(error, path, doing="use it as a mount point") from None
+    # Before "not empty": a directory that holds the store never is, and the option would not help.
+    if _is_within(Path(os.path.realpath(store)), path):
+        raise WrongCall(f"{path}: cannot mount here: it would hide the store {store}; mount elsewhere")
+    if names and not allow_nonempty:
+        raise MountpointBusy(path, "the directory is not empty (-o nonempty hides what is in it)")
+    return path
+
+
+def is_dead(path: Path) -> bool:
+    """True when a mount's process is gone. Asks the filesystem."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return False
+
+
+def check_fuse() -> None:
+    """Raise `FuseMissing`, with what to do, unless this process can use FUSE at all."""
+    try:
+        os.close(os.open(FUSE_DEVICE, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        raise _device_missing(error) from None
+    if os.geteuid() != 0 and _fusermount() is None:
+        raise FuseMissing("fusermount3 was not found", advice="install the package fuse3, or mount as root")
+    try:
+        import pyfuse3  # noqa: F401, PLC0415  (the rest of this module must work without it)
+    except ImportError as error:
+        raise _library_missing(error) from None
+
+
+def serving_process(path: Path) -> int | None:
+    """A pidfd of the process that serves the mount at `path`, as that mount tells; None if it cannot be had.
+
+    Asks the filesystem. The descriptor becomes readable when the process ends; the caller closes it.
+    """
+    try:
+        process = json.loads((path / ".journalfs" / "mount.json").read_bytes())["pid"]
+        descriptor = os.pidfd_open(process)
+    except (OSError, ValueError, KeyError):
+        return None  # another user's mount, or one from within another process namespace
+    try:
+        links = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{process}/fd")]
+    except OSError:
+        links = []
+    if FUSE_DEVICE in links:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def unmount(path: Path, *, lazy: bool = False) -> None:
+    """Unmount `path`. Raises `MountpointBusy` naming who uses it, or `MountFailed`."""
+    if os.geteuid() == 0:
+        command = ["umount", *(["--lazy"] if lazy else []), str(path)]
+    else:
+        tool = _fusermount()
+        if tool is None:
+            raise FuseMissing("fusermount3 was not found", advice="install the package fuse3")
+        command = [tool, "-u", *(["-z"] if lazy else []), str(path)]
+    environment = {**os.environ, "LC_ALL": "C"}  # the reason is looked into below
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode == 0:
+        return
+    reason = done.stderr.strip() or f"{command[0]} ended with {done.returncode}"
+    if "busy" in reason:
+        raise MountpointBusy(path, f"it is in use{_holders_text(path)}")
+    raise MountFailed(f"{path}: cannot unmount: {reason}")
+
+
+def holders(path: Path) -> Iterator[tuple[int, str]]:
+    """Process id and name of those that have something below `path` open or work there, as far as /proc
+    tells."""
+    inside = f"{path}/"
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal():
+            continue
+        links = [f"{entry.path}/cwd", f"{entry.path}/root"]
+        try:
+            links += [f"{entry.path}/fd/{name}" for name in os.listdir(f"{entry.path}/fd")]
+            targets = [os.readlink(link) for link in links]
+            name = Path(f"{entry.path}/comm").read_text().strip()
+        except OSError:
+            continue  # it ended meanwhile, or belongs to somebody else
+        if any(f"{target}/".startswith(inside) for target in targets):
+            yield int(entry.name), name
+
+
+def _holders_text(path: Path) -> str:
+    named = [f"{name} ({pid})" for pid, name in holders(path)]
+    return f" by {', '.join(named[:5])}{' and others' if len(named) > 5 else ''}" if named else ""
+
+
+def _parse_mount(line: str) -> Mounted:
+    # "id parent major:minor root mountpoint options [tags...] - type source options"
+    left, _, right = line.partition(" - ")
+    fields = left.split(" ")
+    filesystem, source, *_ = [*right.split(" "), "", ""]
+    return Mounted(fields[2], _unescape(fields[4]), filesystem, _unescape(source))
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def _is_within(path: Path, directory: Path) -> bool:
+    return path == directory or directory in path.parents
+
+
+def _fusermount() -> str | None:
+    return shutil.which("fusermount3") or shutil.which("fusermount")
+
+
+def _device_missing(error: OSError) -> FuseMissing:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return FuseMissing(
+            f"no permission to open {FUSE_DEVICE}",
+            advice=f"run as root, or let users open it: chmod 0666 {FUSE_DEVICE}; "
+            "in a container, allow the device",
+        )
+    return FuseMissing(
+        f"{FUSE_DEVICE} cannot be opened ({error.strerror})",
+        advice="load the kernel module with 'modprobe fuse'; "
+        "in a container, add --device /dev/fuse --cap-add SYS_ADMIN",
+    )
+
+
+def _library_missing(error: ImportError) -> FuseMissing:
+    if isinstance(error, ModuleNotFoundError) and error.name == "pyfuse3":
+        return FuseMissing(
+            "the Python module pyfuse3 is not installed",
+            advice="install the headers it is built with (Debian: apt install gcc pkg-config libfuse3-dev; "
+            "Fedora: dnf install gcc pkgconf fuse3-devel), then run: pip install 'journalfs[mount]'",
+        )
+    return FuseMissing(
+        f"pyfuse3 cannot be loaded ({error})",
+        advice="install the FUSE library (Debian: apt install libfuse3-3 or libfuse3-4; "
+        "Fedora: dnf install fuse3-libs)",
+    )

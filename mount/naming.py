@@ -1,0 +1,36 @@
+"""Find the address or queue that a file name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+from journalfs_mount.names import decode_name, encode_name, is_reserved, is_short_form
+
+from journalfs.errors import NameRefused
+
+
+class Named(Protocol):
+    """An address or a queue."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Thing = TypeVar("Thing", bound=Named)
+
+
+def find_named(
+    file_name: bytes, by_name: Callable[[str], Thing | None], everything: Callable[[], Iterable[Thing]]
+) -> Thing | None:
+    """The thing with this file name, or None. Only the short form of a very long name needs `everything`."""
+    if is_reserved(file_name):
+        return None
+    if is_short_form(file_name):
+        return next((thing for thing in everything() if encode_name(thing.name) == file_name), None)
+    try:
+        name = decode_name(file_name)
+    except NameRefused:
+        # No name of the store is written so: like any other name that is not there, it is ENOENT.
+        return None
+    return by_name(name)

@@ -1,0 +1,175 @@
+"""`.messages/`: one file for each message, listed in delivery order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import gone, no_such_name
+from journalfs_mount.inodes import message_inode, message_of
+from journalfs_mount.names import parse_message_name
+from journalfs_mount.nodes.base import (
+    DOTS,
+    Directory,
+    Entry,
+    Node,
+    OpenedFile,
+    Snapshot,
+    reply_dots,
+)
+from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
+
+from journalfs.ids import Inode, MessageId
+from journalfs.store.api import Listing, Message, View
+
+if TYPE_CHECKING:
+    from journalfs_mount.nodes.view import ViewDirectory
+
+
+class MessageFile(Node):
+    """A message's body. The same file in the queue and in every view of it that holds the message.
+
+    Objects of this class come and go with each request unless the message's number had to be kept in the
+    table.
+    """
+
+    __slots__ = ("_address_name", "_message_id", "_queue_name", "at_hand")
+
+    at_hand: Message | None
+    """The message as the lookup found it, for the attributes that follow in the same request. Used once."""
+
+    def __init__(
+        self, context: MountContext, address_name: str, queue_name: str, message_id: MessageId
+    ) -> None:
+        super().__init__(context)
+        self._address_name = address_name
+        self._queue_name = queue_name
+        self._message_id = message_id
+        self.at_hand = None
+
+    @classmethod
+    def of_inode(cls, context: MountContext, inode: Inode) -> MessageFile:
+        """Take a message's number apart. ESTALE when it was not given out by this mount."""
+        slot, message_id = message_of(inode)
+        node = cls(context, *context.queue_of_slot(slot), message_id)
+        node.inode, node.key, node.lookups = inode, b"", 0
+        return node
+
+    def attributes(self) -> EntryAttributes:
+        message = self.at_hand or self._message()
+        self.at_hand = None
+        caching = self.context.caching
+        return self.context.present.file(
+            self.inode,
+            size_bytes=message.size_bytes,
+            mtime_ns=message.mtime_ns,
+            name_s=caching.message_name_s,
+            attributes_s=caching.content_attributes_s,
+        )
+
+    def extended_attributes(self) -> Mapping[str, bytes]:
+        return self._message().attributes()
+
+    def open(self) -> OpenedFile:
+        return OpenedFile(self._message().open(), direct_io=False, keep_cache=True)
+
+    def _message(self) -> Message:
+        queue = self.context.queue(self._address_name, self._queue_name)
+        # A message that is not yet due, or that a prepared transaction holds, is not among the queue's own.
+        views: Sequence[Callable[[], View]] = (lambda: queue, queue.scheduled, queue.delivering)
+        for view in views:
+            message = view().message(self._message_id)
+            if message is not None:
+                return message
+        raise gone()
+
+
+class MessagesDirectory(Directory):
+    """The messages of one view."""
+
+    __slots__ = ("_view_directory",)
+
+    def __init__(self, context: MountContext, parent: ViewDirectory) -> None:
+        super().__init__(context, parent.inode)
+        self._view_directory = parent
+
+    def mtime_ns(self) -> int:
+        return self._view_directory.mtime_ns()
+
+    def child(self, name: bytes) -> Node:
+        parsed = parse_message_name(name)
+        if parsed is None:
+            raise no_such_name()
+        message_id, _ = parsed
+        message = self._view_directory.view().message(message_id)
+        if message is None or message.name != name:
+            raise no_such_name()
+        node = self.message_node(message_id)
+        node.at_hand = message
+        return node
+
+    def entries(self) -> Sequence[Entry]:
+        listing = self._view_directory.view().listing()
+        ids = ((listing.name(place), listing.message_id(place)) for place in range(len(listing)))
+        return [(name, partial(self.message_node, message_id)) for name, message_id in ids]
+
+    def snapshot(self) -> Snapshot:
+        return MessageSnapshot(self, self._view_directory.view().listing(), self.slot())
+
+    def slot(self) -> int:
+        """The queue's slot; from here on its messages' numbers can be taken apart."""
+        queue = self._view_directory.queue()
+        self.context.remember_slot(queue, self._view_directory.address_name)
+        return queue.slot
+
+    def message_node(self, message_id: MessageId) -> MessageFile:
+        directory = self._view_directory
+        inode = message_inode(self.slot(), message_id)
+        if inode is not None:
+            return MessageFile.of_inode(self.context, inode)
+        # One number for all views of the queue, hence the key below the queue and not below this directory.
+        queue_node = directory.queue_directory()
+        make = partial(MessageFile, self.context, queue_node.address_name, queue_node.queue_name, message_id)
+        node = queue_node.enter(b"%d" % message_id, make, b"message")
+        assert isinstance(node, MessageFile)
+        return node
+
+
+class MessageSnapshot:
+    """A listing without an object for any message: numbers, sizes and times come from the view's arrays."""
+
+    __slots__ = ("_directory", "_listing", "_slot")
+
+    def __init__(self, directory: MessagesDirectory, listing: Listing, slot: int) -> None:
+        self._directory = directory
+        self._listing = listing
+        self._slot = slot
+
+    def reply(self, token: ReaddirToken, start: int) -> None:
+        directory, listing = self._directory, self._listing
+        if not reply_dots(directory, token, start):
+            return
+        present, nodes = directory.context.present.file, directory.context.nodes
+        caching = directory.context.caching
+        for place in range(max(start - DOTS, 0), len(listing)):
+            message_id = listing.message_id(place)
+            inode = message_inode(self._slot, message_id)
+            kept = None
+            if inode is None:
+                kept = directory.message_node(message_id)
+                inode = kept.inode
+            entry = present(
+                inode,
+                size_bytes=listing.size_bytes(place),
+                mtime_ns=listing.mtime_ns(place),
+                name_s=caching.message_name_s,
+                attributes_s=caching.content_attributes_s,
+            )
+            taken = readdir_reply(token, FileNameT(listing.name(place)), entry, place + DOTS + 1)
+            if kept is not None:
+                kept.lookups += taken
+                nodes.drop_unused(kept)
+            if not taken:
+                return

@@ -1,0 +1,48 @@
+"""The root: one directory for each address, and `.journalfs`, which is reached by name and not listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import no_such_name
+from journalfs_mount.inodes import ROOT
+from journalfs_mount.names import CONTROL_DIRECTORY, encode_name
+from journalfs_mount.naming import find_named
+from journalfs_mount.nodes.address import AddressDirectory
+from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.virtual import VirtualDirectoryNode
+from journalfs_mount.report import ControlDirectory
+
+from journalfs.store.api import Address
+
+
+class RootDirectory(Directory):
+    """The mount's root."""
+
+    __slots__ = ("_control",)
+
+    def __init__(self, context: MountContext) -> None:
+        super().__init__(context, ROOT)
+        self._control = ControlDirectory(context.store.control(), context.report)
+
+    def mtime_ns(self) -> int:
+        return max((address.mtime_ns for address in self.context.store.addresses()), default=0)
+
+    def child(self, name: bytes) -> Node:
+        if name == CONTROL_DIRECTORY:
+            return self.enter(name, partial(VirtualDirectoryNode, self.context, self.inode, self._control))
+        store = self.context.store
+        address = find_named(name, store.address, store.addresses)
+        if address is None:
+            raise no_such_name()
+        return self._address(name, address)
+
+    def entries(self) -> Sequence[Entry]:
+        named = ((encode_name(address.name), address) for address in self.context.store.addresses())
+        return [(name, partial(self._address, name, address)) for name, address in named]
+
+    def _address(self, name: bytes, address: Address) -> Node:
+        make = partial(AddressDirectory, self.context, self.inode, address.name)
+        return self.enter(name, make)

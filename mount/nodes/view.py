@@ -1,0 +1,155 @@
+"""Directories that show a view: a queue, the messages in one of its states, or what a selector leaves.
+
+All of them offer the same names. Listed are only the parts and the tail, which together hold every message
+once: `grep -r` and `cp -r` must neither read anything twice nor wander into what can be reached by name
+beside them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import no_such_name
+from journalfs_mount.names import (
+    ALL_NAME,
+    DELIVERING_DIRECTORY,
+    MESSAGES_DIRECTORY,
+    SCHEDULED_DIRECTORY,
+    SETTINGS_NAME,
+    STATUS_NAME,
+    TAIL_NAME,
+    WHERE_DIRECTORY,
+    parse_part_name,
+)
+from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.message import MessagesDirectory
+from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
+from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.report import RenderedFile
+
+from journalfs.store.api import Part, Queue, View
+
+
+class ViewDirectory(Directory):
+    """What queues, states and selections share."""
+
+    __slots__ = ("address_name",)
+
+    def __init__(self, context: MountContext, parent_inode: int, address_name: str) -> None:
+        super().__init__(context, parent_inode)
+        self.address_name = address_name
+
+    @abstractmethod
+    def view(self) -> View:
+        """The view as the store has it now. ESTALE when its queue went."""
+
+    @abstractmethod
+    def queue_directory(self) -> QueueDirectory:
+        """The directory of the queue that the view is of."""
+
+    def queue(self) -> Queue:
+        return self.queue_directory().queue()
+
+    def part_name_s(self) -> float:
+        """How long the kernel may keep the name of a part."""
+        return self.context.caching.derived_name_s
+
+    def mtime_ns(self) -> int:
+        return self.view().mtime_ns
+
+    def child(self, name: bytes) -> Node:
+        if parse_part_name(name) is not None:
+            part = self.view().part(name.decode("ascii"))
+            if part is None:
+                raise no_such_name()
+            return self._part(part)
+        make = self.named_children().get(name)
+        if make is None:
+            raise no_such_name()
+        return self.enter(name, make)
+
+    def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
+        """Fixed names: the tail, and what is reached by name but never listed."""
+        from journalfs_mount.nodes.where import WhereDirectory  # noqa: PLC0415  (it imports this)
+
+        return {
+            TAIL_NAME: partial(TailFile, self.context, self),
+            ALL_NAME: partial(AllFile, self.context, self),
+            MESSAGES_DIRECTORY: partial(MessagesDirectory, self.context, self),
+            WHERE_DIRECTORY: partial(WhereDirectory, self.context, self),
+        }
+
+    def entries(self) -> Sequence[Entry]:
+        parts: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in self.view().parts()]
+        return [*parts, (TAIL_NAME, partial(self.child, TAIL_NAME))]
+
+    def _part(self, part: Part) -> Node:
+        make = partial(PartFile, self.context, self, part)
+        return self.enter(part.name.encode(), make, part_version(part))
+
+
+class QueueDirectory(ViewDirectory):
+    """A queue."""
+
+    __slots__ = ("queue_name",)
+
+    def __init__(self, context: MountContext, parent_inode: int, address_name: str, queue_name: str) -> None:
+        super().__init__(context, parent_inode, address_name)
+        self.queue_name = queue_name
+
+    def view(self) -> View:
+        return self.queue()
+
+    def queue(self) -> Queue:
+        return self.context.queue(self.address_name, self.queue_name)
+
+    def queue_directory(self) -> QueueDirectory:
+        return self
+
+    def part_name_s(self) -> float:
+        return self.context.caching.name_s
+
+    def extended_attributes(self) -> Mapping[str, bytes]:
+        return self.queue().attributes()
+
+    def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
+        return {
+            **super().named_children(),
+            SCHEDULED_DIRECTORY: partial(StateDirectory, self.context, self, "scheduled"),
+            DELIVERING_DIRECTORY: partial(StateDirectory, self.context, self, "delivering"),
+            STATUS_NAME: partial(VirtualFileNode, self.context, self._status),
+            SETTINGS_NAME: partial(VirtualFileNode, self.context, self._settings),
+        }
+
+    def _status(self) -> RenderedFile:
+        return RenderedFile(lambda: json_text(self.queue().status()), self.mtime_ns)
+
+    def _settings(self) -> RenderedFile:
+        return RenderedFile(lambda: self.queue().settings_toml().encode(), self.mtime_ns)
+
+
+class StateDirectory(ViewDirectory):
+    """The messages of a queue that are in one state: `.scheduled` or `.delivering`."""
+
+    __slots__ = ("_queue_directory", "_state")
+
+    def __init__(self, context: MountContext, queue_directory: QueueDirectory, state: str) -> None:
+        super().__init__(context, queue_directory.inode, queue_directory.address_name)
+        self._queue_directory = queue_directory
+        self._state = state
+
+    def view(self) -> View:
+        queue = self._queue_directory.queue()
+        return queue.scheduled() if self._state == "scheduled" else queue.delivering()
+
+    def queue_directory(self) -> QueueDirectory:
+        return self._queue_directory
+
+
+def json_text(content: Mapping[str, object]) -> bytes:
+    """A mapping as indented JSON with a last newline."""
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

@@ -1,0 +1,98 @@
+"""Files and directories that journalfs makes itself: `.status`, `.settings`, everything under
+`.journalfs/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeGuard
+
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import gone, no_such_name
+from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
+from pyfuse3 import EntryAttributes
+
+from journalfs.store.api import VirtualDirectory, VirtualFile
+
+Found = VirtualDirectory | VirtualFile | None
+
+
+class VirtualFileNode(Node):
+    """A made file. It is asked for anew at each request, so that it may change or go at any time."""
+
+    __slots__ = ("_find",)
+
+    def __init__(self, context: MountContext, find: Callable[[], Found]) -> None:
+        super().__init__(context)
+        self._find = find
+
+    def attributes(self) -> EntryAttributes:
+        file = self._file()
+        caching = self.context.caching
+        lasting_s = caching.live_s if file.live else caching.directory_attributes_s
+        return self.context.present.file(
+            self.inode,
+            size_bytes=file.size_bytes,
+            mtime_ns=file.mtime_ns,
+            name_s=lasting_s,
+            attributes_s=lasting_s,
+        )
+
+    def open(self) -> OpenedFile:
+        file = self._file()
+        return OpenedFile(file.open(), direct_io=file.live, keep_cache=not file.live)
+
+    def _file(self) -> VirtualFile:
+        file = self._find()
+        if file is None or not is_file(file):
+            raise gone()
+        return file
+
+
+class VirtualDirectoryNode(Directory):
+    """A made directory."""
+
+    __slots__ = ("_directory",)
+
+    def __init__(self, context: MountContext, parent_inode: int, directory: VirtualDirectory) -> None:
+        super().__init__(context, parent_inode)
+        self._directory = directory
+
+    def mtime_ns(self) -> int:
+        return self._directory.mtime_ns
+
+    def name_s(self) -> float:
+        # Nobody reports when a made directory goes, for instance that of a transaction.
+        return self.context.caching.directory_attributes_s
+
+    def child(self, name: bytes) -> Node:
+        found = self._directory.child(name.decode("utf-8", "surrogateescape"))
+        if found is None:
+            raise no_such_name()
+        return self._node(name, found)
+
+    def entries(self) -> Sequence[Entry]:
+        entries: list[Entry] = []
+        for name in self._directory.names():
+            found = self._directory.child(name)
+            if found is not None:
+                encoded = name.encode("utf-8", "surrogateescape")
+                entries.append((encoded, partial(self._node, encoded, found)))
+        return entries
+
+    def _node(self, name: bytes, found: VirtualDirectory | VirtualFile) -> Node:
+        if is_file(found):
+            text = name.decode("utf-8", "surrogateescape")
+            find = partial(self._directory.child, text)
+            return self.enter(name, partial(VirtualFileNode, self.context, find), b"file")
+        assert is_directory(found)
+        return self.enter(name, partial(VirtualDirectoryNode, self.context, self.inode, found))
+
+
+def is_file(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualFile]:
+    """Protocols are told apart by what only a file has."""
+    return hasattr(found, "size_bytes")
+
+
+def is_directory(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualDirectory]:
+    return hasattr(found, "names")

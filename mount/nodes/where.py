@@ -1,0 +1,84 @@
+"""`.where/<selector>/`: the messages that a JMS selector accepts, shown like a queue.
+
+The directory's name is the selector itself, percent-decoded: `/` must be written `%2F` and `%` as `%25`.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar
+from urllib.parse import unquote_to_bytes
+
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import refuse
+from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.view import QueueDirectory, ViewDirectory
+
+from journalfs.errors import SelectorError
+from journalfs.store.api import View
+
+log = logging.getLogger("journalfs.mount")
+
+
+class WhereDirectory(Directory):
+    """Every selector is a name in it; it lists none."""
+
+    __slots__ = ("_of",)
+
+    takes_long_names: ClassVar[bool] = True
+
+    def __init__(self, context: MountContext, of: ViewDirectory) -> None:
+        super().__init__(context, of.inode)
+        self._of = of
+
+    def mtime_ns(self) -> int:
+        return self._of.mtime_ns()
+
+    def entries(self) -> Sequence[Entry]:
+        return []
+
+    def child(self, name: bytes) -> Node:
+        """EINVAL for what is no selector: ENOENT would say that there are no such messages."""
+        try:
+            selector = unquote_to_bytes(name).decode()
+        except UnicodeDecodeError:
+            raise self._refused(name, "the selector is not valid UTF-8") from None
+        node = self.enter(name, partial(SelectionDirectory, self.context, self, self._of, selector))
+        assert isinstance(node, SelectionDirectory)
+        try:
+            node.view()
+        except SelectorError as error:
+            self.context.nodes.drop_unused(node)
+            raise self._refused(name, str(error)) from None
+        return node
+
+    def _refused(self, name: bytes, reason: str) -> Exception:
+        log.warning("%s", reason)
+        self.context.report.refused(name.decode(errors="replace"), reason)
+        return refuse(errno.EINVAL)
+
+
+class SelectionDirectory(ViewDirectory):
+    """What one selector leaves of a view. It has a `.where` of its own, which narrows it further."""
+
+    __slots__ = ("_of", "_selector")
+
+    def __init__(
+        self, context: MountContext, parent: WhereDirectory, of: ViewDirectory, selector: str
+    ) -> None:
+        super().__init__(context, parent.inode, of.address_name)
+        self._of = of
+        self._selector = selector
+
+    def view(self) -> View:
+        base = self._of.view()
+        return self.context.selections.view(self.inode, lambda: base.where(self._selector))
+
+    def queue_directory(self) -> QueueDirectory:
+        return self._of.queue_directory()
+
+    def extended_attributes(self) -> Mapping[str, bytes]:
+        return {"user.journalfs.selector": self._selector.encode()}

@@ -1,0 +1,58 @@
+"""Attributes as the kernel wants them.
+
+One object per kind of node is filled anew for every answer. That is safe because pyfuse3 copies it into the
+reply before any other task runs: no handler may wait between filling it and returning it.
+"""
+
+from __future__ import annotations
+
+import stat
+from typing import Final
+
+from journalfs_mount.options import MountOptions
+from pyfuse3 import EntryAttributes, InodeT, ModeT
+
+BLOCK_BYTES: Final = 512
+
+
+class Presenter:
+    """Fills attribute objects; owner and permissions are the mount's."""
+
+    __slots__ = ("_directory", "_file")
+
+    def __init__(self, options: MountOptions) -> None:
+        write = 0 if options.read_only else 0o200
+        self._file = _template(stat.S_IFREG | (0o444 | write) & ~options.umask, options)
+        self._directory = _template(stat.S_IFDIR | (0o555 | write) & ~options.umask, options)
+        self._directory.st_size = 0
+
+    def directory(self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float) -> EntryAttributes:
+        """The link count is 1: "not counted", which keeps `find` from deriving how many directories there
+        are."""
+        entry = self._directory
+        entry.st_ino = InodeT(inode)
+        entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns
+        entry.entry_timeout = name_s
+        entry.attr_timeout = attributes_s
+        return entry
+
+    def file(
+        self, inode: int, *, size_bytes: int, mtime_ns: int, name_s: float, attributes_s: float
+    ) -> EntryAttributes:
+        entry = self._file
+        entry.st_ino = InodeT(inode)
+        entry.st_size = size_bytes
+        entry.st_blocks = (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES
+        entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns
+        entry.entry_timeout = name_s
+        entry.attr_timeout = attributes_s
+        return entry
+
+
+def _template(mode: int, options: MountOptions) -> EntryAttributes:
+    entry = EntryAttributes()
+    entry.st_mode = ModeT(mode)
+    entry.st_uid, entry.st_gid = options.uid, options.gid
+    entry.st_nlink = 1
+    entry.st_blksize = 4096
+    return entry

@@ -1,0 +1,127 @@
+"""What the mount says about itself, in `.journalfs/mount.json`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+from journalfs_mount.limits import REFUSALS_MAX
+
+from journalfs.clock import Clock
+from journalfs.store.api import Bytes, VirtualDirectory, VirtualFile
+
+REPORT_NAME: Final = "mount.json"
+
+
+class MountReport:
+    """Counts and states, filled by the rest of the mount."""
+
+    __slots__ = (
+        "_clock",
+        "_refusals",
+        "details",
+        "follow",
+        "follow_failure",
+        "loop",
+        "requests",
+        "started_ms",
+    )
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.started_ms = clock.now_ms()
+        self.requests: Counter[str] = Counter()
+        self.loop = "stock"
+        self.follow = "off"
+        self.follow_failure: str | None = None
+        self.details: dict[str, object] = {}
+        self._refusals: deque[dict[str, object]] = deque(maxlen=REFUSALS_MAX)
+
+    def refused(self, name: str, reason: str) -> None:
+        """Keep why a name was refused where the user can read it: an errno alone says too little."""
+        self._refusals.append({"time": self._clock.now_ms(), "name": name, "reason": reason})
+
+    def render(self) -> bytes:
+        """The report as JSON text. `pid` is the process that `journalfs umount` waits for."""
+        content = {
+            "pid": os.getpid(),
+            "started": self.started_ms,
+            "loop": self.loop,
+            "follow": self.follow,
+            **({} if self.follow_failure is None else {"followFailure": self.follow_failure}),
+            **self.details,
+            "refused": list(self._refusals),
+            "requests": dict(sorted(self.requests.items())),
+        }
+        return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+    def file(self) -> RenderedFile:
+        return RenderedFile(self.render, lambda: self._clock.now_ms() * 1_000_000)
+
+
+class RenderedFile:
+    """A small file whose text is made whenever somebody asks."""
+
+    __slots__ = ("_mtime_ns", "_render")
+
+    def __init__(self, render: Callable[[], bytes], mtime_ns: Callable[[], int]) -> None:
+        self._render = render
+        self._mtime_ns = mtime_ns
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._render())
+
+    @property
+    def mtime_ns(self) -> int:
+        return self._mtime_ns()
+
+    @property
+    def live(self) -> bool:
+        return True
+
+    def open(self) -> TextSource:
+        return TextSource(self._render())
+
+
+class TextSource:
+    """An open file whose whole content is in memory."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._text)
+
+    def read(self, offset: int, length: int) -> Bytes:
+        return self._text[offset : offset + length]
+
+    def close(self) -> None:
+        self._text = b""
+
+
+class ControlDirectory:
+    """The store's `.journalfs/` with the mount's own report beside it."""
+
+    __slots__ = ("_report", "_store")
+
+    def __init__(self, store: VirtualDirectory, report: MountReport) -> None:
+        self._store = store
+        self._report = report
+
+    def names(self) -> Iterator[str]:
+        yield REPORT_NAME
+        yield from (name for name in self._store.names() if name != REPORT_NAME)
+
+    def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
+        return self._report.file() if name == REPORT_NAME else self._store.child(name)
+
+    @property
+    def mtime_ns(self) -> int:
+        return self._store.mtime_ns
