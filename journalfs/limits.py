@@ -48,3 +48,30 @@ INFLATED_BODIES_KEPT_MAX: Final = 16
 
 PAGE_SCANS_KEPT_MAX: Final = 64
 """Scanned pages kept: a page of the default 10 MiB with small messages needs about 4 MiB for its columns."""
+
+EVENTS_KEPT_MAX: Final = 10_000
+"""Events kept for `.journalfs/events.jsonl`: about 2 MB of text; older ones are in the log."""
+
+LINES_OPEN_MAX: Final = 65_536
+"""Messages whose lines one open file prepares at a time: about 5 MB of pointers."""
+
+EAGER_PART_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Beside a live broker, files up to this size are rendered when opened. A part is at most half of it."""
+
+PART_MESSAGES_MAX: Final = 65_536
+"""Messages in one part."""
+
+PART_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Size of one part: small enough to render in tens of milliseconds, large enough that Spark reads few files."""
+
+TAIL_WAIT_MS: Final = 10_000
+"""Longest time a message stays in the tail before it gets a part."""
+
+TAIL_IDLE_MS: Final = 1_000
+"""A tail that got nothing new for this long becomes a part."""
+
+FOLLOW_INTERVAL_S: Final = 0.2
+"""Pause between two looks at a store that something else may be writing."""
+
+WHERE_VIEWS_KEPT_MAX: Final = 64
+"""Selector views kept per queue: each remembers a verdict per message."""

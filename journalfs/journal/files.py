@@ -22,6 +22,10 @@ class ReadFile:
     records: int = 0
     prefix_crc: int | None = None
     """CRC-32C of bytes 0..position once the index was written; `None` when it must be computed."""
+    window_crc: int | None = None
+    """CRC-32 of the bytes behind `position` when they were last looked at."""
+    unchanged: bool = False
+    """Known from the index, and its size, time and inode are as they were: nothing behind `position` to look for."""
 
 
 class FileSet(Mapping[int, MappedFile]):

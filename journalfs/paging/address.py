@@ -1,0 +1,162 @@
+"""The pages of one address: which of their records are live for which queue.
+
+Pages are scanned when they are first needed and only a few scans are kept, so an address with a million pages costs no
+more memory than one with a hundred. What listings ask for most, how many live messages and bytes a page has for a
+queue, is remembered per page and valid as long as neither the page nor the queue's position in it changed.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from journalfs.damage import Damage, FileStamp
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.pages import PageScan, scan_page
+from journalfs.ids import MessageId, PageNumber, QueueId
+from journalfs.limits import PAGE_SCANS_KEPT_MAX
+from journalfs.paging.cursors import Cursors
+from journalfs.paging.folders import PageFile, PageFolder
+
+
+@dataclass(frozen=True, slots=True)
+class PageSummary:
+    """What one page holds at one moment, by queue: kept by the index so that unchanged pages are not read again."""
+
+    stamp: FileStamp
+    records: int
+    damage: tuple[Damage, ...]
+    has_transactions: bool
+    first_id: int
+    last_id: int
+    """Smallest and largest message id, for finding a message without looking into every page."""
+    queues: frozenset[int]
+
+
+@dataclass(slots=True)
+class PagedAddress:
+    """Pages by number. `cursors` is replaced whenever the journal's side records changed."""
+
+    path: Path
+    relative_to: Path
+    files: dict[PageNumber, PageFile] = field(default_factory=dict)
+    summaries: dict[PageNumber, PageSummary] = field(default_factory=dict)
+    cursors: Cursors = field(default_factory=Cursors)
+    version: int = 0
+    bytes_scanned: int = 0
+    _scans: OrderedDict[PageNumber, tuple[FileStamp, PageScan]] = field(default_factory=OrderedDict)
+
+    def numbers(self) -> list[PageNumber]:
+        return sorted(self.files)
+
+    def pages_now(self) -> bool:
+        """Whether the address is in paging mode as a broker would find it: any page, except a single empty one."""
+        sizes = [page.stamp.size_bytes for page in self.files.values()]
+        return bool(sizes) and sizes != [0]
+
+    def update(self, folder: PageFolder) -> bool:
+        """Take over a new listing of the folder. Returns whether pages came, went or grew."""
+        files = {page.number: page for page in folder.pages}
+        if files == self.files:
+            return False
+        for number in self.files.keys() - files.keys():
+            self.summaries.pop(number, None)
+            self._scans.pop(number, None)
+        self.files = files
+        self.version += 1
+        return True
+
+    def set_cursors(self, cursors: Cursors) -> None:
+        self.cursors = cursors
+        self.version += 1
+
+    def summary(self, number: PageNumber) -> PageSummary:
+        page = self.files[number]
+        summary = self.summaries.get(number)
+        if summary is None or summary.stamp != page.stamp:
+            self.scan(number)
+            summary = self.summaries[number]
+        return summary
+
+    def scan(self, number: PageNumber) -> PageScan:
+        """The page's records. Raises FileNotFoundError when the page went away."""
+        page = self.files[number]
+        kept = self._scans.get(number)
+        if kept is not None and kept[0] == page.stamp:
+            self._scans.move_to_end(number)
+            return kept[1]
+        mapped = MappedFile(page.path)
+        scan = scan_page(mapped)
+        mapped.detach()
+        self.bytes_scanned += mapped.size_bytes
+        while len(self._scans) >= PAGE_SCANS_KEPT_MAX:
+            self._scans.popitem(last=False)
+        self._scans[number] = (page.stamp, scan)
+        self.summaries[number] = self._summarise(page, scan)
+        return scan
+
+    def _summarise(self, page: PageFile, scan: PageScan) -> PageSummary:
+        damage: tuple[Damage, ...] = ()
+        if scan.damaged_at is not None:
+            name = str(page.path.relative_to(self.relative_to))
+            length = page.stamp.size_bytes - scan.damaged_at
+            damage = (Damage(name, scan.damaged_at, length, "page", scan.damage_reason),)
+        ids = scan.message_ids
+        return PageSummary(
+            stamp=page.stamp,
+            records=scan.count,
+            damage=damage,
+            has_transactions=any(tx_id > 0 for tx_id in scan.tx_ids),
+            first_id=min(ids, default=0),
+            last_id=max(ids, default=-1),
+            queues=frozenset(scan.queue_ids()),
+        )
+
+    def live(self, number: PageNumber, queue: QueueId) -> array[int]:
+        """Indexes of the page's records that are live for the queue, rising."""
+        return self._filtered(number, queue, delivering=False)
+
+    def delivering(self, number: PageNumber, queue: QueueId) -> array[int]:
+        """Indexes of records that a prepared transaction has consumed."""
+        return self._filtered(number, queue, delivering=True)
+
+    def _filtered(self, number: PageNumber, queue: QueueId, *, delivering: bool) -> array[int]:
+        place = (int(queue), int(number))
+        held = self.cursors.delivering.get(place, set())
+        if place in self.cursors.complete or (delivering and not held):
+            return array("I")
+        summary = self.summary(number)
+        if queue not in summary.queues:
+            return array("I")
+        scan = self.scan(number)
+        indexes = scan.indexes_of(queue)
+        gone = self.cursors.consumed.get(place, set())
+        if not (gone or held or delivering or summary.has_transactions):
+            return indexes
+        tx_ids = scan.tx_ids
+        counts = self.cursors.counts
+        return array(
+            "I",
+            [i for i in indexes if i not in gone and (i in held) == delivering and counts(tx_ids[i])],
+        )
+
+    def find(self, queue: QueueId, message_id: MessageId) -> tuple[PageNumber, int] | None:
+        """Where a live message of the queue lies."""
+        for number in self.numbers():
+            summary = self.summary(number)
+            if summary.first_id <= message_id <= summary.last_id and queue in summary.queues:
+                ids = self.scan(number).message_ids
+                for index in self.live(number, queue):
+                    if ids[index] == message_id:
+                        return number, index
+        return None
+
+    def damage(self) -> list[Damage]:
+        return [damage for number in self.numbers() for damage in self.summary(number).damage]
+
+    def resume(self, summaries: Iterable[tuple[PageNumber, PageSummary]]) -> None:
+        """Take over what the index knows of pages; entries of changed pages are ignored when they are asked for."""
+        self.summaries.update(summaries)

@@ -1,0 +1,133 @@
+"""What a queue holds now: runs of messages by arrival, by delivery and by state, and single messages by id."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from journalfs.bindings.model import Queue as QueueModel
+from journalfs.engine.pages import PageScan
+from journalfs.ids import MessageId, PageNumber, QueueId
+from journalfs.store.envelope import json_string
+from journalfs.store.runs import JournalRun, PageRun, Run
+
+if TYPE_CHECKING:
+    from journalfs.engine.state import LiveState
+    from journalfs.journal.files import FileSet
+    from journalfs.paging.address import PagedAddress
+    from journalfs.store.core import Core
+
+
+class QueueContent:
+    """One queue's messages in the journal and in pages, looked at as they are now."""
+
+    def __init__(self, core: Core, model: QueueModel) -> None:
+        self.core = core
+        self.model = model
+        self.name = model.name
+        self.prefix = b'{"queue":' + json_string(model.name)
+        self._slot: tuple[int, int] = (-1, -1)
+
+    @property
+    def queue_id(self) -> QueueId:
+        return self.model.queue_id
+
+    @property
+    def state(self) -> LiveState:
+        return self.core.loader.state
+
+    @property
+    def files(self) -> FileSet:
+        return self.core.loader.files
+
+    @property
+    def slot(self) -> int:
+        epoch, slot = self._slot
+        if epoch != self.core.epoch:
+            slot = self.state.register_queue(self.queue_id)
+            self._slot = (self.core.epoch, slot)
+        return slot
+
+    @property
+    def now_ms(self) -> int:
+        return self.core.clock.now_ms()
+
+    @property
+    def paged(self) -> PagedAddress | None:
+        return self.core.paged(self.model.address)
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Changes whenever the queue's messages do."""
+        paged = self.paged
+        return self.core.epoch, self.state.queue(self.slot).version, paged.version if paged else 0
+
+    def page_scan(self, number: PageNumber) -> PageScan:
+        paged = self.paged
+        assert paged is not None, "a page run is made from a paged address"
+        scan = paged.scan(number)
+        self.core.bodies.measure_page(paged, number, scan)
+        return scan
+
+    def page_runs(self, *, delivering: bool = False) -> list[PageRun]:
+        """Live records of all pages, page by page."""
+        paged = self.paged
+        if paged is None:
+            return []
+        select = paged.delivering if delivering else paged.live
+        runs = [PageRun(number, select(number, self.queue_id)) for number in paged.numbers()]
+        return [run for run in runs if run.indexes]
+
+    def live(self) -> list[Run]:
+        """Everything live in arrival order: journal, then pages."""
+        refs = self.state.refs(self.slot, "arrival", "live")
+        return [*([JournalRun(refs)] if refs else []), *self.page_runs()]
+
+    def count(self) -> int:
+        return self.state.queue(self.slot).live_count + sum(len(run) for run in self.page_runs())
+
+    def scheduled(self) -> list[Run]:
+        """What is not due yet, by time: journal references and records of pages."""
+        refs = self.state.scheduled(self.slot, self.now_ms)
+        runs: list[tuple[int, Run]] = [(self.state.ref(ref).scheduled_ms, JournalRun(array("I", [ref]))) for ref in refs]
+        for run in self.page_runs():
+            scan = self.page_scan(run.number)
+            for index in run.indexes:
+                time_ms = scan.scheduled_ms(index)
+                if time_ms > self.now_ms:
+                    runs.append((time_ms, PageRun(run.number, array("I", [index]))))
+        runs.sort(key=lambda run: run[0])
+        return [run for _, run in runs]
+
+    def delivery(self) -> list[Run]:
+        """The order in which a consumer would get them: journal by priority and arrival, pages, then what is not due."""
+        later = self.scheduled()
+        refs = self.state.refs(self.slot, "delivery", "live")
+        pages = self.page_runs()
+        if later:
+            held = {ref for run in later if isinstance(run, JournalRun) for ref in run.refs}
+            held_pages = {(run.number, i) for run in later if isinstance(run, PageRun) for i in run.indexes}
+            refs = array("I", [ref for ref in refs if ref not in held])
+            pages = [
+                PageRun(run.number, array("I", [i for i in run.indexes if (run.number, i) not in held_pages]))
+                for run in pages
+            ]
+        return [*([JournalRun(refs)] if refs else []), *pages, *later]
+
+    def delivering(self) -> list[Run]:
+        refs = self.state.refs(self.slot, "arrival", "delivering")
+        return [*([JournalRun(refs)] if refs else []), *self.page_runs(delivering=True)]
+
+    def find(self, message_id: MessageId) -> Run | None:
+        """A run of the one message, delivering ones included."""
+        ref = self.state.find(self.slot, message_id)
+        if ref is not None:
+            return JournalRun(array("I", [ref]))
+        paged = self.paged
+        place = paged.find(self.queue_id, message_id) if paged is not None else None
+        return PageRun(place[0], array("I", [place[1]])) if place is not None else None
+
+
+def total_messages(runs: Sequence[Run]) -> int:
+    return sum(len(run) for run in runs)

@@ -1,0 +1,135 @@
+"""The parts of one open store that everything else looks at: journal, pages, large bodies, bindings, damage.
+
+A `Core` is changed in place as a broker goes on writing; `epoch` moves on when the journal had to be read anew, so
+that everything made from reference indexes knows to make itself again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from journalfs.bindings.model import BindingsState
+from journalfs.clock import Clock
+from journalfs.config.layout import StoreLayout
+from journalfs.damage import Damage
+from journalfs.engine.state import Operation
+from journalfs.format.page_folder import address_matches
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.ids import QueueId
+from journalfs.journal.loader import JournalLoader
+from journalfs.large.directory import LargeDirectory
+from journalfs.paging.address import PagedAddress
+from journalfs.paging.cursors import Cursors, SideRecord
+from journalfs.paging.folders import PageFolder, read_paging_directory
+from journalfs.store.events import Events
+from journalfs.store.large_bodies import LargeBodies
+
+CURSOR_TYPES = (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE, MessageType.PAGE_TRANSACTION)
+
+
+@dataclass(slots=True)
+class Core:
+    layout: StoreLayout
+    clock: Clock
+    loader: JournalLoader
+    bindings: BindingsState
+    large: LargeDirectory
+    events: Events
+    generation: int
+    """Part of every part's name; a new one begins whenever earlier part numbers may be unknown."""
+    epoch: int = 0
+    live_broker: bool = False
+    """A broker holds the store's lock: what is read may be overwritten soon after."""
+    pages: dict[str, PagedAddress] = field(default_factory=dict)
+    """By address."""
+    cursors: Cursors = field(default_factory=Cursors)
+    bodies: LargeBodies = field(init=False)
+    bindings_damage: tuple[Damage, ...] = ()
+    paging_problems: list[Damage] = field(default_factory=list)
+    _side_key: tuple[int, int] = (-1, -1)
+
+    def __post_init__(self) -> None:
+        self.bodies = LargeBodies(self)
+
+    @property
+    def root(self) -> Path:
+        return self.layout.root
+
+    def register_queues(self) -> None:
+        """Give every bound queue its slot before anything refers to it, so that slots follow the bindings."""
+        for queue_id in sorted(self.bindings.queues):
+            self.loader.state.register_queue(queue_id)
+
+    def refresh_pages(self) -> bool:
+        """Take over the paging directory and the positions in the journal. Returns whether anything changed."""
+        folders, self.paging_problems = read_paging_directory(self.layout.paging_dir, relative_to=self.root)
+        changed = self._take_folders(folders)
+        side_version = self.loader.state.counts().side_version
+        if (side_version, self.epoch) != self._side_key:
+            self._side_key = (side_version, self.epoch)
+            self.cursors = Cursors.from_records(self._committed_cursors(), self._prepared_cursors())
+            for paged in self.pages.values():
+                paged.set_cursors(self.cursors)
+            changed = True
+        return changed
+
+    def _take_folders(self, folders: Iterable[PageFolder]) -> bool:
+        changed = False
+        seen: set[str] = set()
+        for folder in folders:
+            address = self._address_of(folder)
+            if address in seen:
+                self._second_folder(folder, address)
+                continue
+            seen.add(address)
+            paged = self.pages.get(address)
+            if paged is None or paged.path != folder.path:
+                paged = self.pages[address] = PagedAddress(folder.path, self.root, cursors=self.cursors)
+            changed |= paged.update(folder)
+        for address in self.pages.keys() - seen:
+            del self.pages[address]
+            changed = True
+        return changed
+
+    def _second_folder(self, folder: PageFolder, address: str) -> None:
+        name = str(folder.path.relative_to(self.root))
+        reason = f"a second page folder of address {address!r} with {len(folder.pages)} pages, not read"
+        self.paging_problems.append(Damage(name, 0, 0, "page-folder", reason))
+
+    def _address_of(self, folder: PageFolder) -> str:
+        """The address a folder stands for, also when its name lost characters to an ASCII-only locale."""
+        if folder.written_address in self.bindings.addresses:
+            return folder.written_address
+        matching = [name for name in self.bindings.addresses if address_matches(folder.written_address, name)]
+        return matching[0] if len(matching) == 1 else folder.written_address
+
+    def _committed_cursors(self) -> Iterable[SideRecord]:
+        for user_type in CURSOR_TYPES:
+            for operation in self.loader.state.side(user_type):
+                yield _side_record(operation)
+
+    def _prepared_cursors(self) -> Iterable[SideRecord]:
+        for transaction in self.loader.state.transactions():
+            if transaction.prepared:
+                for operation in self.loader.state.operations(transaction.tx_id):
+                    if operation.kind == RecordKind.ADD:
+                        yield _side_record(operation)
+
+    def paged(self, address: str) -> PagedAddress | None:
+        return self.pages.get(address)
+
+    def knows_queue(self, queue_id: QueueId) -> bool:
+        return queue_id in self.bindings.queues
+
+    def damage(self) -> list[Damage]:
+        """Everything that could not be read, by file and offset."""
+        found = [*self.bindings_damage, *self.loader.damage(), *self.paging_problems, *self.bodies.damage()]
+        for paged in self.pages.values():
+            found.extend(paged.damage())
+        return sorted(found)
+
+
+def _side_record(operation: Operation) -> SideRecord:
+    return SideRecord(operation.record_id, operation.user_type, operation.a, operation.b, operation.c)

@@ -1,0 +1,94 @@
+"""What lets some messages of a run through."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Protocol
+
+from journalfs.selector import Selector
+from journalfs.store.envelope import decode_envelope
+from journalfs.store.runs import JournalRun, PageRun, Run
+
+if TYPE_CHECKING:
+    from journalfs.store.content import QueueContent
+
+
+class Filter(Protocol):
+    def apply(self, run: Run) -> Run: ...
+
+    def moment(self) -> Hashable:
+        """Changes when the outcome may change although the queue did not."""
+
+
+def kept(run: Run, chosen: list[int]) -> Run:
+    """The run of the positions in `chosen`."""
+    if isinstance(run, JournalRun):
+        return JournalRun(array("I", [run.refs[i] for i in chosen]), run.sealed)
+    assert isinstance(run, PageRun), "there are two kinds of runs"
+    return PageRun(run.number, array("I", [run.indexes[i] for i in chosen]))
+
+
+class SelectorFilter:
+    """Messages that a selector accepts. Each message is looked at once: what a selector sees of it never changes."""
+
+    def __init__(self, content: QueueContent, selector: Selector, inner: Filter | None) -> None:
+        self._content = content
+        self._selector = selector
+        self._inner = inner
+        self._verdicts: dict[int, bool] = {}
+
+    def moment(self) -> Hashable:
+        return self._inner.moment() if self._inner is not None else 0
+
+    def apply(self, run: Run) -> Run:
+        if self._inner is not None:
+            run = self._inner.apply(run)
+        if not len(run):
+            return run
+        ids = run.columns(self._content).ids
+        unknown = [i for i, message_id in enumerate(ids) if message_id not in self._verdicts]
+        if unknown:
+            self._judge(kept(run, unknown), [ids[i] for i in unknown])
+        return kept(run, [i for i, message_id in enumerate(ids) if self._verdicts[message_id]])
+
+    def _judge(self, run: Run, ids: list[int]) -> None:
+        accepts = self._selector.accepts
+        at = 0
+        for piece in run.split(4096):
+            batch = piece.batch(self._content)
+            for index in range(len(piece)):
+                self._verdicts[ids[at + index]] = accepts(decode_envelope(batch.line(index)))
+            at += len(piece)
+
+
+class ScheduledFilter:
+    """Messages whose delivery time is still to come."""
+
+    def __init__(self, content: QueueContent) -> None:
+        self._content = content
+        self._seen: Hashable = None
+        self._refs: set[int] = set()
+        self._records: set[tuple[int, int]] = set()
+
+    def moment(self) -> Hashable:
+        return self._content.now_ms // 1000
+
+    def apply(self, run: Run) -> Run:
+        now = (self._content.version, self.moment())
+        if now != self._seen:
+            self._look()
+            self._seen = now
+        if isinstance(run, JournalRun):
+            return kept(run, [i for i, ref in enumerate(run.refs) if ref in self._refs])
+        assert isinstance(run, PageRun), "there are two kinds of runs"
+        return kept(run, [i for i, index in enumerate(run.indexes) if (run.number, index) in self._records])
+
+    def _look(self) -> None:
+        self._refs = set()
+        self._records = set()
+        for run in self._content.scheduled():
+            if isinstance(run, JournalRun):
+                self._refs.update(run.refs)
+            elif isinstance(run, PageRun):
+                self._records.update((run.number, index) for index in run.indexes)

@@ -1,0 +1,169 @@
+"""What the index holds of a store, and whether it still fits the store's files.
+
+The live state is one section of the index; the description says which files it was made from and how far they were
+read. A file whose size, time and inode are unchanged is not opened; one that changed must still begin with the bytes
+that were read, by checksum, or the index is void.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from journalfs.damage import Damage, FileStamp
+from journalfs.engine.checksum import crc32c_of_file
+from journalfs.ids import FileId, MessageId, PageNumber, QueueId
+from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.files import ReadFile
+from journalfs.journal.loader import JournalLoader
+from journalfs.paging.address import PagedAddress, PageSummary
+from journalfs.store.core import Core
+from journalfs.store.page_parts import PagePart, PageParts
+
+FORMAT = 1
+"""Raised whenever the meaning of anything in the index changes."""
+
+
+class IndexedFile(msgspec.Struct, frozen=True):
+    slot: int
+    name: str
+    file_id: int
+    stamp: FileStamp
+    position: int
+    records: int
+    prefix_crc: int
+    gaps: list[Damage]
+
+
+class IndexedPage(msgspec.Struct, frozen=True):
+    number: int
+    stamp: FileStamp
+    records: int
+    damage: list[Damage]
+    has_transactions: bool
+    first_id: int
+    last_id: int
+    queues: list[int]
+
+
+class IndexedPageParts(msgspec.Struct, frozen=True):
+    queue_id: int
+    next_number: int
+    parts: list[PagePart]
+
+
+class IndexDescription(msgspec.Struct, frozen=True):
+    format: int
+    generation: int
+    journal: list[IndexedFile]
+    pages: dict[str, list[IndexedPage]]
+    page_parts: list[IndexedPageParts]
+    large_damage: list[tuple[int, Damage]]
+
+
+def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
+    """Describe the store as it was read; `None` when a file changed so that no checksum of what was read can be had."""
+    journal: list[IndexedFile] = []
+    for read in core.loader.files.read_files():
+        if read.file.header_damaged:
+            return None
+        if read.prefix_crc is None:
+            read.prefix_crc = crc32c_of_file(read.file.path, read.position)
+        if read.prefix_crc is None:
+            return None
+        gaps = list(core.loader.gaps().get(read.slot, ()))
+        journal.append(
+            IndexedFile(
+                read.slot,
+                read.file.name,
+                read.file.file_id,
+                read.file.stamp,
+                read.position,
+                read.records,
+                read.prefix_crc,
+                gaps,
+            )
+        )
+    return IndexDescription(
+        format=FORMAT,
+        generation=core.generation,
+        journal=journal,
+        pages={address: _describe_pages(paged) for address, paged in core.pages.items()},
+        page_parts=[
+            IndexedPageParts(queue_id, parts.next_number, parts.parts) for queue_id, parts in page_parts.items()
+        ],
+        large_damage=[(message_id, damage) for message_id, damage in core.bodies.known_damage()],
+    )
+
+
+def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
+    return [
+        IndexedPage(
+            number,
+            summary.stamp,
+            summary.records,
+            list(summary.damage),
+            summary.has_transactions,
+            summary.first_id,
+            summary.last_id,
+            sorted(summary.queues),
+        )
+        for number, summary in sorted(paged.summaries.items())
+    ]
+
+
+def page_summaries(pages: list[IndexedPage]) -> list[tuple[PageNumber, PageSummary]]:
+    return [
+        (
+            PageNumber(page.number),
+            PageSummary(
+                page.stamp,
+                page.records,
+                tuple(page.damage),
+                page.has_transactions,
+                page.first_id,
+                page.last_id,
+                frozenset(page.queues),
+            ),
+        )
+        for page in pages
+    ]
+
+
+def large_damage(description: IndexDescription) -> list[tuple[MessageId, Damage]]:
+    return [(MessageId(message_id), damage) for message_id, damage in description.large_damage]
+
+
+def fits(loader: JournalLoader, description: IndexDescription) -> bool:
+    """Whether `loader` may go on from what the index describes; if so, it is brought to that point."""
+    listing = read_directory(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
+    present = {file.file_id: file for file in listing.files if not file.header_damaged}
+    resumed: list[ReadFile] = []
+    gaps: dict[int, tuple[Damage, ...]] = {}
+    for indexed in description.journal:
+        file = present.get(FileId(indexed.file_id))
+        if file is None:
+            if indexed.records and loader.state.live_in_file(indexed.slot):
+                return False
+            continue
+        read = _resumed(indexed, file)
+        if read is None:
+            return False
+        resumed.append(read)
+        gaps[indexed.slot] = tuple(indexed.gaps)
+    newest = max((read.file.file_id for read in resumed if read.records), default=FileId(-1))
+    known = {read.file.file_id for read in resumed}
+    if any(file_id < newest and file_id not in known for file_id in present):
+        return False
+    loader.resume(resumed, gaps)
+    return True
+
+
+def _resumed(indexed: IndexedFile, file: JournalFile) -> ReadFile | None:
+    """The file at the point the index left it; `None` when what was read of it is no longer there."""
+    same = file.stamp == indexed.stamp and file.name == indexed.name
+    if not same and crc32c_of_file(file.path, indexed.position) != indexed.prefix_crc:
+        return None
+    return ReadFile(
+        indexed.slot, file, indexed.position, indexed.records, indexed.prefix_crc, unchanged=same
+    )
+

@@ -1,0 +1,113 @@
+"""One live message in one queue: its own file, its envelope, its extended attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from journalfs.ids import MessageId
+from journalfs.store.api import Bytes, ByteSource
+from journalfs.store.envelope import decode_envelope
+
+if TYPE_CHECKING:
+    from journalfs.engine.lines import LineBatch
+    from journalfs.store.content import QueueContent
+    from journalfs.store.runs import Run
+
+SUFFIXES = (b".txt", b".json", b".bin", b".ser")
+"""By the number that the C core gives to kinds of content."""
+
+HEADER_PREFIX = "user.journalfs."
+PROPERTY_PREFIX = "user.property."
+ATTRIBUTE_VALUE_BYTES_MAX = 65_536
+"""What the kernel takes as the value of one attribute (XATTR_SIZE_MAX)."""
+ATTRIBUTE_NAME_BYTES_MAX = 255
+"""And as a name (XATTR_NAME_MAX)."""
+
+NOT_HEADERS = frozenset({"properties", "propertyTypes", "body", "body_base64", "amqp", "message_base64", "queue"})
+
+
+class BodySource:
+    """A message's own file."""
+
+    def __init__(self, batch: LineBatch, run: Run, content: QueueContent) -> None:
+        self._batch = batch
+        self._run = run
+        self._content = content
+        self._size_bytes = batch.body_bytes(0)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def read(self, offset: int, length: int) -> Bytes:
+        content = self._batch.read_body(0, offset, length)
+        self._run.check(self._content)
+        return content
+
+    def close(self) -> None:
+        """Nothing to do: the batch lets go of its files with the last reference to it."""
+
+
+class StoreMessage:
+    """A message as it is now. `run` holds just this one."""
+
+    def __init__(self, content: QueueContent, run: Run) -> None:
+        self._content = content
+        self._run = run
+        columns = run.columns(content)
+        self._id = MessageId(columns.ids[0])
+        self._size_bytes = columns.sizes[0]
+        self._mtime_ms = columns.mtimes_ms[0]
+        self._suffix = SUFFIXES[columns.suffixes[0]]
+
+    @property
+    def message_id(self) -> MessageId:
+        return self._id
+
+    @property
+    def name(self) -> bytes:
+        return b"%d%s" % (self._id, self._suffix)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    @property
+    def mtime_ns(self) -> int:
+        return self._mtime_ms * 1_000_000
+
+    def line(self) -> bytes:
+        """The envelope line, with its newline."""
+        line = self._run.batch(self._content).line(0)
+        self._run.check(self._content)
+        return line
+
+    def envelope(self) -> Mapping[str, object]:
+        return decode_envelope(self.line())
+
+    def attributes(self) -> Mapping[str, bytes]:
+        envelope = self.envelope()
+        found: dict[str, bytes] = {}
+        for key, value in envelope.items():
+            if key not in NOT_HEADERS:
+                _put(found, HEADER_PREFIX + key, value)
+        properties = envelope.get("properties")
+        if isinstance(properties, dict):
+            for key, value in properties.items():
+                _put(found, PROPERTY_PREFIX + key, value)
+        return found
+
+    def open(self) -> ByteSource:
+        return BodySource(self._run.batch(self._content), self._run, self._content)
+
+
+def _put(found: dict[str, bytes], name: str, value: object) -> None:
+    """Add an attribute if the kernel could carry it; what it cannot carry stands in the envelope all the same."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    encoded = text.encode("utf-8", "surrogatepass")
+    fits = len(name.encode("utf-8", "surrogatepass")) <= ATTRIBUTE_NAME_BYTES_MAX
+    if fits and len(encoded) <= ATTRIBUTE_VALUE_BYTES_MAX and "\0" not in name:
+        found[name] = encoded

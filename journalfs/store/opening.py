@@ -1,0 +1,132 @@
+"""Opens a store: finds its parts, takes the index if it fits, scans otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from journalfs.clock import Clock, SystemClock
+from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.engine.state import LiveState, StateUnusable
+from journalfs.errors import IndexUnusable
+from journalfs.ids import QueueId
+from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.large.directory import LargeDirectory
+from journalfs.paging.address import PagedAddress
+from journalfs.store.bindings import read_bindings
+from journalfs.store.core import Core
+from journalfs.store.events import Events
+from journalfs.store.index import FORMAT, IndexDescription, fits, large_damage, page_summaries
+from journalfs.store.index_file import index_path, read_index
+from journalfs.store.page_parts import PageParts
+from journalfs.store.store import RELOADS_MAX, JournalStore
+
+EXTENSION = "amq"
+
+
+def open_store(
+    path: Path | str, *, read_only: bool = True, clock: Clock | None = None, index: bool | Path = True
+) -> JournalStore:
+    """Open the store at `path`: a data directory, a broker instance, or a journal directory.
+
+    `index=False` neither reads nor writes one; a path says where it lies. Raises `NotAStore`, `UnknownVersion`,
+    `ConfigError`. Damage raises nothing: it is listed in the store's control tree and counted in its status.
+    """
+    assert read_only, "stores are opened for reading"
+    return _Opening(locate_store(Path(path)), clock or SystemClock(), index).store()
+
+
+class _Opening:
+    def __init__(self, layout: StoreLayout, clock: Clock, index: bool | Path) -> None:
+        self.layout = layout
+        self.clock = clock
+        self.events = Events(clock)
+        self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
+        self.bindings, self.bindings_damage = read_bindings(layout.bindings_dir, relative_to=layout.root)
+
+    def store(self) -> JournalStore:
+        description, state = self._stored_index()
+        loader = self._resumed(description, state) if description and state else None
+        core = self._core(loader or self._scanned(state), self._generation(description))
+        store = JournalStore(core, self.index, make_loader=self._loader)
+        if description is not None:
+            self._resume_derived(store, description)
+        store.start()
+        if loader is not None and loader.bytes_scanned == 0:
+            store.index_is_current()
+        return store
+
+    def _loader(self, state: LiveState | None = None) -> JournalLoader:
+        return JournalLoader(
+            self.layout.journal_dir, EXTENSION, self.layout.root, self.clock, state if state is not None else LiveState()
+        )
+
+    def _stored_index(self) -> tuple[IndexDescription | None, LiveState | None]:
+        if self.index is None:
+            return None, None
+        try:
+            found = read_index(self.index, IndexDescription)
+            if found is None:
+                return None, None
+            description, sections = found
+            if description.format != FORMAT:
+                raise IndexUnusable(self.index, f"format {description.format}, this journalfs writes {FORMAT}")
+            return description, LiveState.load(sections[0])
+        except (IndexUnusable, StateUnusable, IndexError) as error:
+            self.events.add("index-unusable", f"{self.index}: {error}")
+            return None, None
+
+    def _resumed(self, description: IndexDescription, state: LiveState) -> JournalLoader | None:
+        """A loader that goes on where the index ends; `None` when the journal is not what the index describes."""
+        loader = self._loader(state)
+        for queue_id in sorted(self.bindings.queues):
+            state.register_queue(queue_id)
+        if not fits(loader, description) or loader.poll(trust_stamps=True) is PollResult.REWRITTEN:
+            self.events.add("index-outdated", f"{self.index}: the journal was rewritten since; it is scanned", level=20)
+            return None
+        return loader
+
+    def _scanned(self, previous: LiveState | None) -> JournalLoader:
+        """Read the whole journal; parts of an index that no longer fits are kept for what is still there."""
+        for _ in range(RELOADS_MAX):
+            loader = self._loader()
+            for queue_id in sorted(self.bindings.queues):
+                loader.state.register_queue(queue_id)
+            loader.load()
+            if loader.poll() is not PollResult.REWRITTEN:
+                break
+        if previous is not None:
+            loader.state.adopt(previous)
+        return loader
+
+    def _generation(self, description: IndexDescription | None) -> int:
+        """Seconds since 1970 when part numbers began: after an index was lost, no part's name may come again."""
+        if description is not None:
+            return description.generation
+        return self.clock.now_ms() // 1000
+
+    def _core(self, loader: JournalLoader, generation: int) -> Core:
+        return Core(
+            layout=self.layout,
+            clock=self.clock,
+            loader=loader,
+            bindings=self.bindings,
+            bindings_damage=self.bindings_damage,
+            large=LargeDirectory(self.layout.large_dir),
+            events=self.events,
+            generation=generation,
+        )
+
+    def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:
+        core = store.core
+        core.bodies.resume(large_damage(description))
+        core.refresh_pages()
+        for address, pages in description.pages.items():
+            paged: PagedAddress | None = core.pages.get(address)
+            if paged is not None:
+                paged.resume(page_summaries(pages))
+        parts: dict[QueueId, PageParts] = {}
+        for indexed in description.page_parts:
+            resumed = PageParts(QueueId(indexed.queue_id))
+            resumed.resume(indexed.parts, indexed.next_number)
+            parts[resumed.queue] = resumed
+        store.resume_page_parts(parts)

@@ -1,0 +1,126 @@
+"""Addresses and queues as the store shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from journalfs.bindings.model import Address as AddressModel
+from journalfs.bindings.model import Queue as QueueModel
+from journalfs.store.content import QueueContent, total_messages
+from journalfs.store.core import Core
+from journalfs.store.filters import ScheduledFilter
+from journalfs.store.page_parts import PageParts
+from journalfs.store.settings import address_attributes, address_toml, queue_attributes, queue_toml
+from journalfs.store.views import DeliveringView, QueueView
+
+ROUTING_TYPES = ("MULTICAST", "ANYCAST")
+
+
+class StoreQueue(QueueView):
+    """A queue and everything live in it."""
+
+    def __init__(self, core: Core, model: QueueModel, page_parts: PageParts) -> None:
+        super().__init__(QueueContent(core, model), page_parts)
+        self._scheduled = QueueView(self.content, page_parts, ScheduledFilter(self.content))
+        self._delivering = DeliveringView(self.content, page_parts)
+
+    @property
+    def model(self) -> QueueModel:
+        return self.content.model
+
+    def take_model(self, model: QueueModel) -> None:
+        """The binding changed; the queue, by its id, is still the same."""
+        self.content.model = model
+
+    @property
+    def name(self) -> str:
+        return self.content.name
+
+    @property
+    def slot(self) -> int:
+        return self.content.slot
+
+    def scheduled(self) -> QueueView:
+        return self._scheduled
+
+    def delivering(self) -> QueueView:
+        return self._delivering
+
+    def status(self) -> Mapping[str, object]:
+        content = self.content
+        info = content.state.queue(content.slot)
+        paged = content.page_runs()
+        tail = self.tail()
+        status: dict[str, object] = {
+            "queue": self.name,
+            "address": self.model.address,
+            "id": self.model.queue_id,
+            "routingType": ROUTING_TYPES[self.model.binding.routing_type],
+            "filter": self.model.binding.filter or None,
+            "messageCount": info.live_count + total_messages(paged) + len(self._delivering),
+            "messages": len(self),
+            "scheduledCount": total_messages(content.scheduled()),
+            "deliveringCount": len(self._delivering),
+            "pagedCount": total_messages(paged),
+            "journalBytes": info.live_bytes,
+            "lineBytes": self.all().size_bytes,
+            "oldestTimestamp": content.state.oldest(content.slot) or None,
+            "parts": len(self.parts()),
+            "tailMessages": tail.messages,
+            "paused": self.model.paused,
+        }
+        return status
+
+    def settings_toml(self) -> str:
+        return queue_toml(self.content.core, self.model)
+
+    def attributes(self) -> Mapping[str, bytes]:
+        return queue_attributes(self.model)
+
+
+@dataclass(slots=True)
+class StoreAddress:
+    """An address and the queues bound to it."""
+
+    core: Core
+    model: AddressModel
+    bound: dict[str, StoreQueue] = field(default_factory=dict)
+    mtime_ns: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def address_id(self) -> int:
+        return self.model.address_id if self.model.address_id is not None else 0
+
+    def queues(self) -> Sequence[StoreQueue]:
+        return list(self.bound.values())
+
+    def queue(self, name: str) -> StoreQueue | None:
+        return self.bound.get(name)
+
+    def status(self) -> Mapping[str, object]:
+        paged = self.core.paged(self.name)
+        pages = paged.numbers() if paged is not None else []
+        return {
+            "address": self.name,
+            "id": self.model.address_id,
+            "routingTypes": [ROUTING_TYPES[kind] for kind in self.model.binding.routing_types],
+            "queues": {name: len(queue) for name, queue in self.bound.items()},
+            "messages": sum(len(queue) for queue in self.bound.values()),
+            "paging": paged is not None and paged.pages_now(),
+            "pages": len(pages),
+            "pageBytes": sum(page.stamp.size_bytes for page in paged.files.values()) if paged else 0,
+            "paused": self.model.paused,
+            "autoCreated": self.model.binding.auto_created,
+            "internal": self.model.binding.internal,
+        }
+
+    def settings_toml(self) -> str:
+        return address_toml(self.core, self.model)
+
+    def attributes(self) -> Mapping[str, bytes]:
+        return address_attributes(self.core, self.model)

@@ -1,0 +1,282 @@
+"""An open store: opened from its index or by a scan, kept up to date, and let go of again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import trio
+
+from journalfs.errors import SystemFailure
+from journalfs.ids import QueueId
+from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.store.api import Change, QueueChange, Usage, VirtualDirectory
+from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
+from journalfs.store.control import control_tree
+from journalfs.store.core import Core
+from journalfs.store.index import describe
+from journalfs.store.index_file import write_index
+from journalfs.store.locks import lock_holder
+from journalfs.store.page_parts import PageParts
+from journalfs.store.queues import StoreAddress, StoreQueue
+
+RELOADS_MAX = 8
+"""Times a load starts over because a live broker compacted the journal under it; once is already rare."""
+
+Shown = dict[tuple[str, str], dict[str, int]]
+"""Part sizes by name, by (address, queue)."""
+
+
+class JournalStore:
+    """A store that is read and never changed. Made by `open_store`."""
+
+    def __init__(self, core: Core, index: Path | None, *, make_loader: Callable[[], JournalLoader]) -> None:
+        self.core = core
+        self.index = index
+        self.rebuilds = 0
+        self._make_loader = make_loader
+        self._addresses: dict[str, StoreAddress] = {}
+        self._page_parts: dict[QueueId, PageParts] = {}
+        self._subscribers: list[Callable[[Change], None]] = []
+        self._bindings_seen: BindingsStamp = ()
+        self._tails: dict[QueueId, tuple[int, int, int]] = {}
+        self._last_shown: Shown = {}
+        self._written: object = None
+
+    # -- what it shows -----------------------------------------------------------------------------------------------
+
+    @property
+    def read_only(self) -> bool:
+        return True
+
+    def addresses(self) -> Sequence[StoreAddress]:
+        return list(self._addresses.values())
+
+    def address(self, name: str) -> StoreAddress | None:
+        return self._addresses.get(name)
+
+    def queues(self) -> Sequence[StoreQueue]:
+        return [queue for address in self._addresses.values() for queue in address.queues()]
+
+    def control(self) -> VirtualDirectory:
+        return control_tree(self)
+
+    def usage(self) -> Usage:
+        disk = shutil.disk_usage(self.core.root)
+        messages = sum(len(queue) for queue in self.queues())
+        return Usage(disk.total, disk.free, messages, messages)
+
+    def subscribe(self, callback: Callable[[Change], None]) -> None:
+        self._subscribers.append(callback)
+
+    def status(self) -> Mapping[str, object]:
+        core = self.core
+        damage = core.damage()
+        counts = core.loader.state.counts()
+        return {
+            "readOnly": True,
+            "liveBroker": core.live_broker,
+            "generation": core.generation,
+            "addresses": len(self._addresses),
+            "queues": len(self.queues()),
+            "messages": sum(len(queue) for queue in self.queues()),
+            "journalFiles": len(core.loader.files),
+            "journalBytesScanned": core.loader.bytes_scanned,
+            "pageBytesScanned": sum(paged.bytes_scanned for paged in core.pages.values()),
+            "rebuilds": self.rebuilds,
+            "preparedTransactions": sum(1 for tx in core.loader.state.transactions() if tx.prepared),
+            "damage": len(damage),
+            "damagedBytes": sum(item.length_bytes for item in damage),
+            "orphanedReferences": self._orphans(),
+            "index": str(self.index) if self.index is not None else None,
+            "stateBytes": core.loader.state.memory_bytes(),
+            "liveMessages": counts.messages,
+            "events": len(core.events),
+        }
+
+    def _orphans(self) -> int:
+        """References to queues that no binding names: a broker drops them, so they are counted and not shown."""
+        state = self.core.loader.state
+        return sum(info.live_count for info in state.queues() if not self.core.knows_queue(QueueId(info.queue_id)))
+
+    # -- becoming and staying current --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """First look after opening: pages, measures, addresses, parts."""
+        self.core.live_broker = lock_holder(self.core.layout.node_manager_lock_dir) is not None
+        self._bindings_seen = bindings_stamp(self.core.layout.bindings_dir, relative_to=self.core.root)
+        self._settle()
+        self._seal(everything=True)
+        self._last_shown = self._shown()
+
+    def resume_page_parts(self, parts: Mapping[QueueId, PageParts]) -> None:
+        self._page_parts = dict(parts)
+
+    def _settle(self) -> None:
+        """Bring everything derived in line with journal and bindings."""
+        self.core.register_queues()
+        self.core.measure()
+        self.core.refresh_pages()
+        self._take_bindings()
+
+    def _take_bindings(self) -> bool:
+        core = self.core
+        addresses: dict[str, StoreAddress] = {}
+        changed = False
+        known = {queue.content.queue_id: queue for queue in self.queues()}
+        for name in sorted(core.bindings.addresses):
+            model = core.bindings.addresses[name]
+            address = self._addresses.get(name)
+            if address is None:
+                address = StoreAddress(core, model, mtime_ns=core.clock.now_ms() * 1_000_000)
+                changed = True
+            address.model = model
+            bound: dict[str, StoreQueue] = {}
+            for queue_model in core.bindings.queues_of(name):
+                queue = known.get(queue_model.queue_id)
+                if queue is None or queue.name != queue_model.name:
+                    parts = self._page_parts.setdefault(queue_model.queue_id, PageParts(queue_model.queue_id))
+                    queue = StoreQueue(core, queue_model, parts)
+                queue.take_model(queue_model)
+                bound[queue_model.name] = queue
+            if bound.keys() != address.bound.keys():
+                address.mtime_ns = core.clock.now_ms() * 1_000_000
+                changed = True
+            address.bound = bound
+            addresses[name] = address
+        changed |= addresses.keys() != self._addresses.keys()
+        self._addresses = addresses
+        return changed
+
+    def _seal(self, *, everything: bool = False) -> None:
+        """Give tails that waited long enough, or got nothing new for a while, a part of their own."""
+        now_ms = self.core.clock.now_ms()
+        for queue in self.queues():
+            if everything or self._tail_is_due(queue, now_ms):
+                content = queue.content
+                content.state.seal(
+                    content.slot, now_ms=now_ms, messages_max=PART_MESSAGES_MAX, bytes_max=PART_BYTES_MAX
+                )
+                if content.paged is not None:
+                    queue.page_parts.seal(content.paged, now_ms=now_ms)
+                self._tails.pop(content.queue_id, None)
+
+    def _tail_is_due(self, queue: StoreQueue, now_ms: int) -> bool:
+        messages = queue.tail().messages
+        if not messages:
+            self._tails.pop(queue.content.queue_id, None)
+            return False
+        since, grown, before = self._tails.get(queue.content.queue_id, (now_ms, now_ms, 0))
+        if messages != before:
+            grown = now_ms
+        self._tails[queue.content.queue_id] = (since, grown, messages)
+        return now_ms - since >= TAIL_WAIT_MS or now_ms - grown >= TAIL_IDLE_MS
+
+    async def follow(self) -> None:
+        """Look again and again, until cancelled. A failure to look is an event, and the next look tries again."""
+        while True:
+            try:
+                change = await self.look()
+            except (OSError, SystemFailure) as error:
+                self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+            else:
+                if change is not None:
+                    for subscriber in self._subscribers:
+                        subscriber(change)
+            await trio.sleep(FOLLOW_INTERVAL_S)
+
+    async def look(self) -> Change | None:
+        """Apply what changed in the store since the last look; what changed in the views, if anything."""
+        core = self.core
+        core.live_broker = lock_holder(core.layout.node_manager_lock_dir) is not None
+        bindings_changed = self._look_at_bindings()
+        result = core.loader.poll(trust_stamps=not core.live_broker)
+        if result is PollResult.REWRITTEN:
+            await self._reload()
+        if bindings_changed:
+            core.register_queues()
+        if result is not PollResult.UNCHANGED:
+            core.measure()
+        pages_changed = core.refresh_pages()
+        if not (bindings_changed or pages_changed or result is not PollResult.UNCHANGED or self._tails):
+            return None
+        names_changed = self._take_bindings() if bindings_changed else False
+        self._seal()
+        before, self._last_shown = self._last_shown, self._shown()
+        return _difference(before, self._last_shown, names_changed)
+
+    def _look_at_bindings(self) -> bool:
+        core = self.core
+        seen = bindings_stamp(core.layout.bindings_dir, relative_to=core.root)
+        if seen == self._bindings_seen:
+            return False
+        core.bindings, core.bindings_damage = read_bindings(core.layout.bindings_dir, relative_to=core.root)
+        self._bindings_seen = seen
+        return True
+
+    async def _reload(self) -> None:
+        """Read the journal anew in a thread, then carry parts over from the state it replaces."""
+        old = self.core.loader
+        for _ in range(RELOADS_MAX):
+            loader = await trio.to_thread.run_sync(self._loaded)
+            if loader.poll() is not PollResult.REWRITTEN:
+                break
+        loader.state.adopt(old.state)
+        loader.bytes_scanned += old.bytes_scanned
+        self.core.loader = loader
+        self.core.epoch += 1
+        self.rebuilds += 1
+        self.core.events.add("journal-rewritten", "the journal was compacted and has been read again", level=20)
+
+    def _loaded(self) -> JournalLoader:
+        loader = self._make_loader()
+        for queue_id in sorted(self.core.bindings.queues):
+            loader.state.register_queue(queue_id)
+        loader.load()
+        return loader
+
+    def _shown(self) -> Shown:
+        return {
+            (queue.model.address, queue.name): {part.name: part.size_bytes for part in queue.parts()}
+            for queue in self.queues()
+        }
+
+    # -- letting go --------------------------------------------------------------------------------------------------
+
+    def save_index(self) -> None:
+        """Write the index if anything was read that it does not hold. A failure costs only the next mount's time."""
+        if self.index is None:
+            return
+        description = describe(self.core, self._page_parts)
+        if description is None or description == self._written:
+            return
+        try:
+            write_index(self.index, description, [self.core.loader.state.save()])
+        except OSError as error:
+            self.core.events.add("index-not-written", f"{self.index}: cannot write the index: {error.strerror}")
+            return
+        self._written = description
+
+    def index_is_current(self) -> None:
+        """What was just read from the index need not be written again."""
+        self._written = describe(self.core, self._page_parts)
+
+    def close(self) -> None:
+        self.save_index()
+        self._addresses = {}
+        self._subscribers = []
+
+
+def _difference(before: Shown, after: Shown, names_changed: bool) -> Change | None:
+    queues: dict[tuple[str, str], QueueChange] = {}
+    for key, parts in before.items():
+        now = after.get(key, {})
+        gone = [name for name in parts if name not in now]
+        changed = [name for name, size in parts.items() if name in now and now[name] != size]
+        if gone or changed:
+            queues[key] = QueueChange(gone, changed, ())
+    if not (queues or names_changed):
+        return None
+    return Change(names_changed, queues)

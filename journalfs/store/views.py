@@ -1,0 +1,259 @@
+"""Views: a queue's messages, all of them or a selection, as parts, tail, listing and single messages."""
+
+from __future__ import annotations
+
+import bisect
+from array import array
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from journalfs.ids import MessageId
+from journalfs.limits import WHERE_VIEWS_KEPT_MAX
+from journalfs.selector import compile_selector
+from journalfs.store.api import ByteSource, Part
+from journalfs.store.content import QueueContent
+from journalfs.store.filters import Filter, SelectorFilter
+from journalfs.store.message import SUFFIXES, StoreMessage
+from journalfs.store.page_parts import PageParts
+from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
+
+ALL_NAME = ".all.jsonl"
+TAIL_NAME = "_tail.jsonl"
+MS = 1_000_000
+"""Nanoseconds in a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRuns:
+    """A part together with where its messages are."""
+
+    part: Part
+    runs: tuple[Run, ...]
+
+
+class MessageListing:
+    """Columns of a view's messages in delivery order, taken at one moment: 25 bytes a message."""
+
+    def __init__(self, content: QueueContent, runs: Sequence[Run]) -> None:
+        self._ids = array("q")
+        self._sizes = array("Q")
+        self._mtimes = array("q")
+        self._suffixes = bytearray()
+        for run in runs:
+            columns = run.columns(content)
+            self._ids += columns.ids
+            self._sizes += columns.sizes
+            self._mtimes += columns.mtimes_ms
+            self._suffixes += columns.suffixes
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def name(self, index: int) -> bytes:
+        return b"%d%s" % (self._ids[index], SUFFIXES[self._suffixes[index]])
+
+    def message_id(self, index: int) -> MessageId:
+        return MessageId(self._ids[index])
+
+    def size_bytes(self, index: int) -> int:
+        return self._sizes[index]
+
+    def mtime_ns(self, index: int) -> int:
+        return self._mtimes[index] * MS
+
+
+class QueueView:
+    """All live messages of a queue, or those that a filter lets through."""
+
+    def __init__(self, content: QueueContent, page_parts: PageParts, selected: Filter | None = None) -> None:
+        self.content = content
+        self.page_parts = page_parts
+        self._selected = selected
+        self._version = 0
+        self._seen: Hashable = None
+        self._mtime_ms = 0
+        self._parts: dict[str, PartRuns] = {}
+        self._tail: tuple[Run, ...] = ()
+        self._wheres: dict[str, QueueView] = {}
+
+    # -- what changed ------------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        self._refresh()
+        return self._version
+
+    def _refresh(self) -> None:
+        """Make the parts anew if the queue or what the filter looks at changed."""
+        now = (self.content.version, self.page_parts.next_number, self._selected.moment() if self._selected else 0)
+        if now == self._seen:
+            return
+        parts = [*self._journal_parts(), *self._page_parts()]
+        self._parts = {entry.part.name: entry for entry in parts}
+        self._tail = self._filtered(self._tail_runs())
+        self._seen = now
+        self._version += 1
+        self._mtime_ms = self.content.now_ms if self._version > 1 else self._newest_ms(parts)
+
+    def _newest_ms(self, parts: Sequence[PartRuns]) -> int:
+        return max((entry.part.mtime_ns // MS for entry in parts), default=0)
+
+    @property
+    def mtime_ns(self) -> int:
+        self._refresh()
+        return self._mtime_ms * MS
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _journal_parts(self) -> list[PartRuns]:
+        content = self.content
+        found: list[PartRuns] = []
+        for info in content.state.parts(content.slot):
+            if self._selected is None:
+                size_bytes = info.live_bytes + info.live_count * len(content.prefix)
+                part = self._part(info.number, size_bytes, info.mtime_ms, info.live_count)
+                found.append(PartRuns(part, ()))
+                continue
+            runs = self._filtered([JournalRun(content.state.part_refs(content.slot, info.number), sealed=True)])
+            self._add(found, info.number, runs, info.mtime_ms)
+        return found
+
+    def _page_parts(self) -> list[PartRuns]:
+        paged = self.content.paged
+        found: list[PartRuns] = []
+        if paged is not None:
+            for page_part in self.page_parts.parts:
+                runs = self._filtered([self.page_parts.run(paged, page_part)])
+                self._add(found, page_part.number, runs, page_part.sealed_ms)
+        return found
+
+    def _add(self, found: list[PartRuns], number: int, runs: tuple[Run, ...], mtime_ms: int) -> None:
+        if runs:
+            size_bytes = sum(run.size_bytes(self.content) for run in runs)
+            found.append(PartRuns(self._part(number, size_bytes, mtime_ms, sum(map(len, runs))), runs))
+
+    def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
+        name = format_part_name(self.content.core.generation, number)
+        return Part(name, number, size_bytes, mtime_ms * MS, messages)
+
+    def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:
+        if self._selected is None:
+            return tuple(run for run in runs if len(run))
+        return tuple(run for run in (self._selected.apply(run) for run in runs) if len(run))
+
+    def _tail_runs(self) -> list[Run]:
+        content = self.content
+        refs = content.state.tail_refs(content.slot)
+        pages = self.page_parts.tail(content.paged) if content.paged is not None else []
+        return [JournalRun(refs), *pages]
+
+    def _runs_of(self, name: str) -> tuple[Run, ...]:
+        entry = self._parts[name]
+        if entry.runs or self._selected is not None:
+            return entry.runs
+        return (JournalRun(self.content.state.part_refs(self.content.slot, entry.part.number), sealed=True),)
+
+    def parts(self) -> Sequence[Part]:
+        self._refresh()
+        return [entry.part for entry in self._parts.values()]
+
+    def part(self, name: str) -> Part | None:
+        self._refresh()
+        entry = self._parts.get(name)
+        return entry.part if entry is not None else None
+
+    def open_part(self, part: Part) -> ByteSource:
+        self._refresh()
+        return open_runs(self._runs_of(part.name), self.content)
+
+    def tail(self) -> Part:
+        self._refresh()
+        size_bytes = sum(run.size_bytes(self.content) for run in self._tail)
+        return Part(TAIL_NAME, 0, size_bytes, self.mtime_ns, sum(map(len, self._tail)))
+
+    def open_tail(self) -> ByteSource:
+        self._refresh()
+        return open_runs(self._tail, self.content)
+
+    def all(self) -> Part:
+        tail = self.tail()
+        parts = self.parts()
+        return Part(
+            ALL_NAME,
+            0,
+            sum(part.size_bytes for part in parts) + tail.size_bytes,
+            self.mtime_ns,
+            sum(part.messages for part in parts) + tail.messages,
+        )
+
+    def open_all(self) -> ByteSource:
+        self._refresh()
+        runs = [run for name in self._parts for run in self._runs_of(name)]
+        return open_runs([*runs, *self._tail], self.content)
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def _delivery(self) -> Sequence[Run]:
+        return self._filtered(self.content.delivery())
+
+    def __len__(self) -> int:
+        self._refresh()
+        return sum(entry.part.messages for entry in self._parts.values()) + sum(map(len, self._tail))
+
+    def listing(self) -> MessageListing:
+        return MessageListing(self.content, self._delivery())
+
+    def message(self, message_id: MessageId) -> StoreMessage | None:
+        run = self.content.find(message_id)
+        if run is None:
+            return None
+        kept = self._selected.apply(run) if self._selected is not None else self._not_delivering(run)
+        return StoreMessage(self.content, run) if len(kept) else None
+
+    def _not_delivering(self, run: Run) -> Run:
+        if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
+            return JournalRun(array("I"))
+        return run
+
+    # -- other views -------------------------------------------------------------------------------------------------
+
+    def where(self, selector: str) -> QueueView:
+        view = self._wheres.get(selector)
+        if view is None:
+            chosen = SelectorFilter(self.content, compile_selector(selector), self._selected)
+            while len(self._wheres) >= WHERE_VIEWS_KEPT_MAX:
+                del self._wheres[next(iter(self._wheres))]
+            view = self._wheres[selector] = QueueView(self.content, self.page_parts, chosen)
+        return view
+
+
+class DeliveringView(QueueView):
+    """Messages that a prepared transaction has acknowledged: all in the tail, for they have no parts."""
+
+    def _journal_parts(self) -> list[PartRuns]:
+        return []
+
+    def _page_parts(self) -> list[PartRuns]:
+        return []
+
+    def _tail_runs(self) -> list[Run]:
+        return self.content.delivering()
+
+    def _delivery(self) -> Sequence[Run]:
+        return self._filtered(self.content.delivering())
+
+    def message(self, message_id: MessageId) -> StoreMessage | None:
+        run = self.content.find(message_id)
+        if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
+            return StoreMessage(self.content, run)
+        for held in self.content.page_runs(delivering=True):
+            ids = held.columns(self.content).ids
+            if message_id in ids:
+                index = held.indexes[ids.index(message_id)]
+                return StoreMessage(self.content, PageRun(held.number, array("I", [index])))
+        return None
+
+
+def format_part_name(generation: int, number: int) -> str:
+    """`part-0001-0000000007.jsonl`: sorts by generation, then number."""
+    return f"part-{generation:04d}-{number:010d}.jsonl"
