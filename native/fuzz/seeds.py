@@ -1,0 +1,87 @@
+"""Cuts the frozen stores into seeds for the fuzz targets: `python native/fuzz/seeds.py FOLDER`.
+
+One folder per target. What each target reads is said at the top of its C file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.frozen import FILE_STORES, unpack
+from tests.reference.journal import JournalFile, read_folder
+from tests.reference.pages import page
+
+FILE_BYTES = 8_000
+"""Of a journal or page file: longer seeds only slow the search down."""
+SEEDS_MAX = 400
+"""Per target: the rest looks alike."""
+LARGE_BYTES = 2_000
+
+
+def _journals(store: Path) -> list[list[JournalFile]]:
+    data = store / "data"
+    return [read_folder(data / "journal", "amq"), read_folder(data / "bindings", "bindings")]
+
+
+def _payloads(store: Path) -> Iterator[tuple[int, bytes]]:
+    """Every message record: 0 and a payload with persister byte, or 1 and a bare core header."""
+    for file in _journals(store)[0]:
+        for record in file.scan.records:
+            if record.user_type in (30, 45):
+                yield int(record.user_type == 30), record.body
+    for path in (store / "data/paging").rglob("*.page"):
+        for entry in page(path.read_bytes()).entries:
+            yield int(entry.core_large), entry.payload
+
+
+def _large(store: Path) -> bytes:
+    """The beginning of a body file of the store. That its end is missing is one of the things to survive."""
+    for path in sorted((store / "data/large-messages").glob("*.msg")):
+        return path.read_bytes()[:LARGE_BYTES]
+    return b""
+
+
+def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
+    """(target, seed) pairs of one unpacked store."""
+    for files in _journals(store):
+        for file in files:
+            yield "scan", file.data[:FILE_BYTES]
+            yield "recordview", file.data[:FILE_BYTES]
+        several = [file.data[: FILE_BYTES // len(files)] for file in files[:4]]
+        yield "state", b"".join(struct.pack(">I", len(data)) + data for data in several)
+    large = _large(store)
+    for source, payload in _payloads(store):
+        yield "line", struct.pack(">BI", source, len(payload)) + payload + large
+    for path in (store / "data/paging").rglob("*.page"):
+        yield "page", path.read_bytes()[:FILE_BYTES]
+
+
+def main() -> None:
+    target_root = Path(sys.argv[1])
+    made: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in FILE_STORES:
+            unpack(name, Path(folder))
+            shapes: set[tuple[str, int]] = set()
+            for target, seed in seeds(Path(folder, name)):
+                # Messages of one length in one store are mostly the same message with another number in it.
+                alike = target == "line" and (target, len(seed)) in shapes
+                if alike or made.get(target, 0) >= SEEDS_MAX:
+                    continue
+                shapes.add((target, len(seed)))
+                made[target] = made.get(target, 0) + 1
+                path = target_root / target / hashlib.sha256(seed).hexdigest()[:16]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(seed)
+    print(*(f"{count} seeds for {target}" for target, count in sorted(made.items())), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
