@@ -1,0 +1,223 @@
+"""Reads what a store needs to know from a broker's `broker.xml`.
+
+Read are the directories, the journal's and paging settings, wildcards and address settings; acceptors,
+security and clustering are none of a store's business. A value that no broker would start with is a
+`ConfigError` with file and line; an element that is not known (of a newer broker, say) only leaves a
+warning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from journalfs.config.core_settings import CORE_BY_NAME, ConfiguredValue, core_default
+from journalfs.config.setting_names import (
+    BY_NAME,
+    XML_ALIASES,
+    SettingDefinition,
+    Value,
+    parse_value,
+)
+from journalfs.config.wildcards import WildcardSyntax
+from journalfs.config.xmltree import Element, Loader
+from journalfs.errors import ConfigError
+
+_RETENTION: Final = "journal-retention-directory"
+_POSITIVE_ONLY_IN_XML: Final = frozenset({"prefetch-page-bytes", "prefetch-page-messages"})
+
+
+@dataclass(frozen=True, slots=True)
+class AddressSettingMatch:
+    """One `<address-setting match="...">`."""
+
+    match: str
+    values: Mapping[str, ConfiguredValue]
+    """By name."""
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    file: Path
+    instance: Path
+    """What relative directories are relative to."""
+    broker_name: str | None
+    database_store: bool
+    """True when the configuration keeps the store in a database (JDBC)."""
+    core: Mapping[str, ConfiguredValue]
+    """Settings of the whole broker that the file sets, by name."""
+    retention_directory: str | None
+    address_settings: tuple[AddressSettingMatch, ...]
+    """In the file's order, each match once."""
+    wildcards: WildcardSyntax
+    literal_markers: str | None
+    """Two characters; a match between them is taken literally."""
+    uuid_namespace: str
+    """Settings of addresses that are UUIDs are looked up as `<namespace>.<uuid>`."""
+    warnings: tuple[str, ...]
+
+    def core_value(self, name: str) -> Value | None:
+        """The value in force of a broker-wide setting."""
+        configured = self.core.get(name)
+        if configured is not None:
+            return configured.value
+        journal_type = "ASYNCIO"
+        if name != "journal-type":
+            journal_type = str(self.core_value("journal-type"))
+        return core_default(name, journal_type=journal_type)
+
+    def directory(self, name: str) -> Path:
+        """A `...-directory` setting in force, resolved against the instance."""
+        value = self.core_value(name)
+        assert isinstance(value, str), f"{name} has a default"
+        return self.resolve(value)
+
+    def resolve(self, directory: str) -> Path:
+        """`directory` as the broker resolves it: absolute, or below the instance."""
+        return Path(os.path.normpath(self.instance / directory))
+
+
+def read_broker_xml(
+    path: Path, *, instance: Path, environment: Mapping[str, str] | None = None
+) -> BrokerConfig:
+    """Read a configuration. `instance` is the folder that holds `etc/`, or else the one that holds the file.
+
+    `${...}` is replaced from the properties that the broker's start script sets and from `environment`
+    (None: this process's). Raises `ConfigError` or `SystemFailure`.
+    """
+    loader = Loader(_properties(path, instance, os.environ if environment is None else environment))
+    root = loader.load(path)
+    core = root if root.name == "core" else root.find("core")
+    if core is None:
+        raise ConfigError(
+            path, "there is no <core> element; is this a broker's configuration?", line=root.line
+        )
+    warnings = loader.warnings
+    retention = core.find(_RETENTION)
+    if path.with_name("broker.properties").is_file():
+        warnings.append(
+            f"{path.with_name('broker.properties')}: not read; settings in it have no effect here"
+        )
+    return BrokerConfig(
+        file=path,
+        instance=instance,
+        broker_name=_text(core, "name"),
+        database_store=any(True for store in core.every("store") for _ in store.every("database-store")),
+        core=_core_values(core),
+        retention_directory=retention.text if retention is not None and retention.text else None,
+        address_settings=_address_settings(core, warnings),
+        wildcards=_wildcards(core),
+        literal_markers=_literal_markers(core),
+        uuid_namespace=_text(core, "uuid-namespace") or _text(core, "temporary-queue-namespace") or "",
+        warnings=tuple(warnings),
+    )
+
+
+def _properties(path: Path, instance: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        **environment,
+        "artemis.instance": str(instance),
+        "artemis.instance.etc": str(path.parent),
+        "artemis.instance.etc.uri": path.parent.as_uri() + "/",
+        "artemis.instance.uri": instance.as_uri() + "/",
+        "data.dir": str(instance / "data"),
+    }
+
+
+def _text(core: Element, name: str) -> str | None:
+    element = core.find(name)
+    return element.text if element is not None and element.text else None
+
+
+def _core_values(core: Element) -> dict[str, ConfiguredValue]:
+    values: dict[str, ConfiguredValue] = {}
+    for child in core.children:
+        definition = CORE_BY_NAME.get(child.name)
+        if definition is not None and child.text and child.name not in values:
+            values[child.name] = _value(definition, child)
+    return values
+
+
+def _value(definition: SettingDefinition, element: Element) -> ConfiguredValue:
+    try:
+        value = parse_value(definition, element.text)
+    except ValueError as error:
+        raise element.error(str(error)) from error
+    return ConfiguredValue(value, str(element.file), element.line)
+
+
+def _address_settings(core: Element, warnings: list[str]) -> tuple[AddressSettingMatch, ...]:
+    matches: dict[str, AddressSettingMatch] = {}
+    for section in core.every("address-settings"):
+        for element in _flatten(section):
+            if element.name != "address-setting":
+                continue
+            match = element.attributes.get("match", "")
+            if not match:
+                raise element.error('needs match="..."')
+            place = f"{element.file}:{element.line}"
+            if match in matches:
+                warnings.append(f"{place}: a second address-setting for {match!r} is ignored")
+                continue
+            matches[match] = AddressSettingMatch(match, _match_values(element, warnings), element.line)
+    syntax = _wildcards(core)
+    for match, setting in matches.items():
+        if not syntax.is_valid(match):
+            reason = f"in {match!r}, {syntax.any_words!r} may stand at the end only"
+            raise ConfigError(core.file, reason, line=setting.line, setting="address-setting")
+    return tuple(matches.values())
+
+
+def _flatten(section: Element) -> list[Element]:
+    # An included file's root takes the place of the include: it may itself be <address-settings>.
+    flat: list[Element] = []
+    for child in section.children:
+        flat.extend(_flatten(child) if child.name == "address-settings" else [child])
+    return flat
+
+
+def _match_values(element: Element, warnings: list[str]) -> dict[str, ConfiguredValue]:
+    values: dict[str, ConfiguredValue] = {}
+    for child in element.children:
+        name = XML_ALIASES.get(child.name.lower(), child.name.lower())
+        definition = BY_NAME.get(name)
+        if definition is None or not definition.in_xml:
+            warnings.append(
+                f"{child.file}:{child.line}: the setting {child.name} is not known and has no effect"
+            )
+            continue
+        configured = _value(definition, child)
+        # In the file, but not in JSON, zero or less here means: not set.
+        unset = name in _POSITIVE_ONLY_IN_XML and isinstance(configured.value, int) and configured.value <= 0
+        if not unset:
+            values[name] = configured
+    return values
+
+
+def _wildcards(core: Element) -> WildcardSyntax:
+    element = core.find("wildcard-addresses")
+    if element is None:
+        return WildcardSyntax()
+    default = WildcardSyntax()
+    return WildcardSyntax(
+        delimiter=_character(element, "delimiter", default.delimiter),
+        any_words=_character(element, "any-words", default.any_words),
+        single_word=_character(element, "single-word", default.single_word),
+    )
+
+
+def _character(element: Element, name: str, default: str) -> str:
+    return (_text(element, name) or default)[0]
+
+
+def _literal_markers(core: Element) -> str | None:
+    element = core.find("literal-match-markers")
+    if element is None or not element.text:
+        return None
+    if len(element.text) != 2:
+        raise element.error(f"{element.text!r} must be two characters, as in ()")
+    return element.text

@@ -1,0 +1,91 @@
+"""Settings of the whole broker that say something about its store: name, type, unit and default (2.44)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from journalfs.config.setting_names import Kind, SettingDefinition, Value
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredValue:
+    """A value from a configuration file, and where it stands."""
+
+    value: Value
+    file: str
+    line: int
+
+
+_NIO_BUFFER_TIMEOUT_NS: Final = 3_333_333
+_AIO_BUFFER_TIMEOUT_NS: Final = 500_000
+_NIO_MAX_IO: Final = 1
+_AIO_MAX_IO: Final = 4096
+
+
+def _setting(
+    name: str, kind: Kind, default: Value | None, unit: str = "", minimum: int | None = None
+) -> SettingDefinition:
+    return SettingDefinition(name, name, kind, default, unit, minimum)
+
+
+CORE_SETTINGS: Final = (
+    _setting("persistence-enabled", Kind.BOOLEAN, True),
+    _setting("journal-directory", Kind.TEXT, "data/journal"),
+    _setting("bindings-directory", Kind.TEXT, "data/bindings"),
+    _setting("paging-directory", Kind.TEXT, "data/paging"),
+    _setting("large-messages-directory", Kind.TEXT, "data/largemessages"),
+    _setting("node-manager-lock-directory", Kind.TEXT, None),
+    _setting("create-journal-dir", Kind.BOOLEAN, True),
+    _setting("create-bindings-dir", Kind.BOOLEAN, True),
+    SettingDefinition(
+        "journal-type", "journal-type", Kind.CHOICE, "ASYNCIO", choices=("NIO", "ASYNCIO", "MAPPED")
+    ),
+    _setting("journal-datasync", Kind.BOOLEAN, True),
+    _setting("journal-sync-transactional", Kind.BOOLEAN, True),
+    _setting("journal-sync-non-transactional", Kind.BOOLEAN, True),
+    _setting("journal-file-size", Kind.BYTES, 10 * 1024 * 1024, "bytes", 1),
+    _setting("journal-min-files", Kind.INTEGER, 2, "files", 1),
+    _setting("journal-pool-files", Kind.INTEGER, -1, "files", -1),
+    _setting("journal-max-io", Kind.INTEGER, None, "requests", 1),
+    _setting("journal-buffer-timeout", Kind.INTEGER, None, "ns", 0),
+    _setting("journal-buffer-size", Kind.BYTES, 501_760, "bytes", 1),
+    _setting("journal-device-block-size", Kind.INTEGER, None, "bytes", -1),
+    _setting("journal-compact-min-files", Kind.INTEGER, 10, "files", 0),
+    _setting("journal-compact-percentage", Kind.INTEGER, 30, "percent", 0),
+    _setting("journal-file-open-timeout", Kind.INTEGER, 5, "s", 1),
+    _setting("journal-lock-acquisition-timeout", Kind.INTEGER, -1, "ms", -1),
+    _setting("journal-max-attic-files", Kind.INTEGER, 10, "files", -1),
+    _setting("large-message-sync", Kind.BOOLEAN, True),
+    _setting("page-sync-timeout", Kind.INTEGER, None, "ns", 0),
+    _setting("purge-page-folders", Kind.BOOLEAN, False),
+    _setting("global-max-size", Kind.BYTES, None, "bytes", -1),
+    _setting("global-max-messages", Kind.INTEGER, -1, "messages", -1),
+    _setting("max-disk-usage", Kind.INTEGER, 90, "percent", -1),
+    _setting("min-disk-free", Kind.BYTES, -1, "bytes", -1),
+    _setting("disk-scan-period", Kind.INTEGER, 5000, "ms", 1),
+    _setting("max-redelivery-records", Kind.INTEGER, 10, "records", -1),
+    _setting("message-expiry-scan-period", Kind.INTEGER, 30_000, "ms", -1),
+    _setting("id-cache-size", Kind.INTEGER, 20_000, "ids", 0),
+    _setting("persist-id-cache", Kind.BOOLEAN, True),
+    _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),
+)
+
+CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in CORE_SETTINGS}
+
+
+def core_default(name: str, *, journal_type: str) -> Value | None:
+    """The default of a setting; some depend on the journal's type. None: the broker works it out, or has
+    none.
+    """
+    asynchronous = journal_type == "ASYNCIO"
+    match name:
+        case "journal-max-io":
+            return _AIO_MAX_IO if asynchronous else _NIO_MAX_IO
+        case "journal-buffer-timeout":
+            return _AIO_BUFFER_TIMEOUT_NS if asynchronous else _NIO_BUFFER_TIMEOUT_NS
+        case "page-sync-timeout":
+            return _NIO_BUFFER_TIMEOUT_NS
+        case _:
+            return CORE_BY_NAME[name].default

@@ -1,0 +1,236 @@
+"""Finds the parts of a store from whatever path a user gives.
+
+Taken are: a broker instance (`etc/broker.xml`), a folder with `broker.xml`, a `broker.xml` itself, a data
+directory (`journal/`, `bindings/`, ...), and a journal directory. When a broker.xml belongs to what was
+given, its directories win over the usual places, because they are where the broker writes. Two exceptions:
+directories of a configuration that has none of them on this machine (an instance copied from elsewhere)
+give way to `data/` beside it, and a configuration whose store is not the data directory that was asked for
+is left alone. Both leave a warning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
+from journalfs.config.older import refuse_other_journals, refuse_other_layouts
+from journalfs.errors import NotAStore, SystemFailure, UnknownVersion
+
+JOURNAL_PREFIX: Final = "activemq-data"
+JOURNAL_EXTENSION: Final = "amq"
+BINDINGS_PREFIX: Final = "activemq-bindings"
+BINDINGS_EXTENSION: Final = "bindings"
+
+_LARGE_NAMES: Final = ("large-messages", "largemessages")
+"""As `artemis create` configures it, and the default of a configuration that does not say."""
+
+_LOOKED_FOR: Final = (
+    "etc/broker.xml",
+    "broker.xml",
+    f"journal/*.{JOURNAL_EXTENSION}",
+    f"bindings/*.{BINDINGS_EXTENSION}",
+    f"*.{JOURNAL_EXTENSION}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLayout:
+    """Where a store's parts are. Any directory may be missing: a broker makes some only when needed."""
+
+    root: Path
+    """The data directory (for a lone journal: that directory)."""
+    config: BrokerConfig | None
+    journal_dir: Path
+    bindings_dir: Path
+    paging_dir: Path
+    large_dir: Path
+    node_manager_lock_dir: Path
+    retention_dir: Path | None
+    warnings: tuple[str, ...] = ()
+    journal_prefix: str = JOURNAL_PREFIX
+    journal_extension: str = JOURNAL_EXTENSION
+    bindings_prefix: str = BINDINGS_PREFIX
+    bindings_extension: str = BINDINGS_EXTENSION
+
+    @property
+    def broker_xml(self) -> Path | None:
+        return self.config.file if self.config is not None else None
+
+
+def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:
+    """Find the store that `path` means.
+
+    Raises `NotAStore` (saying what was looked for), `UnknownVersion` for stores of older software or of
+    another kind, `ConfigError` for a broker.xml with mistakes, `SystemFailure` when a directory cannot be
+    read.
+    """
+    given = Path(os.path.abspath(path))
+    if not given.exists():
+        raise NotAStore(given, "there is no such directory")
+    layout = _locate(given, environment)
+    if layout is None:
+        refuse_other_layouts(_folder(given))
+        refuse_other_journals(*_usual_journals(_folder(given)))
+        raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
+    if layout.config is not None and layout.config.database_store:
+        found = "a configuration that keeps the store in a database (JDBC)"
+        raise UnknownVersion(layout.config.file, found, advice="only file stores can be mounted")
+    refuse_other_layouts(layout.root)
+    refuse_other_journals(layout.journal_dir, layout.bindings_dir)
+    if not _has_journal(layout.journal_dir) and not _has_bindings(layout.bindings_dir):
+        reason = (
+            f"no journal files in {layout.journal_dir} or {layout.bindings_dir}; has the broker ever run?"
+        )
+        raise NotAStore(given, reason)
+    return layout
+
+
+def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
+    found = _configuration_of(given)
+    if found is not None:
+        return _configured(*found, environment)
+    if given.is_file():
+        return None
+    if _is_data_directory(given):
+        return _data_directory(given, environment)
+    if _has_journal(given) or _has_bindings(given):
+        # The journal of a whole data directory means that store; alone, it is a journal without the rest.
+        if _is_data_directory(given.parent) and given.name in ("journal", "bindings"):
+            return _data_directory(given.parent, environment)
+        return _usual(given, journal=given, bindings=given)
+    return None
+
+
+def _configuration_of(given: Path) -> tuple[Path, Path] | None:
+    """broker.xml and the instance it belongs to, when `given` has or is one."""
+    if given.is_file():
+        if given.suffix != ".xml":
+            return None
+        file = given
+    elif (given / "etc" / "broker.xml").is_file():
+        file = given / "etc" / "broker.xml"
+    elif (given / "broker.xml").is_file():
+        file = given / "broker.xml"
+    else:
+        return None
+    folder = file.parent
+    return file, folder.parent if folder.name == "etc" else folder
+
+
+def _configured(file: Path, instance: Path, environment: Mapping[str, str] | None) -> StoreLayout:
+    layout = _by_configuration(read_broker_xml(file, instance=instance, environment=environment))
+    if layout.journal_dir.is_dir() or layout.bindings_dir.is_dir():
+        return layout
+    for data in (instance / "data", instance):
+        if _is_data_directory(data):
+            usual = _usual(data, journal=data / "journal", bindings=data / "bindings", config=layout.config)
+            reason = (
+                f"{file}: its directories ({layout.journal_dir}, ...) are not on this machine; using {data}"
+            )
+            return _with_warning(usual, reason)
+    return layout
+
+
+def _data_directory(data: Path, environment: Mapping[str, str] | None) -> StoreLayout:
+    usual = _usual(data, journal=data / "journal", bindings=data / "bindings")
+    found = _configuration_of(data.parent)
+    if found is None:
+        return usual
+    layout = _by_configuration(read_broker_xml(found[0], instance=found[1], environment=environment))
+    if any(_is_within(part, data) for part in (layout.journal_dir, layout.bindings_dir)):
+        return layout
+    reason = f"{found[0]}: not used, because its store is {layout.root}, not {data}"
+    return _with_warning(usual, reason)
+
+
+def _by_configuration(config: BrokerConfig) -> StoreLayout:
+    journal = config.directory("journal-directory")
+    bindings = config.directory("bindings-directory")
+    lock = config.core_value("node-manager-lock-directory")
+    large = config.directory("large-messages-directory")
+    if "large-messages-directory" not in config.core:
+        large = _existing(large.parent, _LARGE_NAMES, default=large)
+    return StoreLayout(
+        root=_common_root(journal, bindings),
+        config=config,
+        journal_dir=journal,
+        bindings_dir=bindings,
+        paging_dir=config.directory("paging-directory"),
+        large_dir=large,
+        node_manager_lock_dir=config.resolve(lock) if isinstance(lock, str) else journal,
+        retention_dir=config.resolve(config.retention_directory) if config.retention_directory else None,
+        warnings=config.warnings,
+    )
+
+
+def _usual(root: Path, *, journal: Path, bindings: Path, config: BrokerConfig | None = None) -> StoreLayout:
+    retention = root / "retention"
+    return StoreLayout(
+        root=root,
+        config=config,
+        journal_dir=journal,
+        bindings_dir=bindings,
+        paging_dir=root / "paging",
+        large_dir=_existing(root, _LARGE_NAMES, default=root / _LARGE_NAMES[0]),
+        node_manager_lock_dir=journal,
+        retention_dir=retention if _has_journal(retention) else None,
+        warnings=config.warnings if config is not None else (),
+    )
+
+
+def _with_warning(layout: StoreLayout, warning: str) -> StoreLayout:
+    return dataclasses.replace(layout, warnings=(*layout.warnings, warning))
+
+
+def _is_data_directory(folder: Path) -> bool:
+    return _has_journal(folder / "journal") or _has_bindings(folder / "bindings")
+
+
+def _has_journal(folder: Path) -> bool:
+    return any(
+        name.endswith((f".{JOURNAL_EXTENSION}", f".{JOURNAL_EXTENSION}.bkp", f".{JOURNAL_EXTENSION}.cmp"))
+        for name in _names(folder)
+    )
+
+
+def _has_bindings(folder: Path) -> bool:
+    return any(
+        name.endswith((f".{BINDINGS_EXTENSION}", f".{BINDINGS_EXTENSION}.cmp")) for name in _names(folder)
+    )
+
+
+def _names(folder: Path) -> Iterator[str]:
+    try:
+        return iter(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return iter(())
+    except OSError as error:
+        raise SystemFailure.from_os(error, folder, doing="list the directory") from error
+
+
+def _existing(parent: Path, names: tuple[str, ...], *, default: Path) -> Path:
+    return next((parent / name for name in names if (parent / name).is_dir()), default)
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _common_root(journal: Path, bindings: Path) -> Path:
+    # The directory that the broker's own folders share; journalfs keeps its derived files beside them.
+    return journal.parent if journal.parent == bindings.parent else journal
+
+
+def _folder(given: Path) -> Path:
+    return given if given.is_dir() else given.parent
+
+
+def _usual_journals(folder: Path) -> tuple[Path, Path]:
+    if (folder / "journal").is_dir() or (folder / "bindings").is_dir():
+        return folder / "journal", folder / "bindings"
+    return folder, folder
