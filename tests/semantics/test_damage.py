@@ -1,0 +1,229 @@
+"""Rules of damage and of the index: what happens to a store that is not as its broker left it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mounting import MountedStore, mounted, read_lines
+from tests.semantics.conftest import Account
+
+StoreCopy = Callable[[str], Path]
+
+ZEROED_AT, ZEROED_BYTES = 200_000, 1_000
+"""A stretch in the middle of the messages of `orders-basic`."""
+
+
+def all_lines(mount: MountedStore) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    return {
+        (address, queue): read_lines(mount.path / address / queue)
+        for address in os.listdir(mount.path)
+        for queue in os.listdir(mount.path / address)
+    }
+
+
+def total(mount: MountedStore) -> int:
+    return sum(len(lines) for lines in all_lines(mount).values())
+
+
+def listed_damage(mount: MountedStore) -> str:
+    folder = mount.path / ".journalfs" / "damaged"
+    return "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+
+
+def overwrite(path: Path, offset: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "data/journal/activemq-data-1.amq",
+        "data/journal/activemq-data-2.amq",
+        "data/bindings/activemq-bindings-1.bindings",
+        "data/bindings/activemq-bindings-2.bindings",
+        "data/journal",
+        "data/bindings",
+        "data/paging",
+        "data/large-messages",
+        "data/journal/server.lock",
+        "broker.xml",
+    ],
+)
+def test_a_store_with_something_missing_mounts(store_copy: StoreCopy, tmp_path: Path, gone: str) -> None:
+    store = store_copy("large-and-paged")
+    path = store / gone
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    with mounted(store, tmp_path / "mnt") as mount:
+        total(mount)
+        assert mount.control("status.json")
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\xff" * 4096, b"not a journal at all\n" * 1000])
+@pytest.mark.parametrize(
+    "name", ["data/journal/activemq-data-2.amq", "data/bindings/activemq-bindings-2.bindings"]
+)
+def test_a_store_with_a_foreign_file_mounts(
+    store_copy: StoreCopy, tmp_path: Path, name: str, content: bytes
+) -> None:
+    store = store_copy("aio")
+    path = store / name
+    path.write_bytes(content)
+    with mounted(store, tmp_path / "mnt") as mount:
+        total(mount)
+        assert mount.control("status.json")
+
+
+@pytest.mark.rule("S-49")
+def test_damage_in_the_middle_hides_nothing_after_it(
+    store_copy: StoreCopy, tmp_path: Path, account: Callable[[str], Account]
+) -> None:
+    store = store_copy("orders-basic")
+    journal = max((store / "data" / "journal").glob("*.amq"), key=lambda path: last_used(path))
+    place = last_used(journal) // 2
+    overwrite(journal, place, b"\xa5" * ZEROED_BYTES)
+    with mounted(store, tmp_path / "mnt") as mount:
+        lines = [line for lines in all_lines(mount).values() for line in lines]
+        live = account("orders-basic").content["liveMessages"]
+        # A record is some hundred bytes: a thousand bytes of damage reach no more than a dozen messages, each of
+        # which may be in a few queues.
+        assert live - 40 < len(lines) < live + 20
+        newest = max(
+            message["id"] for queue in account("orders-basic").queues for message in queue["messages"]
+        )
+        assert newest in {line["id"] for line in lines}
+        report = listed_damage(mount)
+        assert journal.name in report
+        assert mount.control("status.json")["damage"]
+
+
+def last_used(path: Path) -> int:
+    """Offset after the last byte of a journal file that is not zero."""
+    return len(path.read_bytes().rstrip(b"\0"))
+
+
+@pytest.mark.rule("S-50")
+def test_a_record_cut_off_at_the_end_is_left_out(
+    store_copy: StoreCopy, tmp_path: Path, account: Callable[[str], Account]
+) -> None:
+    store = store_copy("aio")
+    with mounted(store, tmp_path / "mnt") as mount:
+        before = {id for lines in all_lines(mount).values() for id in [line["id"] for line in lines]}
+    shutil.rmtree(next(store.rglob("journalfs")), ignore_errors=True)
+    journal = max((store / "data" / "journal").glob("*.amq"), key=last_used)
+    end = last_used(journal)
+    overwrite(journal, end - 3, b"\0" * 3)
+    with mounted(store, tmp_path / "mnt") as mount:
+        after = {id for lines in all_lines(mount).values() for id in [line["id"] for line in lines]}
+        assert len(before ^ after) <= 1
+
+
+@pytest.mark.rule("S-51")
+def test_a_message_without_its_large_body_is_still_a_line(store_copy: StoreCopy, tmp_path: Path) -> None:
+    store = store_copy("large-and-paged")
+    bodies = sorted((store / "data" / "large-messages").glob("*.msg"))
+    gone, cut = bodies[0], bodies[1]
+    gone.unlink()
+    os.truncate(cut, 1_000)
+    with mounted(store, tmp_path / "mnt") as mount:
+        lines = [line for lines in all_lines(mount).values() for line in lines]
+        by_id: dict[int, list[dict[str, Any]]] = {}
+        for line in lines:
+            by_id.setdefault(line["id"], []).append(line)
+        for path in (gone, cut):
+            for line in by_id[int(path.stem)]:
+                assert line["damage"]
+        assert sum(1 for line in lines if "damage" in line) <= 6
+        assert gone.name in listed_damage(mount)
+
+
+@pytest.mark.rule("S-52")
+def test_a_page_that_was_cut_gives_up_the_rest(
+    store_copy: StoreCopy, tmp_path: Path, account: Callable[[str], Account]
+) -> None:
+    store = store_copy("large-and-paged")
+    pages = sorted((store / "data" / "paging").glob("*/*.page"), key=lambda path: -path.stat().st_size)
+    os.truncate(pages[0], pages[0].stat().st_size // 2)
+    with mounted(store, tmp_path / "mnt") as mount:
+        shown = {name: {line["id"] for line in lines} for (_, name), lines in all_lines(mount).items()}
+        told = {
+            queue["name"]: {m["id"] for m in queue["messages"]} for queue in account("large-and-paged").queues
+        }
+        lost = {name: told[name] - shown[name] for name in told if told[name] - shown[name]}
+        assert lost
+        addresses = {queue["address"] for queue in account("large-and-paged").queues if queue["name"] in lost}
+        assert len(addresses) == 1
+        assert all(shown[name] <= told[name] for name in told)
+        assert all(len(ids) < len(told[name]) for name, ids in lost.items())
+        assert pages[0].name in listed_damage(mount)
+
+
+def index_of(store: Path) -> Path:
+    (path,) = [path for path in store.rglob("journalfs/index") if path.is_file()]
+    return path
+
+
+@pytest.mark.rule("S-53")
+def test_a_second_mount_reads_no_journal(store_copy: StoreCopy, tmp_path: Path) -> None:
+    store = store_copy("compacted")
+    with mounted(store, tmp_path / "mnt") as mount:
+        first = all_lines(mount)
+    written = index_of(store).stat().st_mtime_ns
+    with mounted(store, tmp_path / "mnt") as mount:
+        loading = mount.control("status.json")
+        assert all_lines(mount) == first
+    assert index_of(store).stat().st_mtime_ns == written
+    assert loading["index"]["state"] == "used"
+    assert loading["index"]["journalBytesRead"] == 0
+
+
+@pytest.mark.rule("S-54")
+@pytest.mark.parametrize("harm", ["flip", "cut", "empty", "foreign", "gone"])
+def test_a_bad_index_is_made_anew(store_copy: StoreCopy, tmp_path: Path, harm: str) -> None:
+    store = store_copy("aio")
+    with mounted(store, tmp_path / "mnt") as mount:
+        first = all_lines(mount)
+    path = index_of(store)
+    content = bytearray(path.read_bytes())
+    if harm == "flip":
+        content[len(content) // 2] ^= 0x10
+    path.write_bytes(
+        {"flip": bytes(content), "cut": bytes(content[:-7]), "foreign": b"[x]\n" * 99}.get(harm, b"")
+    )
+    if harm == "gone":
+        path.unlink()
+    with mounted(store, tmp_path / "mnt") as mount:
+        assert without_part_names(all_lines(mount)) == without_part_names(first)
+    assert index_of(store).stat().st_size > 100
+
+
+@pytest.mark.rule("S-54")
+def test_an_index_of_an_older_state_is_brought_up_to_date(store_copy: StoreCopy, tmp_path: Path) -> None:
+    store, other = store_copy("aio"), store_copy("mapped")
+    with mounted(other, tmp_path / "mnt") as mount:
+        expected = all_lines(mount)
+    with mounted(store, tmp_path / "mnt"):
+        pass
+    # The store is replaced below its index, as a restored backup would.
+    for folder in ("journal", "bindings", "paging", "large-messages"):
+        shutil.rmtree(store / "data" / folder)
+        shutil.copytree(other / "data" / folder, store / "data" / folder)
+    with mounted(store, tmp_path / "mnt") as mount:
+        assert all_lines(mount) == expected
+
+
+def without_part_names(lines: dict[tuple[str, str], list[dict[str, Any]]]) -> list[str]:
+    return sorted(json.dumps(line, sort_keys=True) for found in lines.values() for line in found)
