@@ -92,13 +92,13 @@ def test_damage_in_the_middle_hides_nothing_after_it(
     store_copy: StoreCopy, tmp_path: Path, account: Callable[[str], Account]
 ) -> None:
     store = store_copy("orders-basic")
-    journal = max((store / "data" / "journal").glob("*.amq"), key=lambda path: last_used(path))
+    journal = max((store / "data" / "journal").glob("*.amq"), key=last_used)
     place = last_used(journal) // 2
     overwrite(journal, place, b"\xa5" * ZEROED_BYTES)
     with mounted(store, tmp_path / "mnt") as mount:
         lines = [line for lines in all_lines(mount).values() for line in lines]
         live = account("orders-basic").content["liveMessages"]
-        # A record is some hundred bytes: a thousand bytes of damage reach no more than a dozen messages, each of
+        # A record is some hundred bytes: a thousand bytes of damage reach a dozen messages at most, each of
         # which may be in a few queues.
         assert live - 40 < len(lines) < live + 20
         newest = max(
