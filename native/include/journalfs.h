@@ -4,6 +4,7 @@
 
 #include "jfs_guard.h"
 #include "jfs_line.h"
+#include "jfs_lines.h"
 #include "jfs_scan.h"
 #include "jfs_state.h"
 #include "jfs_status.h"

@@ -1,0 +1,32 @@
+/* Which decoder a payload belongs to. */
+#include "message.h"
+
+int jfs_damaged(jfs_message *message, const char *reason) {
+    if (message->damage == NULL) message->damage = reason;
+    return 0;
+}
+
+void jfs_message_parse(const jfs_line *line, jfs_message *message) {
+    memset(message, 0, sizeof *message);
+    message->payload = (jfs_view){line->payload, line->payload_bytes};
+    if (line->large != NULL) message->large = (jfs_view){line->large, line->large_bytes};
+    message->large_size = -1;
+    message->priority = 4;
+    jfs_reader reader = jfs_reader_over(message->payload);
+    if (line->source == JFS_SOURCE_CORE_LARGE) {
+        jfs_core_parse(message, &reader);
+    } else {
+        message->persister = jfs_take8(&reader);
+        if (reader.bad)
+            jfs_damaged(message, "the message is empty");
+        else if (message->persister <= 1)
+            jfs_core_parse(message, &reader);
+        else if (message->persister == 4)
+            jfs_amqp_large_parse(message, &reader);
+        else if (message->persister <= 5)
+            jfs_amqp_parse(message, &reader);
+        else
+            jfs_damaged(message, "the message is of an unknown kind");
+    }
+    if (line->large_missing) jfs_damaged(message, "the large body's file is missing or too short");
+}
