@@ -103,23 +103,24 @@ def _dotted(node: ast.expr) -> str:
 
 
 def test_no_test_sleeps() -> None:
-    """`trio.sleep` is fine where a fixture makes the clock jump; everything else polls a condition."""
+    """A test looks again until a deadline (`time.monotonic`); it never sleeps and hopes.
+
+    `trio.sleep` is fine where a fixture makes the clock jump.
+    """
     found = []
     for source in python_sources():
         if not source.is_test:
             continue
         for function in ast.walk(source.tree):
-            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            parameters = {argument.arg for argument in function.args.args + function.args.kwonlyargs}
-            for node in ast.walk(function):
-                if not isinstance(node, ast.Call):
-                    continue
-                name = _dotted(node.func)
-                if name in ("time.sleep", "sleep") or (
-                    name == "trio.sleep" and not parameters & CLOCK_FIXTURES
-                ):
-                    found.append(f"{source.name}:{node.lineno} {name}")
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                parameters = {argument.arg for argument in function.args.args + function.args.kwonlyargs}
+                called = {_dotted(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+                polls = "time.monotonic" in called and any(
+                    isinstance(node, ast.While) for node in ast.walk(function)
+                )
+                jumps = bool(parameters & CLOCK_FIXTURES)
+                if (called & {"time.sleep", "sleep"} and not polls) or ("trio.sleep" in called and not jumps):
+                    found.append(f"{source.name}:{function.lineno} {function.name}")
     assert not found, "\n".join(found)
 
 

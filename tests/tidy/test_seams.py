@@ -10,9 +10,16 @@ import pytest
 from tests.tidy.sources import Source, python_sources
 
 MAY_OPEN_FILES: dict[str, str] = {
-    "journalfs/journal/directory.py": "reads the few bytes of file headers and the control file, to order files",
+    "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
+    "journalfs/config/older.py": "reads the first bytes of files, to name stores of older software",
+    "journalfs/config/xmltree.py": "reads broker.xml, which is no file of the store",
+    "journalfs/journal/directory.py": "reads headers and the control file, to order files",
     "journalfs/large/directory.py": "reads what large messages end with",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
+    "journalfs/store/locks.py": "looks whether a broker holds its lock, and takes none",
+    "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
+    "mount/lifecycle.py": "raises the kernel's read-ahead",
+    "mount/mountpoint.py": "reads the kernel's table of mounts",
 }
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""
 
