@@ -245,6 +245,9 @@ class Compiler:
 
         return Expression(arithmetic, place)
 
+    def _plus(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
+        return operands[0]
+
     def _negate(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
         operand = operands[0]
         if operand.literal:
@@ -460,7 +463,8 @@ def _number_test(name: str, wanted: float, sign: str, get: Getter) -> Test:
         value = get(envelope)
         if value is None:
             return None
-        require_comparable(value)
+        if sign != "=":
+            require_comparable(value)
         answer = order(value, wanted, convert=False)
         return answer is not None and direct(answer, 0)
 

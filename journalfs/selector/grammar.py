@@ -3,10 +3,6 @@
 Facts: the two JavaCC grammars of the broker's selector module (strict and hyphenated) and its parser front,
 which takes the prefixes off. They differ in what an identifier is: with `hyphenated_props:` it may contain
 hyphens, without it may be quoted ("any.name"). There are no reserved identifiers but the keywords.
-
-One thing is different on purpose. The broker stops at the first token that continues nothing and ignores the
-rest, so that `a = 1 AN b = 2` is `a = 1`. Here that is a mistake, unless the text is a filter which a broker
-has already stored (`stored=True`): that must go on meaning what it meant.
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ from functools import cache
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from journalfs.errors import SelectorError
 
@@ -51,12 +46,11 @@ _GRAMMAR = r"""
     | sum (PLUS|MINUS) product                                -> arithmetic
 ?product: unary
     | product (TIMES|DIVIDE|MODULO) unary                     -> arithmetic
-?unary: _plus unary
+?unary: PLUS unary                                            -> plus
     | MINUS unary                                             -> negate
     | _NOT unary                                              -> not_
     | (XPATH|XQUERY) STRING                                   -> xml_query
     | primary
-_plus: PLUS
 ?primary: STRING                                              -> string
     | FLOAT                                                   -> floating
     | HEX                                                     -> hexadecimal
@@ -165,7 +159,7 @@ class Parsed:
     convert: bool
 
 
-def parse(text: str, *, stored: bool) -> Parsed:
+def parse(text: str) -> Parsed:
     """Parse a selector. Raises `SelectorError` with the place of the mistake and what was expected there."""
     if len(text) > SELECTOR_CHARS_MAX:
         shown = f"{text[:40]}..."
@@ -173,7 +167,7 @@ def parse(text: str, *, stored: bool) -> Parsed:
     rest, convert, hyphenated = _take_prefixes(text)
     offset = len(text) - len(rest)
     reading = _Reading(text, rest, offset)
-    tree = reading.run(_parser(hyphenated), stored=stored)
+    tree = reading.run(_parser(hyphenated))
     return Parsed(text=text, tree=tree, offset=offset, convert=convert)
 
 
@@ -213,46 +207,20 @@ class _Reading:
     rest: str
     offset: int
 
-    def run(self, parser: Lark, *, stored: bool) -> Tree[Token] | Token:
+    def run(self, parser: Lark) -> Tree[Token] | Token:
         state = parser.parse_interactive(self.rest)
         tokens: Iterable[Token] = state.lexer_thread.lex(state.parser_state)  # type: ignore[no-untyped-call]
+        fed: list[Token] = []
         try:
-            last = self._feed_stored(state, tokens) if stored else _feed_all(state, tokens)
-            end = Token.new_borrow_pos("$END", "", last) if last else Token("$END", "", 0, 1, 1)
-            result: Tree[Token] | Token = state.feed_token(end)
+            for token in tokens:
+                state.feed_token(token)
+                fed.append(token)
+            result: Tree[Token] | Token = state.feed_token(Token("$END", ""))
         except UnexpectedCharacters as error:
             raise self._bad_character(error) from None
         except UnexpectedToken as error:
-            raise self._bad_token(error, _acceptable(state)) from None
+            raise self._bad_token(error, _acceptable_after(parser, fed)) from None
         return result
-
-    def _feed_stored(self, state: InteractiveParser, tokens: Iterable[Token]) -> Token | None:
-        """Feed tokens until one continues nothing, if what stands before it is complete: the broker's way.
-
-        A `+` or `-` that no operand follows continues nothing either, so the state before it is kept until
-        its operand is there.
-        """
-        before_sign: tuple[InteractiveParser, Token | None] | None = None
-        last: Token | None = None
-        for token in tokens:
-            if token.type in ("PLUS", "MINUS") and "$END" in _acceptable(state):
-                before_sign = (state.copy(), last)  # type: ignore[no-untyped-call]
-            try:
-                state.feed_token(token)
-            except UnexpectedToken:
-                if "$END" in _acceptable(state):
-                    return last
-                if before_sign is None:
-                    raise
-                state.parser_state = before_sign[0].parser_state
-                return before_sign[1]
-            last = token
-            if before_sign is not None and "$END" in _acceptable(state):
-                before_sign = None
-        if before_sign is not None:
-            state.parser_state = before_sign[0].parser_state
-            return before_sign[1]
-        return last
 
     def _bad_character(self, error: UnexpectedCharacters) -> SelectorError:
         place = error.pos_in_stream or 0
@@ -272,17 +240,13 @@ class _Reading:
         return SelectorError(self.text, self.offset + place, reason)
 
 
-def _acceptable(state: InteractiveParser) -> set[str]:
+def _acceptable_after(parser: Lark, fed: list[Token]) -> set[str]:
+    """What could have come after these tokens; a state that has met a wrong one no longer knows it all."""
+    state = parser.parse_interactive("")
+    for token in fed:
+        state.feed_token(token)
     names: set[str] = state.accepts()  # type: ignore[no-untyped-call]
     return names
-
-
-def _feed_all(state: InteractiveParser, tokens: Iterable[Token]) -> Token | None:
-    last: Token | None = None
-    for token in tokens:
-        state.feed_token(token)
-        last = token
-    return last
 
 
 def _in_words(expected: set[str]) -> str:

@@ -29,6 +29,7 @@ _JMS_TO_BROKER = {
     "JMSXGroupID": "AMQGroupID",
 }
 _ANNOTATION_PREFIX = "m."
+_BROKER_PREFIX = "_AMQ_"
 _HOPS_PREFIX = "_AMQ_Hops"
 
 HEADER_KEYS = {
@@ -156,12 +157,17 @@ def _typed(envelope: Envelope, values_key: str, types_key: str, name: str) -> Va
 
 def _own_property(envelope: Envelope, name: str) -> Value:
     value = _typed(envelope, "properties", "propertyTypes", name)
-    return _extra_property(envelope, name) if value is None and "extraProperties" in envelope else value
+    return _extra_property(envelope, name) if value is None and envelope.get("protocol") == "AMQP" else value
 
 
 def _extra_property(envelope: Envelope, name: str) -> Value:
-    """One of the properties that the broker keeps beside an AMQP message."""
-    return _typed(envelope, "extraProperties", "extraPropertyTypes", name)
+    """One of the properties that the broker keeps beside an AMQP message.
+
+    It writes its own (`_AMQ_ORIG_ADDRESS`, ...) as annotations too, which every envelope shows.
+    """
+    if "extraProperties" in envelope:
+        return _typed(envelope, "extraProperties", "extraPropertyTypes", name)
+    return _annotation(envelope, name) if name.startswith(_BROKER_PREFIX) else None
 
 
 def _native_message_id(envelope: Envelope) -> Value:
@@ -274,22 +280,20 @@ _AMQP_FIELDS: dict[str, Getter] = {
 
 
 def _annotation_getter(name: str) -> Getter:
-    """A message annotation; the broker's own `_AMQ_` names stand for the `x-opt-` annotations it writes."""
-    names = [name]
-    if name.startswith("_AMQ_"):
-        names.insert(0, "x-opt-" + name.removeprefix("_AMQ_").replace("_", "-"))
+    """A message annotation, by its own name or by the `_AMQ_` name that the broker mirrors there."""
+    return lambda envelope: _annotation(envelope, name)
 
-    def get(envelope: Envelope) -> Value:
-        annotations = _section(envelope, "messageAnnotations")
-        if not isinstance(annotations, list):
-            return None
-        found = {str(_plain(key)): value for key, value in annotations}
-        for candidate in names:
-            if found.get(candidate) is not None:
-                return _annotation_value(found[candidate], candidate)
+
+def _annotation(envelope: Envelope, name: str) -> Value:
+    annotations = _section(envelope, "messageAnnotations")
+    if not isinstance(annotations, list):
         return None
-
-    return get
+    found = {str(_plain(key)): value for key, value in annotations}
+    if name.startswith(_BROKER_PREFIX):
+        mirrored = "x-opt-" + name.removeprefix(_BROKER_PREFIX).replace("_", "-")
+        if found.get(mirrored) is not None:
+            return _annotation_value(found[mirrored], name)
+    return None if found.get(name) is None else _annotation_value(found[name], name)
 
 
 def _annotation_value(value: object, name: str) -> Value:

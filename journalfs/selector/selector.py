@@ -48,9 +48,9 @@ def compile_selector(text: str, *, stored: bool = False, size_of: SizeOf | None 
     """Compile a JMS selector, as the broker understands it; empty text accepts every message.
 
     `stored` is for filters that a broker has stored with its queues: only the broker's own header names
-    (`AMQPriority`, ...) are headers there, and text after a complete condition is ignored as the broker
-    ignores it. `size_of` gives a message's encoded size for `AMQSize` (bytes); without it, it is worked out
-    for core messages and unknown for AMQP ones. Raises `SelectorError` with the place of the mistake.
+    (`AMQPriority`, ...) are headers there, JMS names are not. `size_of` gives a message's encoded size for
+    `AMQSize` (bytes); without it, it is worked out for core messages and unknown for AMQP ones. Raises
+    `SelectorError` with the place of the mistake.
     """
     return _compile(text, stored, size_of)
 
@@ -59,7 +59,7 @@ def compile_selector(text: str, *, stored: bool = False, size_of: SizeOf | None 
 def _compile(text: str, stored: bool, size_of: SizeOf | None) -> Selector:
     if not text.strip():
         return Selector(text, lambda envelope: True, frozenset(), frozenset())
-    compiler = Compiler(parse(text, stored=stored), stored=stored, size_of=size_of)
+    compiler = Compiler(parse(text), stored=stored, size_of=size_of)
     accepts = compiler.compile().accepts
     assert accepts is not None
     identifiers = frozenset(compiler.identifiers)

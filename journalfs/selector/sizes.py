@@ -24,7 +24,7 @@ _UTF8_STRING_UNITS = 4095
 
 
 def encoded_size_bytes(envelope: Mapping[str, object]) -> int | None:
-    """Size of a message's core encoding; None when the envelope does not tell (AMQP)."""
+    """Size of a message's core encoding; None when the envelope does not tell (AMQP, compressed)."""
     large = bool(envelope.get("largeMessage"))
     if envelope.get("protocol") == "AMQP":
         return 0 if large else None
@@ -66,8 +66,10 @@ def _value_bytes(kind: str | None, value: object) -> int:
 
 def _body_bytes(envelope: Mapping[str, object]) -> int | None:
     kind, body, encoded = envelope.get("type"), envelope.get("body"), envelope.get("body_base64")
+    if "_AMQ_LARGE_COMPRESSED" in (envelope.get("properties") or ()):  # type: ignore[operator]
+        return None
     if isinstance(encoded, str):
-        return _base64_bytes(encoded) + (4 if kind == "object" else 0)
+        return _base64_bytes(encoded) + (4 if kind == "object" and encoded else 0)
     if kind == "text":
         return _nullable_string_bytes(body)
     if isinstance(body, Mapping):

@@ -76,7 +76,7 @@ class Opaque:
     identity: object
     order: int | tuple[int, ...] | None
     text: str | None = None
-    """What string concatenation appends; None: nothing that could be told from the stored message."""
+    """What string concatenation appends; None: something that differs from run to run of the broker."""
 
 
 Value: TypeAlias = str | bool | int | float | Opaque | None
@@ -221,9 +221,9 @@ def as_text(value: Value) -> str:
         return int.__repr__(value)
     if isinstance(value, float):
         return _float_as_text(value)
-    if isinstance(value, Opaque) and value.text is not None:
-        return value.text
-    raise EvaluationFailed("this value has no text form")
+    if isinstance(value, Opaque):
+        return value.text if value.text is not None else f"[{value.kind}]"
+    raise EvaluationFailed("nothing has no text form")
 
 
 def _shortest(value: float) -> str:
