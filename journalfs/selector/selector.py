@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from journalfs.selector.compiler import Compiler, Test
-from journalfs.selector.grammar import parse
-from journalfs.selector.identifiers import HEADER_KEYS, PROPERTY_KEYS, SizeOf, broker_name
+from journalfs.selector.identifiers import HEADER_KEYS, PROPERTY_KEYS, Envelope, SizeOf, broker_name
 from journalfs.selector.values import EvaluationFailed
 
 _CACHE_ENTRIES = 256
@@ -20,7 +18,11 @@ class Selector:
     __slots__ = ("_accepts", "identifiers", "keys", "text")
 
     def __init__(
-        self, text: str, accepts: Test, identifiers: frozenset[str], keys: frozenset[str] | None
+        self,
+        text: str,
+        accepts: Callable[[Envelope], bool | None],
+        identifiers: frozenset[str],
+        keys: frozenset[str] | None,
     ) -> None:
         self._accepts = accepts
         self.text = text
@@ -59,6 +61,10 @@ def compile_selector(text: str, *, stored: bool = False, size_of: SizeOf | None 
 def _compile(text: str, stored: bool, size_of: SizeOf | None) -> Selector:
     if not text.strip():
         return Selector(text, lambda envelope: True, frozenset(), frozenset())
+    # Whoever may filter imports this module, but few do filter: the parser generator loads when needed.
+    from journalfs.selector.compiler import Compiler  # noqa: PLC0415
+    from journalfs.selector.grammar import parse  # noqa: PLC0415
+
     compiler = Compiler(parse(text), stored=stored, size_of=size_of)
     accepts = compiler.compile().accepts
     assert accepts is not None
