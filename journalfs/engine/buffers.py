@@ -1,7 +1,7 @@
 """Files mapped for reading by the C core.
 
-Python never looks at mapped bytes itself: a file that is truncated meanwhile would end the process. Bytes are copied
-out by the core under its guard.
+Python never looks at mapped bytes itself: a file that is truncated meanwhile would end the process. Bytes are
+copied out by the core under its guard.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class MappedFile:
         check(lib.jfs_map(self._fd, size_bytes, out), f"mapping {self.path}")
         # Freed when the last owner of the pointer lets go, not when this object does.
         self.pointer = (
-            ffi.gc(out[0], lambda bytes_, size=size_bytes: lib.jfs_unmap(bytes_, size)) if size_bytes else ffi.NULL
+            ffi.gc(out[0], lambda bytes_, size=size_bytes: lib.jfs_unmap(bytes_, size))
+            if size_bytes
+            else ffi.NULL
         )
         self.size_bytes = size_bytes
 

@@ -38,7 +38,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class RecordInfo:
-    """One valid record. Fields that its kind does not have are 0. Offsets count from the start of the file."""
+    """One valid record. Fields that its kind does not have are 0. Offsets count from the file's start."""
 
     kind: int
     offset: int
@@ -115,10 +115,10 @@ def scan_journal(
 ) -> Scan:
     """Find the records in bytes [start, stop) of a mapped journal file.
 
-    `rid` is the low 31 bits of the header's file id, `version` the header's format version. `any_rid` also takes what
-    earlier lives of the file left. `stop_at_damage` ends at the first thing that begins like a record of this file
-    and is none: right for the end of a file that a broker is writing, where the rest may not be there yet.
-    Raises FileTorn if the file was truncated, CoreRefused if it is larger than 4 GiB.
+    `rid` is the low 31 bits of the header's file id, `version` the header's format version. `any_rid` also
+    takes what earlier lives of the file left. `stop_at_damage` ends at the first thing that begins like a
+    record of this file and is none: right for the end of a file that a broker is writing, where the rest may
+    not be there yet. Raises FileTorn if the file was truncated, CoreRefused if it is larger than 4 GiB.
     """
     end = file.size_bytes if stop is None else min(stop, file.size_bytes)
     options = ffi.new("jfs_scan_options *")

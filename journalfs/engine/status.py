@@ -1,5 +1,8 @@
 """Turns status codes of the C core into exceptions."""
 
+# The names say what happened; a suffix on each would only repeat the base class.
+# ruff: noqa: N818
+
 from __future__ import annotations
 
 from typing import Final
@@ -31,5 +34,7 @@ def check(status: int, doing: str) -> None:
         raise MemoryError(f"out of memory while {doing}")
     if status == lib.JFS_TORN:
         raise FileTorn(f"the file was truncated while {doing}; read it again")
-    reason = "bytes that are not what they must be" if status == lib.JFS_MALFORMED else "a place outside the file"
+    reason = (
+        "bytes that are not what they must be" if status == lib.JFS_MALFORMED else "a place outside the file"
+    )
     raise CoreRefused(f"{reason} while {doing}")

@@ -72,8 +72,8 @@ typedef struct {
 /* Live messages that still have no measure: their bodies are in large-message files. */
 jfs_status jfs_state_unmeasured(const jfs_state *state, jfs_unmeasured *out, uint32_t capacity, uint32_t *count);
 
-/* JFS_RANGE: the index no longer is the message of that id. */
-jfs_status jfs_state_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure);
+/* JFS_RANGE: the index no longer is the message of that id (the record's; what the payload says may differ). */
+jfs_status jfs_state_set_measure(jfs_state *state, uint32_t message, int64_t message_id, const jfs_measure *measure);
 
 /* Ids of live messages with a large-message file. */
 jfs_status jfs_state_large_ids(const jfs_state *state, int64_t *out, uint32_t capacity, uint32_t *count);
@@ -92,6 +92,7 @@ typedef struct {
 } jfs_queue_info;
 
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
+jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info *out);
 
 /* Earliest timestamp among the live messages of a queue; 0: none. */
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms);
@@ -249,8 +250,8 @@ typedef struct {
 
 jfs_status jfs_state_anomalies(const jfs_state *state, jfs_anomaly *out, uint32_t capacity, uint32_t *count);
 
-/* True if anything live, or of an open transaction, lies in the file. */
-int jfs_state_uses_file(const jfs_state *state, uint32_t file_slot);
+/* Sets used[slot] to 1 for every file slot below file_count in which anything live or of an open transaction lies. */
+void jfs_state_used_files(const jfs_state *state, uint8_t *used, uint32_t file_count);
 
 /* ---- checkpoint ---- */
 

@@ -1,0 +1,49 @@
+"""Lists handed out by the C core: it fills what room there is, and says how much all would take."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from journalfs.engine._native import ffi
+from journalfs.engine.status import FULL, check
+
+ROOM_FIRST: Final = 64
+"""Room of the first attempt where nothing is known of how much there is."""
+
+Fill: TypeAlias = Callable[[Any, int, Any], int]
+"""`fill(out, capacity, count)` of the core: a status, and in `count[0]` how many there are."""
+
+
+def u32_pointer(values: array[int]) -> Any:
+    """The items of an array('I') for C; NULL if it has none."""
+    return ffi.from_buffer("uint32_t[]", values) if len(values) else ffi.NULL
+
+
+def index_list(fill: Fill, doing: str, *, room: int = ROOM_FIRST) -> array[int]:
+    """A list of u32 indexes as array('I')."""
+    count = ffi.new("uint32_t *")
+    while True:
+        out = array("I", bytes(4 * room))
+        status = fill(u32_pointer(out), room, count)
+        if status == FULL and count[0] > room:
+            room = count[0]
+            continue
+        check(status, doing)
+        del out[count[0] :]
+        return out
+
+
+def struct_list(kind: str, fill: Fill, doing: str) -> list[Any]:
+    """A list of C structs. Items stay valid as long as one of them is held."""
+    count = ffi.new("uint32_t *")
+    room = ROOM_FIRST
+    while True:
+        out = ffi.new(f"{kind}[]", room)
+        status = fill(out, room, count)
+        if status == FULL and count[0] > room:
+            room = count[0]
+            continue
+        check(status, doing)
+        return [out[i] for i in range(count[0])]

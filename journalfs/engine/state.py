@@ -1,0 +1,478 @@
+"""The live set of a message journal: which messages are in which queues, and where their records lie.
+
+The set itself is C arrays of less than 100 bytes a live message; this module names it for Python and hands
+out indexes in arrays. An index is valid until the next `apply`, `finish` or `load`. Nothing here is thread-
+safe.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Self
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.arrays import index_list, struct_list, u32_pointer
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.lines import LineBatch, line_prefix
+from journalfs.engine.scan import Scan
+from journalfs.engine.state_types import (
+    Anomaly,
+    AnomalyKind,
+    Listing,
+    Operation,
+    PartInfo,
+    QueueInfo,
+    RefInfo,
+    StateCounts,
+    TransactionInfo,
+    Unmeasured,
+)
+from journalfs.engine.status import check
+
+Order = Literal["arrival", "delivery"]
+Include = Literal["live", "delivering", "all"]
+
+_ORDERS = {"arrival": lib.JFS_ORDER_ARRIVAL, "delivery": lib.JFS_ORDER_DELIVERY}
+_INCLUDES = {
+    "live": lib.JFS_INCLUDE_LIVE,
+    "delivering": lib.JFS_INCLUDE_DELIVERING,
+    "all": lib.JFS_INCLUDE_ALL,
+}
+
+
+class LiveState:
+    """Live messages, their references in queues, open transactions and other live records.
+
+    Load: `apply` each file's scan in replay order, then `finish`, then `measure`. After that `apply` may be
+    called again with what a broker appended; its effects are immediate, and `measure` is due again before
+    lines are read. After MemoryError or FileTorn from `apply` the state is only a part of the truth: build a
+    new one.
+    """
+
+    __slots__ = ("_files", "pointer")
+
+    def __init__(self) -> None:
+        out = ffi.new("jfs_state **")
+        check(lib.jfs_state_new(out), "making a live state")
+        self.pointer = ffi.gc(out[0], lib.jfs_state_free)
+        self._files: dict[int, MappedFile] = {}
+
+    # ---- files ----
+
+    def set_file(self, file_slot: int, file: MappedFile) -> None:
+        """Say which file a slot is (`apply` does so itself); needed for every used slot after `load`."""
+        self._files[file_slot] = file
+
+    def forget_file(self, file_slot: int) -> None:
+        """Let go of a file that nothing live lies in."""
+        self._files.pop(file_slot, None)
+
+    def used_files(self, file_count: int) -> list[int]:
+        """File slots below `file_count` in which anything live, or of an open transaction, lies."""
+        used = ffi.new("uint8_t[]", max(file_count, 1))
+        lib.jfs_state_used_files(self.pointer, used, file_count)
+        return [slot for slot in range(file_count) if used[slot]]
+
+    def _spans(self, files: Mapping[int, MappedFile]) -> tuple[Any, int]:
+        count = max(files, default=-1) + 1
+        spans = ffi.new("jfs_span[]", max(count, 1))
+        for slot, file in files.items():
+            spans[slot].bytes = file.pointer
+            spans[slot].size_bytes = file.size_bytes
+        return spans, count
+
+    # ---- loading and following ----
+
+    def apply(self, file_slot: int, file: MappedFile, scan: Scan) -> None:
+        """Apply the scan's records in their order. Calls must come in replay order of the files."""
+        self._files[file_slot] = file
+        span = ffi.new("jfs_span *", {"bytes": file.pointer, "size_bytes": file.size_bytes})
+        records = scan.pointer
+        check(
+            lib.jfs_state_apply(self.pointer, file_slot, span, records.records, records.count),
+            f"applying {file.path}",
+        )
+
+    def finish(self, *, following: bool = False) -> None:
+        """End the initial load.
+
+        Deletes take effect on all records of their ids; unfinished transactions are reported (they stay open,
+        in case a broker ends them later); messages without references are reported and dropped, unless
+        `following`: then a broker is at work and may be about to give them some.
+        """
+        check(lib.jfs_state_finish(self.pointer, following), "ending the load of the journal")
+
+    def measure(self, files: Mapping[int, MappedFile] | None = None) -> list[Unmeasured]:
+        """Measure what needs it; return the messages whose bodies are in large-message files.
+
+        For those call `set_measure`. `files` defaults to those given to `apply` and `set_file`.
+        """
+        spans, count = self._spans(self._files if files is None else files)
+        check(lib.jfs_state_measure(self.pointer, spans, count), "measuring messages")
+        return self.unmeasured()
+
+    def unmeasured(self) -> list[Unmeasured]:
+        """Live messages that have no measure."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_unmeasured(self.pointer, out, room, count))
+
+        return [
+            Unmeasured(u.message, u.message_id, u.file_slot, u.body_offset, u.body_bytes, u.source)
+            for u in struct_list("jfs_unmeasured", fill, "listing messages without a measure")
+        ]
+
+    def set_measure(self, message_index: int, message_id: int, measure: Any) -> None:
+        """Give a message its `jfs_measure`. Raises CoreRefused if the index is another message's."""
+        check(
+            lib.jfs_state_set_measure(self.pointer, message_index, message_id, measure),
+            f"measuring message {message_id}",
+        )
+
+    # ---- queues ----
+
+    def register_queue(self, queue_id: int) -> int:
+        """Return the queue's slot, giving it the next one if it has none."""
+        slot = ffi.new("uint32_t *")
+        check(lib.jfs_state_register_queue(self.pointer, queue_id, slot), "registering a queue")
+        return int(slot[0])
+
+    def queues(self) -> list[QueueInfo]:
+        """Every queue that was registered or named by a reference, in order of slot."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_queues(self.pointer, out, room, count))
+
+        return [
+            QueueInfo(slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version)
+            for slot, q in enumerate(struct_list("jfs_queue_info", fill, "listing queues"))
+        ]
+
+    def queue(self, slot: int) -> QueueInfo:
+        """One queue. Raises CoreRefused if there is no such slot."""
+        q = ffi.new("jfs_queue_info *")
+        check(lib.jfs_state_queue(self.pointer, slot, q), f"looking at queue slot {slot}")
+        return QueueInfo(slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version)
+
+    def oldest_ms(self, slot: int) -> int:
+        """Earliest timestamp of a live message of the queue, in epoch milliseconds; 0: none has one."""
+        out = ffi.new("int64_t *")
+        check(lib.jfs_state_oldest(self.pointer, slot, out), f"looking at queue slot {slot}")
+        return int(out[0])
+
+    # ---- references ----
+
+    def refs(self, slot: int, order: Order = "arrival", include: Include = "live") -> array[int]:
+        """Reference indexes of a queue. Delivery order is priority 9 to 0, then arrival."""
+        info = self.queue(slot)
+        room = info.live_count + info.delivering_count
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(
+                lib.jfs_state_refs(self.pointer, slot, _ORDERS[order], _INCLUDES[include], out, room, count)
+            )
+
+        return index_list(fill, f"listing queue slot {slot}", room=room)
+
+    def scheduled(self, slot: int, now_ms: int) -> array[int]:
+        """Live references whose delivery is set for after `now_ms`, by time, then arrival."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_scheduled(self.pointer, slot, now_ms, out, room, count))
+
+        return index_list(fill, f"listing scheduled messages of queue slot {slot}")
+
+    def ref(self, ref: int) -> RefInfo:
+        """Everything the index knows of one reference. Raises CoreRefused if it is gone."""
+        r = ffi.new("jfs_ref_info *")
+        check(lib.jfs_state_ref(self.pointer, ref, r), f"looking at reference {ref}")
+        return RefInfo(
+            message_id=r.message_id,
+            message_index=r.message,
+            queue_slot=r.queue,
+            part=r.part,
+            file_slot=r.file_slot,
+            offset=r.body_offset,
+            body_bytes=r.body_bytes,
+            source=r.source,
+            delivery_count=r.delivery_count,
+            scheduled_ms=r.scheduled_ms,
+            delivering=r.state == lib.JFS_REF_DELIVERING,
+            measured=bool(r.measured),
+            tail_bytes=r.tail_bytes,
+            file_bytes=r.file_bytes,
+            timestamp_ms=r.timestamp_ms,
+            priority=r.priority,
+            suffix=r.suffix,
+            flags=r.flags,
+        )
+
+    def find(self, slot: int, message_id: int) -> int:
+        """Index of the message's reference in the queue, also if it is delivering; -1: not there."""
+        out = ffi.new("uint32_t *")
+        check(lib.jfs_state_find(self.pointer, slot, message_id, out), f"looking at queue slot {slot}")
+        return -1 if out[0] == lib.JFS_NONE else int(out[0])
+
+    def message_refs(self, message_id: int) -> array[int]:
+        """References of one message in all queues; empty if it is not live."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_message_refs(self.pointer, message_id, out, room, count))
+
+        return index_list(fill, f"looking at message {message_id}")
+
+    def large_ids(self) -> array[int]:
+        """Ids of live messages with a large-message file; complete after `measure`."""
+        count = ffi.new("uint32_t *")
+        lib.jfs_state_large_ids(self.pointer, ffi.NULL, 0, count)
+        out = array("q", bytes(8 * count[0]))
+        target = ffi.from_buffer("int64_t[]", out) if count[0] else ffi.NULL
+        check(lib.jfs_state_large_ids(self.pointer, target, count[0], count), "listing large messages")
+        return out
+
+    # ---- lines ----
+
+    def listing(self, refs: array[int]) -> Listing:
+        """What a directory listing shows of each reference, by column."""
+        count = len(refs)
+        found = Listing(
+            array("q", bytes(8 * count)),
+            array("Q", bytes(8 * count)),
+            array("q", bytes(8 * count)),
+            array("B", bytes(count)),
+        )
+        if count == 0:
+            return found
+        columns = ffi.new("jfs_listing *")
+        # Held here until the call is over: assigning to a struct's field keeps nothing alive.
+        held = [
+            ffi.from_buffer("int64_t[]", found.ids),
+            ffi.from_buffer("uint64_t[]", found.sizes),
+            ffi.from_buffer("int64_t[]", found.mtimes_ms),
+            ffi.from_buffer("uint8_t[]", found.suffixes),
+        ]
+        columns.ids, columns.sizes, columns.mtimes_ms, columns.suffixes = held
+        check(lib.jfs_state_listing(self.pointer, u32_pointer(refs), count, columns), "listing messages")
+        return found
+
+    def line_starts(
+        self, refs: array[int], prefix_bytes: int, *, sealed: bool, now_ms: int = 0
+    ) -> array[int]:
+        """Where each line begins, and at last their total: n + 1 numbers. No message is read.
+
+        `prefix_bytes` is the length of `{"queue":...` in front of every line. Lines of a part (`sealed`) keep
+        the delivery count and schedule they were sealed with; others name a schedule if it is after `now_ms`.
+        """
+        starts = array("Q", bytes(8 * (len(refs) + 1)))
+        check(
+            lib.jfs_state_line_starts(
+                self.pointer,
+                u32_pointer(refs),
+                len(refs),
+                self._line_options(prefix_bytes, sealed, now_ms),
+                ffi.from_buffer("uint64_t[]", starts),
+            ),
+            "measuring lines",
+        )
+        return starts
+
+    def fill_lines(
+        self,
+        refs: array[int],
+        files: Mapping[int, MappedFile] | None = None,
+        *,
+        sealed: bool,
+        now_ms: int = 0,
+    ) -> tuple[Any, list[Any]]:
+        """Return a `jfs_line[]` for the references, and the mappings it points into: keep both together.
+
+        Large bodies are left out: whoever renders the lines adds them.
+        """
+        held = self._files if files is None else files
+        spans, count = self._spans(held)
+        lines = ffi.new("jfs_line[]", max(len(refs), 1))
+        check(
+            lib.jfs_state_fill_lines(
+                self.pointer,
+                u32_pointer(refs),
+                len(refs),
+                self._line_options(0, sealed, now_ms),
+                spans,
+                count,
+                lines,
+            ),
+            "reading messages",
+        )
+        return lines, [file.pointer for file in held.values()]
+
+    def line_batch(self, refs: array[int], queue: str | None, *, sealed: bool, now_ms: int = 0) -> LineBatch:
+        """The lines of the references, to be read at any offset. Large bodies are to be set by the caller."""
+        lines, held = self.fill_lines(refs, sealed=sealed, now_ms=now_ms)
+        starts = self.line_starts(refs, len(line_prefix(queue)), sealed=sealed, now_ms=now_ms)
+        return LineBatch(lines, len(refs), queue=queue, starts=starts, keep=held)
+
+    @staticmethod
+    def _line_options(prefix_bytes: int, sealed: bool, now_ms: int) -> Any:
+        return ffi.new(
+            "jfs_line_options *", {"prefix_bytes": prefix_bytes, "now_ms": now_ms, "sealed": sealed}
+        )
+
+    # ---- parts ----
+
+    def seal(self, slot: int, now_ms: int, *, max_messages: int, max_bytes: int) -> list[PartInfo]:
+        """Put everything in the tail into new parts and return them.
+
+        Stops before a message without a measure. A line longer than `max_bytes` gets a part of its own.
+        """
+        made = ffi.new("uint32_t *")
+        check(
+            lib.jfs_state_seal(self.pointer, slot, now_ms, max_messages, max_bytes, made),
+            f"sealing queue slot {slot}",
+        )
+        return self.parts(slot)[-made[0] :] if made[0] else []
+
+    def parts(self, slot: int) -> list[PartInfo]:
+        """The parts of a queue that still hold messages, by number."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_parts(self.pointer, slot, out, room, count))
+
+        return [
+            PartInfo(p.number, p.live_count, p.live_bytes, p.mtime_ms)
+            for p in struct_list("jfs_part_info", fill, f"listing parts of queue slot {slot}")
+        ]
+
+    def part_refs(self, slot: int, number: int) -> array[int]:
+        """Live references of a part in order of arrival; empty if there is no such part."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_part_refs(self.pointer, slot, number, out, room, count))
+
+        return index_list(fill, f"reading part {number} of queue slot {slot}")
+
+    def tail_refs(self, slot: int) -> array[int]:
+        """Live references that no part holds, in order of arrival."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_tail_refs(self.pointer, slot, out, room, count))
+
+        return index_list(fill, f"reading the tail of queue slot {slot}")
+
+    # ---- transactions, other records, anomalies ----
+
+    def transactions(self) -> list[TransactionInfo]:
+        """Prepared transactions in order of first appearance."""
+        return [tx for tx in self.open_transactions() if tx.prepared]
+
+    def open_transactions(self) -> list[TransactionInfo]:
+        """Every transaction that neither committed nor rolled back."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_transactions(self.pointer, out, room, count))
+
+        return [
+            TransactionInfo(
+                tx_id=tx.tx_id,
+                prepared=(tx.flags & (lib.JFS_TX_PREPARED | lib.JFS_TX_INVALID)) == lib.JFS_TX_PREPARED,
+                file_slot=tx.file_slot,
+                extra_offset=tx.extra_offset,
+                extra_bytes=tx.extra_bytes,
+                operations=self._operations(tx.tx_id),
+            )
+            for tx in struct_list("jfs_tx_info", fill, "listing transactions")
+        ]
+
+    def _operations(self, tx_id: int) -> tuple[Operation, ...]:
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_operations(self.pointer, tx_id, out, room, count))
+
+        found = struct_list("jfs_operation", fill, f"looking at transaction {tx_id}")
+        return tuple(map(_operation, found))
+
+    def side(self, user_type: int | None = None) -> Iterator[Operation]:
+        """Live records that are no messages, of one user type or all, in journal order.
+
+        `a`, `b` and `c` are the numbers of the payload: 35 a=transaction, b=messages left; 39 a=queue,
+        b=page, c=number; 42 a=queue, b=page, c=count; 40 a=queue, b=messages, c=bytes; 41 a=queue, b=delta,
+        c=bytes; 43 a=queue, b=page; 29 a=message. Others are 0.
+        """
+        wanted = lib.JFS_ANY_TYPE if user_type is None else user_type
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_side(self.pointer, wanted, out, room, count))
+
+        return map(_operation, struct_list("jfs_operation", fill, "listing records"))
+
+    def anomalies(self) -> list[Anomaly]:
+        """What the journal should not hold, in the order it was found; `counts().anomalies` says if there was
+        more.
+        """
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_anomalies(self.pointer, out, room, count))
+
+        return [
+            Anomaly(AnomalyKind(a.kind), a.a, a.b, a.file_slot, a.offset)
+            for a in struct_list("jfs_anomaly", fill, "listing anomalies")
+        ]
+
+    def counts(self) -> StateCounts:
+        """How much there is of everything."""
+        c = ffi.new("jfs_state_counts *")
+        lib.jfs_state_count(self.pointer, c)
+        return StateCounts(
+            messages=c.messages,
+            references=c.references,
+            queues=c.queues,
+            side_records=c.side_records,
+            side_version=c.side_version,
+            transactions=c.transactions,
+            anomalies=c.anomalies,
+            highest_id=c.highest_id,
+            finished=bool(c.finished),
+            memory_bytes=lib.jfs_state_memory(self.pointer),
+        )
+
+    # ---- checkpoint ----
+
+    def save(self) -> bytes:
+        """The whole state as bytes for `load`; only after `finish`. The caller adds checksum and files."""
+        size_bytes = lib.jfs_state_save_bytes(self.pointer)
+        out = bytearray(size_bytes)
+        check(
+            lib.jfs_state_save(self.pointer, ffi.from_buffer("uint8_t[]", out), size_bytes),
+            "writing a checkpoint",
+        )
+        return bytes(out)
+
+    @classmethod
+    def load(
+        cls, saved: bytes | bytearray | memoryview, files: Sequence[tuple[int, MappedFile]] = ()
+    ) -> Self:
+        """A state from what `save` gave; `files` are the file slots it names. Raises CoreRefused.
+
+        The bytes may be hostile: a state that does not fit together is refused.
+        """
+        out = ffi.new("jfs_state **")
+        check(
+            lib.jfs_state_load(ffi.from_buffer("uint8_t[]", saved), len(saved), out), "reading a checkpoint"
+        )
+        state = cls.__new__(cls)
+        state.pointer = ffi.gc(out[0], lib.jfs_state_free)
+        state._files = dict(files)
+        return state
+
+
+def _operation(op: Any) -> Operation:
+    return Operation(
+        kind=op.kind,
+        user_type=op.user_type,
+        record_id=op.record_id,
+        file_slot=op.file_slot,
+        body_offset=op.body_offset,
+        body_bytes=op.body_bytes,
+        a=op.a,
+        b=op.b,
+        c=op.c,
+    )

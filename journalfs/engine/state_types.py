@@ -1,0 +1,171 @@
+"""Values that `LiveState` hands out."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """A queue as the journal knows it. Paged messages are not counted here."""
+
+    slot: int
+    queue_id: int
+    live_count: int
+    delivering_count: int
+    """Messages that a prepared transaction has acknowledged; not in `live_count`."""
+    live_bytes: int
+    """Sizes of the live messages' own files."""
+    version: int
+    """Grows with each change of the queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefInfo:
+    """One message in one queue."""
+
+    message_id: int
+    message_index: int
+    queue_slot: int
+    part: int
+    """0: in the tail."""
+    file_slot: int
+    offset: int
+    """Where the body of the message's record begins in its file."""
+    body_bytes: int
+    source: int
+    """0: a persister byte and its payload (type 45), 1: a bare core header (type 30)."""
+    delivery_count: int
+    scheduled_ms: int
+    """As set by the latest record of type 36, past or not; 0: none."""
+    delivering: bool
+    measured: bool
+    """False: what follows is not known yet."""
+    tail_bytes: int
+    file_bytes: int
+    timestamp_ms: int
+    priority: int
+    suffix: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """A message whose measure needs its large-message file."""
+
+    message_index: int
+    message_id: int
+    file_slot: int
+    offset: int
+    body_bytes: int
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Columns of a directory listing, one entry a reference."""
+
+    ids: array[int]
+    sizes: array[int]
+    """Bytes of the message's own file."""
+    mtimes_ms: array[int]
+    suffixes: array[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PartInfo:
+    """A sealed part."""
+
+    number: int
+    live_count: int
+    live_bytes: int
+    """Rendered bytes of its lines without the prefix `{"queue":...` of each."""
+    mtime_ms: int
+    """When it was sealed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A record as it takes effect: part of an open transaction, or live by itself.
+
+    `kind` is the plain record kind (11 add, 12 update, 16 delete), 0 for a record too short for its type.
+    """
+
+    kind: int
+    user_type: int
+    record_id: int
+    file_slot: int
+    body_offset: int
+    body_bytes: int
+    a: int
+    b: int
+    c: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionInfo:
+    """An open transaction. The location is that of the PREPARE's extra data (an Xid)."""
+
+    tx_id: int
+    prepared: bool
+    file_slot: int
+    extra_offset: int
+    extra_bytes: int
+    operations: tuple[Operation, ...]
+
+
+class AnomalyKind(IntEnum):
+    """What a journal should not hold. `a` and `b` of the anomaly are said in brackets."""
+
+    REF_OF_UNKNOWN = 1
+    """A reference whose message was not seen before it (message, queue)."""
+    ACK_OF_UNKNOWN = 2
+    """An acknowledgement of a message that was not seen, nor deleted later (message, queue)."""
+    UPDATE_OF_UNKNOWN = 3
+    """A delivery count or schedule for a message that was not seen, nor deleted later (message, queue)."""
+    ACK_WITHOUT_REF = 4
+    """An acknowledgement of a message that was not in that queue (message, queue)."""
+    COMMIT_INCOMPLETE = 5
+    """A transaction dropped because records of it are missing (transaction, count it names)."""
+    PREPARE_INCOMPLETE = 6
+    """The same found at its PREPARE (transaction, count it names)."""
+    TX_UNFINISHED = 7
+    """A transaction that was neither prepared nor ended: usual after a kill (transaction, its operations)."""
+    NO_REFERENCES = 8
+    """A message in no queue, dropped as a broker does: usual after a kill (message)."""
+    SHORT_RECORD = 9
+    """A record too short for its type, left out (record, user type)."""
+    IN_DAMAGE = 10
+    """A record that may be part of a damaged one's body; it counts nevertheless (record, kind)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """Something unusual, and where."""
+
+    kind: AnomalyKind
+    a: int
+    b: int
+    file_slot: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateCounts:
+    """How much a state holds."""
+
+    messages: int
+    references: int
+    queues: int
+    side_records: int
+    side_version: int
+    """Grows with each change of a side record."""
+    transactions: int
+    anomalies: int
+    """All that were found; the list keeps the first 65,536."""
+    highest_id: int
+    """Highest record id of any add or update seen; -1: none."""
+    finished: bool
+    memory_bytes: int

@@ -1,0 +1,162 @@
+/* The hash index and the id set. */
+#define _GNU_SOURCE
+#include "index.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { CELLS_FIRST = 64 };
+
+static inline uint64_t mix(const uint64_t seeds[2], int64_t key) {
+    const unsigned __int128 product = (unsigned __int128)((uint64_t)key ^ seeds[0]) * (seeds[1] | 1);
+    const uint64_t folded = (uint64_t)product ^ (uint64_t)(product >> 64);
+    return folded ^ (folded >> 32);
+}
+
+static inline int64_t key_of(const void *items, size_t stride, uint32_t item) {
+    int64_t key;
+    memcpy(&key, (const char *)items + stride * item, sizeof key);
+    return key;
+}
+
+static jfs_status draw_seeds(uint64_t seeds[2]) {
+    return getrandom(seeds, 2 * sizeof *seeds, 0) == (ssize_t)(2 * sizeof *seeds) ? JFS_OK : JFS_NO_MEMORY;
+}
+
+jfs_status index_init(item_index *index) {
+    memset(index, 0, sizeof *index);
+    return draw_seeds(index->seeds);
+}
+
+void index_clear(item_index *index) {
+    free(index->cells);
+    index->cells = NULL;
+    index->mask = 0;
+    index->count = 0;
+}
+
+void index_free(item_index *index) { index_clear(index); }
+
+uint64_t index_bytes(const item_index *index) {
+    return index->cells == NULL ? 0 : ((uint64_t)index->mask + 1) * sizeof *index->cells;
+}
+
+uint32_t index_find(const item_index *index, const void *items, size_t stride, int64_t key) {
+    uint32_t at;
+    if (index->cells == NULL) return INDEX_NONE;
+    for (at = (uint32_t)mix(index->seeds, key) & index->mask;; at = (at + 1) & index->mask) {
+        const uint32_t item = index->cells[at];
+        if (item == INDEX_NONE || key_of(items, stride, item) == key) return item;
+    }
+}
+
+static void put(item_index *index, const void *items, size_t stride, uint32_t item) {
+    uint32_t at = (uint32_t)mix(index->seeds, key_of(items, stride, item)) & index->mask;
+    while (index->cells[at] != INDEX_NONE) at = (at + 1) & index->mask;
+    index->cells[at] = item;
+}
+
+/* Three quarters full at most: probes stay short and the cost below 11 bytes an item. */
+jfs_status index_resize(item_index *index, const void *items, size_t stride, uint32_t count) {
+    uint64_t cells = CELLS_FIRST;
+    uint32_t *const old = index->cells;
+    const uint64_t old_cells = old == NULL ? 0 : (uint64_t)index->mask + 1;
+    uint32_t *fresh;
+    while (cells / 4 * 3 < count) cells *= 2;
+    if (cells == old_cells) return JFS_OK;
+    if (cells > (uint64_t)UINT32_MAX + 1) return JFS_NO_MEMORY;
+    fresh = malloc((size_t)cells * sizeof *fresh);
+    if (fresh == NULL) return JFS_NO_MEMORY;
+    memset(fresh, 0xff, (size_t)cells * sizeof *fresh);
+    index->cells = fresh;
+    index->mask = (uint32_t)(cells - 1);
+    for (uint64_t i = 0; i < old_cells; i++) {
+        if (old[i] != INDEX_NONE) put(index, items, stride, old[i]);
+    }
+    free(old);
+    return JFS_OK;
+}
+
+jfs_status index_add(item_index *index, const void *items, size_t stride, uint32_t item) {
+    if (index->cells == NULL || (uint64_t)index->count + 1 > ((uint64_t)index->mask + 1) / 4 * 3) {
+        const jfs_status status = index_resize(index, items, stride, index->count + 1);
+        if (status != JFS_OK) return status;
+    }
+    put(index, items, stride, item);
+    index->count++;
+    return JFS_OK;
+}
+
+/* Closes the hole by moving back those that were displaced over it, so that no tombstones pile up. */
+void index_remove(item_index *index, const void *items, size_t stride, int64_t key) {
+    uint32_t hole, at;
+    if (index->cells == NULL) return;
+    for (hole = (uint32_t)mix(index->seeds, key) & index->mask;; hole = (hole + 1) & index->mask) {
+        if (index->cells[hole] == INDEX_NONE) return;
+        if (key_of(items, stride, index->cells[hole]) == key) break;
+    }
+    for (at = (hole + 1) & index->mask; index->cells[at] != INDEX_NONE; at = (at + 1) & index->mask) {
+        const uint32_t home = (uint32_t)mix(index->seeds, key_of(items, stride, index->cells[at])) & index->mask;
+        if (((at - home) & index->mask) >= ((at - hole) & index->mask)) {
+            index->cells[hole] = index->cells[at];
+            hole = at;
+        }
+    }
+    index->cells[hole] = INDEX_NONE;
+    index->count--;
+}
+
+static void set_put(id_set *set, int64_t id) {
+    uint64_t at = mix(set->seeds, id) & set->mask;
+    while (set->cells[at] != 0) at = (at + 1) & set->mask;
+    set->cells[at] = id;
+}
+
+static jfs_status set_grow(id_set *set) {
+    const uint64_t old_cells = set->cells == NULL ? 0 : set->mask + 1;
+    const uint64_t cells = old_cells == 0 ? CELLS_FIRST : old_cells * 2;
+    int64_t *const old = set->cells;
+    int64_t *fresh;
+    if (old == NULL && draw_seeds(set->seeds) != JFS_OK) return JFS_NO_MEMORY;
+    fresh = calloc((size_t)cells, sizeof *fresh);
+    if (fresh == NULL) return JFS_NO_MEMORY;
+    set->cells = fresh;
+    set->mask = cells - 1;
+    for (uint64_t i = 0; i < old_cells; i++) {
+        if (old[i] != 0) set_put(set, old[i]);
+    }
+    free(old);
+    return JFS_OK;
+}
+
+int id_set_has(const id_set *set, int64_t id) {
+    uint64_t at;
+    if (id == 0) return set->has_zero;
+    if (set->cells == NULL) return 0;
+    for (at = mix(set->seeds, id) & set->mask; set->cells[at] != 0; at = (at + 1) & set->mask) {
+        if (set->cells[at] == id) return 1;
+    }
+    return 0;
+}
+
+jfs_status id_set_add(id_set *set, int64_t id) {
+    if (id == 0) {
+        set->has_zero = 1;
+        return JFS_OK;
+    }
+    if (set->cells == NULL || set->count + 1 > (set->mask + 1) / 4 * 3) {
+        const jfs_status status = set_grow(set);
+        if (status != JFS_OK) return status;
+    }
+    if (!id_set_has(set, id)) {
+        set_put(set, id);
+        set->count++;
+    }
+    return JFS_OK;
+}
+
+void id_set_free(id_set *set) {
+    free(set->cells);
+    memset(set, 0, sizeof *set);
+}

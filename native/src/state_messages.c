@@ -1,0 +1,105 @@
+/* Messages: where each one's record lies and what a listing needs of it. */
+#include "state_internal.h"
+
+enum { PRIORITY_DEFAULT = 4 };
+
+uint32_t message_find(const jfs_state *state, int64_t id) {
+    return index_find(&state->message_index, state->messages.items, sizeof(message_item), id);
+}
+
+static jfs_status message_allocate(jfs_state *state, uint32_t *message) {
+    jfs_status status = JFS_OK;
+    if (state->free_message != JFS_NONE) {
+        *message = state->free_message;
+        state->free_message = state->messages.items[*message].first_ref;
+        return JFS_OK;
+    }
+    status = VECTOR_ROOM(&state->messages);
+    if (status == JFS_OK) *message = state->messages.count++;
+    return status;
+}
+
+static void message_locate(message_item *m, const jfs_operation *add) {
+    m->file_slot = add->file_slot;
+    m->body_offset = add->body_offset;
+    m->body_bytes = add->body_bytes;
+    m->source = add->user_type == 30 ? JFS_SOURCE_CORE_LARGE : JFS_SOURCE_PERSISTER;
+}
+
+static jfs_status await_measure(jfs_state *state, uint32_t message) {
+    jfs_status status = JFS_OK;
+    state->unmeasured++;
+    if (state->finished && !state->measure_all) {
+        status = VECTOR_ROOM(&state->pending);
+        if (status == JFS_OK) state->pending.items[state->pending.count++] = message;
+    }
+    return status;
+}
+
+/* An id that is known already is the same message in another place (compaction copies records). */
+static jfs_status message_move(jfs_state *state, uint32_t message, const jfs_operation *add) {
+    message_item *const m = &state->messages.items[message];
+    const int same = m->body_bytes == add->body_bytes;
+    message_locate(m, add);
+    if (same || !(m->state & MESSAGE_MEASURED)) return JFS_OK;
+    m->state &= (uint8_t)~(MESSAGE_MEASURED | MESSAGE_LARGE_SOURCE);
+    return await_measure(state, message);
+}
+
+jfs_status message_add(jfs_state *state, const jfs_operation *add) {
+    uint32_t message = message_find(state, add->record_id);
+    message_item *m;
+    jfs_status status;
+    if (message != JFS_NONE) return message_move(state, message, add);
+    status = message_allocate(state, &message);
+    if (status != JFS_OK) return status;
+    m = &state->messages.items[message];
+    memset(m, 0, sizeof *m);
+    m->id = add->record_id;
+    m->first_ref = JFS_NONE;
+    m->priority = PRIORITY_DEFAULT;
+    m->state = MESSAGE_USED;
+    message_locate(m, add);
+    status = index_add(&state->message_index, state->messages.items, sizeof *m, message);
+    if (status != JFS_OK) return status;
+    state->live_messages++;
+    return await_measure(state, message);
+}
+
+void message_remove(jfs_state *state, uint32_t message) {
+    message_item *const m = &state->messages.items[message];
+    while (m->first_ref != JFS_NONE) ref_remove(state, m->first_ref);
+    index_remove(&state->message_index, state->messages.items, sizeof *m, m->id);
+    if (!(m->state & MESSAGE_MEASURED)) state->unmeasured--;
+    m->state = 0;
+    m->first_ref = state->free_message;
+    state->free_message = message;
+    state->live_messages--;
+}
+
+void message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure) {
+    message_item *const m = &state->messages.items[message];
+    const uint64_t tail_before = message_tail_bytes(m), file_before = message_file_bytes(m);
+    const uint64_t sizes_max = ((uint64_t)1 << 40) - 1;
+    const uint64_t tail = measure->tail_bytes < sizes_max ? measure->tail_bytes : sizes_max;
+    const uint64_t file = measure->body_bytes < sizes_max ? measure->body_bytes : sizes_max;
+    uint32_t ref;
+    if (!(m->state & MESSAGE_MEASURED)) state->unmeasured--;
+    m->timestamp_ms = measure->timestamp_ms;
+    m->tail_low = (uint32_t)tail;
+    m->tail_high = (uint8_t)(tail >> 32);
+    m->file_low = (uint32_t)file;
+    m->file_high = (uint8_t)(file >> 32);
+    m->priority = measure->priority;
+    m->suffix = measure->suffix;
+    m->flags = measure->flags;
+    m->state |= MESSAGE_MEASURED;
+    for (ref = m->first_ref; ref != JFS_NONE; ref = state->refs.items[ref].next) {
+        const ref_item *const r = &state->refs.items[ref];
+        queue_item *const queue = &state->queues.items[r->queue];
+        queue->version++;
+        /* Unsigned differences wrap and come out right. */
+        if (r->state == REF_LIVE) queue->live_bytes += file - file_before;
+        if (r->part != 0) part_find(queue, r->part)->live_bytes += tail - tail_before;
+    }
+}

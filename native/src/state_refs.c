@@ -1,0 +1,225 @@
+/* References: a message being in a queue, and what few of them have beside that. */
+#include "state_internal.h"
+
+/* `,"deliveryCount":` and `,"scheduledTime":` */
+enum { KEY_BYTES = 17, LINE_END_BYTES = 2 };
+
+static int64_t wide_key(uint32_t message, uint32_t queue) { return (int64_t)((uint64_t)message << 32 | queue); }
+
+uint32_t ref_find(const jfs_state *state, uint32_t message, uint32_t queue) {
+    const message_item *const m = &state->messages.items[message];
+    uint32_t ref;
+    if (m->state & MESSAGE_WIDE) {
+        const uint32_t wide =
+            index_find(&state->wide_index, state->wides.items, sizeof(wide_item), wide_key(message, queue));
+        return wide == INDEX_NONE ? JFS_NONE : state->wides.items[wide].ref;
+    }
+    for (ref = m->first_ref; ref != JFS_NONE; ref = state->refs.items[ref].next) {
+        if (state->refs.items[ref].queue == queue) return ref;
+    }
+    return JFS_NONE;
+}
+
+jfs_status wide_add(jfs_state *state, uint32_t ref) {
+    const ref_item *const r = &state->refs.items[ref];
+    uint32_t wide = state->free_wide;
+    jfs_status status = JFS_OK;
+    if (wide != JFS_NONE) {
+        state->free_wide = (uint32_t)state->wides.items[wide].key;
+    } else {
+        status = VECTOR_ROOM(&state->wides);
+        if (status != JFS_OK) return status;
+        wide = state->wides.count++;
+    }
+    state->wides.items[wide].key = wide_key(r->message, r->queue);
+    state->wides.items[wide].ref = ref;
+    return index_add(&state->wide_index, state->wides.items, sizeof(wide_item), wide);
+}
+
+static void wide_remove(jfs_state *state, const ref_item *r) {
+    const int64_t key = wide_key(r->message, r->queue);
+    const uint32_t wide = index_find(&state->wide_index, state->wides.items, sizeof(wide_item), key);
+    index_remove(&state->wide_index, state->wides.items, sizeof(wide_item), key);
+    state->wides.items[wide].key = (int64_t)state->free_wide;
+    state->free_wide = wide;
+}
+
+/* From this many references on, walking a message's list for each acknowledgement would take quadratic time. */
+static jfs_status count_ref(jfs_state *state, uint32_t ref) {
+    message_item *const m = &state->messages.items[state->refs.items[ref].message];
+    jfs_status status = JFS_OK;
+    if (m->state & MESSAGE_WIDE) return wide_add(state, ref);
+    if (++m->refs < REFS_WIDE) return JFS_OK;
+    m->state |= MESSAGE_WIDE;
+    for (ref = m->first_ref; ref != JFS_NONE && status == JFS_OK; ref = state->refs.items[ref].next) {
+        status = wide_add(state, ref);
+    }
+    return status;
+}
+
+jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
+    queue_item *const queue = &state->queues.items[slot];
+    message_item *const m = &state->messages.items[message];
+    uint32_t ref = state->free_ref;
+    ref_item *r;
+    jfs_status status = JFS_OK;
+    if (ref_find(state, message, slot) != JFS_NONE) return JFS_OK; /* a second one for the same pair does nothing */
+    if (ref != JFS_NONE) {
+        state->free_ref = state->refs.items[ref].message;
+    } else {
+        status = VECTOR_ROOM(&state->refs);
+        if (status != JFS_OK) return status;
+        ref = state->refs.count++;
+    }
+    r = &state->refs.items[ref];
+    memset(r, 0, sizeof *r);
+    r->message = message;
+    r->queue = slot;
+    r->state = REF_LIVE;
+    r->prev = JFS_NONE;
+    r->next = m->first_ref;
+    if (r->next != JFS_NONE) state->refs.items[r->next].prev = ref;
+    m->first_ref = ref;
+    queue->live_count++;
+    queue->live_bytes += message_file_bytes(m);
+    state->live_refs++;
+    status = queue_append(state, queue, ref);
+    return status == JFS_OK ? count_ref(state, ref) : status;
+}
+
+static void decor_free(jfs_state *state, ref_item *r) {
+    if (r->decor == 0) return;
+    state->decors.items[r->decor].delivery_count = (int32_t)state->free_decor;
+    state->free_decor = r->decor;
+    r->decor = 0;
+}
+
+void ref_remove(jfs_state *state, uint32_t ref) {
+    ref_item *const r = &state->refs.items[ref];
+    message_item *const m = &state->messages.items[r->message];
+    queue_item *const queue = &state->queues.items[r->queue];
+    if (r->part != 0) part_leave(state, queue, r);
+    if (r->state == REF_LIVE) {
+        queue->live_count--;
+        queue->live_bytes -= message_file_bytes(m);
+    } else {
+        queue->delivering_count--;
+    }
+    if (m->state & MESSAGE_WIDE) {
+        wide_remove(state, r);
+    } else {
+        m->refs--;
+    }
+    if (r->prev != JFS_NONE) {
+        state->refs.items[r->prev].next = r->next;
+    } else {
+        m->first_ref = r->next;
+    }
+    if (r->next != JFS_NONE) state->refs.items[r->next].prev = r->prev;
+    decor_free(state, r);
+    queue_drop(state, queue, r);
+    r->state = REF_FREE;
+    r->message = state->free_ref;
+    state->free_ref = ref;
+    state->live_refs--;
+}
+
+static jfs_status decor_allocate(jfs_state *state, ref_item *r) {
+    uint32_t decor = state->free_decor;
+    jfs_status status = JFS_OK;
+    if (decor != 0) {
+        state->free_decor = (uint32_t)state->decors.items[decor].delivery_count;
+    } else {
+        if (state->decors.count == 0) { /* item 0 means none */
+            status = VECTOR_ROOM(&state->decors);
+            if (status != JFS_OK) return status;
+            memset(&state->decors.items[state->decors.count++], 0, sizeof(decor_item));
+        }
+        status = state->decors.count > DECOR_MAX ? JFS_NO_MEMORY : VECTOR_ROOM(&state->decors);
+        if (status != JFS_OK) return status;
+        decor = state->decors.count++;
+    }
+    memset(&state->decors.items[decor], 0, sizeof(decor_item));
+    r->decor = decor & DECOR_MAX;
+    return JFS_OK;
+}
+
+/* user_type 34: delivery count, 36: schedule. Values that no broker writes (below 0) count as none. */
+jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t value) {
+    ref_item *const r = &state->refs.items[ref];
+    if (value < 0) value = 0;
+    if (r->decor == 0) {
+        const jfs_status status = value == 0 ? JFS_OK : decor_allocate(state, r);
+        if (status != JFS_OK || value == 0) return status;
+    }
+    if (user_type == 34) {
+        state->decors.items[r->decor].delivery_count = (int32_t)value;
+    } else {
+        state->decors.items[r->decor].scheduled_ms = value;
+    }
+    state->queues.items[r->queue].version++;
+    return JFS_OK;
+}
+
+/* A prepared transaction acknowledges the reference: out of sight, and out of its part, which may only shrink. */
+void ref_hide(jfs_state *state, uint32_t ref) {
+    ref_item *const r = &state->refs.items[ref];
+    queue_item *const queue = &state->queues.items[r->queue];
+    if (r->state != REF_LIVE) return;
+    if (r->part != 0) part_leave(state, queue, r);
+    r->state = REF_DELIVERING;
+    queue->live_count--;
+    queue->live_bytes -= message_file_bytes(&state->messages.items[r->message]);
+    queue->delivering_count++;
+    queue->version++;
+}
+
+/* The transaction was rolled back: the reference keeps its place in the order, and shows in the tail. */
+void ref_show(jfs_state *state, uint32_t ref) {
+    ref_item *const r = &state->refs.items[ref];
+    queue_item *const queue = &state->queues.items[r->queue];
+    if (r->state != REF_DELIVERING) return;
+    r->state = REF_LIVE;
+    queue->live_count++;
+    queue->live_bytes += message_file_bytes(&state->messages.items[r->message]);
+    queue->delivering_count--;
+    queue->version++;
+    if (r->position < queue->tail_from) queue->tail_from = r->position;
+}
+
+void ref_decor_values(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms,
+                      int32_t *delivery_count, int64_t *scheduled_ms) {
+    const decor_item *decor;
+    *delivery_count = 0;
+    *scheduled_ms = 0;
+    if (ref->decor == 0) return;
+    decor = &state->decors.items[ref->decor];
+    if (sealed) {
+        *delivery_count = decor->sealed_delivery_count;
+        *scheduled_ms = decor->sealed_scheduled_ms;
+    } else {
+        *delivery_count = decor->delivery_count;
+        *scheduled_ms = decor->scheduled_ms > now_ms ? decor->scheduled_ms : 0;
+    }
+}
+
+static uint64_t number_bytes(int64_t value) {
+    uint64_t digits = 1;
+    while (value >= 10) {
+        value /= 10;
+        digits++;
+    }
+    return KEY_BYTES + digits;
+}
+
+uint64_t ref_line_bytes(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms) {
+    uint64_t bytes = message_tail_bytes(&state->messages.items[ref->message]) + LINE_END_BYTES;
+    if (ref->decor != 0) {
+        int32_t delivery_count;
+        int64_t scheduled_ms;
+        ref_decor_values(state, ref, sealed, now_ms, &delivery_count, &scheduled_ms);
+        if (delivery_count > 0) bytes += number_bytes(delivery_count);
+        if (scheduled_ms > 0) bytes += number_bytes(scheduled_ms);
+    }
+    return bytes;
+}

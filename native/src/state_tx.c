@@ -1,0 +1,247 @@
+/* Transactions: their records wait here until they commit. */
+#include "state_internal.h"
+
+enum { TYPE_ADD_REF = 32, TYPE_ACKNOWLEDGE = 33 };
+
+static uint32_t tx_find(const jfs_state *state, int64_t tx_id) {
+    return index_find(&state->tx_index, state->txs.items, sizeof(tx_item), tx_id);
+}
+
+static int is_prepared(const tx_item *tx) { return (tx->flags & (JFS_TX_PREPARED | JFS_TX_INVALID)) == JFS_TX_PREPARED; }
+
+static jfs_status tx_get(jfs_state *state, int64_t tx_id, uint32_t file_slot, uint32_t *found) {
+    tx_item *tx;
+    jfs_status status = JFS_OK;
+    *found = tx_find(state, tx_id);
+    if (*found != JFS_NONE) return JFS_OK;
+    if (state->free_tx != JFS_NONE) {
+        *found = state->free_tx;
+        state->free_tx = state->txs.items[*found].first_op;
+    } else {
+        status = VECTOR_ROOM(&state->txs);
+        if (status != JFS_OK) return status;
+        *found = state->txs.count++;
+    }
+    tx = &state->txs.items[*found];
+    memset(tx, 0, sizeof *tx);
+    tx->tx_id = tx_id;
+    tx->sequence = state->tx_sequence++;
+    tx->first_op = JFS_NONE;
+    tx->last_op = JFS_NONE;
+    tx->counted_slot = file_slot;
+    tx->used = 1;
+    state->open_txs++;
+    return index_add(&state->tx_index, state->txs.items, sizeof *tx, *found);
+}
+
+static void tx_free(jfs_state *state, uint32_t found) {
+    tx_item *const tx = &state->txs.items[found];
+    index_remove(&state->tx_index, state->txs.items, sizeof *tx, tx->tx_id);
+    if (tx->first_op != JFS_NONE) {
+        state->ops.items[tx->last_op].next = state->free_op;
+        state->free_op = tx->first_op;
+    }
+    tx->used = 0;
+    tx->first_op = state->free_tx;
+    state->free_tx = found;
+    state->open_txs--;
+}
+
+/* Only the records in the file of the COMMIT or PREPARE are counted: the count starts again with each file. */
+static uint32_t counted_in(tx_item *tx, uint32_t file_slot) {
+    if (tx->counted_slot != file_slot) {
+        tx->counted_slot = file_slot;
+        tx->counted = 0;
+    }
+    return tx->counted;
+}
+
+static jfs_status tx_append(jfs_state *state, uint32_t found, uint32_t file_slot, const jfs_operation *operation) {
+    tx_item *const tx = &state->txs.items[found];
+    uint32_t op = state->free_op;
+    if (op != JFS_NONE) {
+        state->free_op = state->ops.items[op].next;
+    } else {
+        const jfs_status status = VECTOR_ROOM(&state->ops);
+        if (status != JFS_OK) return status;
+        op = state->ops.count++;
+    }
+    state->ops.items[op].op = *operation;
+    state->ops.items[op].next = JFS_NONE;
+    if (tx->first_op == JFS_NONE) {
+        tx->first_op = op;
+    } else {
+        state->ops.items[tx->last_op].next = op;
+    }
+    tx->last_op = op;
+    tx->operations++;
+    tx->counted = counted_in(tx, file_slot) + 1;
+    return JFS_OK;
+}
+
+/* Hides or shows again what the transaction acknowledges. */
+static void tx_acks(jfs_state *state, const tx_item *tx, void (*change)(jfs_state *, uint32_t)) {
+    for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
+        const jfs_operation *const operation = &state->ops.items[op].op;
+        uint32_t message, slot, ref;
+        if (operation->kind != JFS_UPDATE && operation->kind != JFS_ADD) continue;
+        if (operation->user_type != TYPE_ACKNOWLEDGE) continue;
+        message = message_find(state, operation->record_id);
+        slot = queue_find(state, operation->a);
+        if (message == JFS_NONE || slot == JFS_NONE) continue;
+        ref = ref_find(state, message, slot);
+        if (ref != JFS_NONE) change(state, ref);
+    }
+}
+
+static jfs_status tx_prepare(jfs_state *state, uint32_t file_slot, const jfs_record *record) {
+    uint32_t found;
+    tx_item *tx;
+    jfs_status status = tx_get(state, record->tx_id, file_slot, &found);
+    if (status != JFS_OK) return status;
+    tx = &state->txs.items[found];
+    tx->flags |= JFS_TX_PREPARED;
+    tx->file_slot = file_slot;
+    tx->extra_offset = record->body_offset;
+    tx->extra_bytes = record->body_bytes;
+    if (record->count < 0 || counted_in(tx, file_slot) != (uint32_t)record->count) {
+        tx->flags |= JFS_TX_INVALID;
+        return anomaly_add(state, JFS_ANOMALY_PREPARE_INCOMPLETE, record->tx_id, record->count, file_slot,
+                           record->offset);
+    }
+    if (state->finished && is_prepared(tx)) tx_acks(state, tx, ref_hide);
+    return JFS_OK;
+}
+
+/* Adds and updates take effect in their order, then the deletes. */
+static jfs_status tx_effects(jfs_state *state, const tx_item *tx) {
+    jfs_status status = JFS_OK;
+    for (int deletes = 0; deletes <= 1; deletes++) {
+        for (uint32_t op = tx->first_op; op != JFS_NONE && status == JFS_OK; op = state->ops.items[op].next) {
+            const jfs_operation *const operation = &state->ops.items[op].op;
+            if (operation->kind == 0 || (operation->kind == JFS_DELETE) != deletes) continue;
+            status = effect_apply(state, operation);
+        }
+    }
+    return status;
+}
+
+static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_record *record) {
+    const uint32_t found = tx_find(state, record->tx_id);
+    tx_item *tx;
+    jfs_status status = JFS_OK;
+    if (found == JFS_NONE) return JFS_OK; /* its records were reclaimed: legal */
+    tx = &state->txs.items[found];
+    if (record->count >= 0 && counted_in(tx, file_slot) == (uint32_t)record->count) {
+        status = tx_effects(state, tx);
+    } else {
+        if (state->finished && is_prepared(tx)) tx_acks(state, tx, ref_show);
+        status = anomaly_add(state, JFS_ANOMALY_COMMIT_INCOMPLETE, record->tx_id, record->count, file_slot,
+                             record->offset);
+    }
+    tx_free(state, found);
+    return status;
+}
+
+static void tx_rollback(jfs_state *state, int64_t tx_id) {
+    const uint32_t found = tx_find(state, tx_id);
+    if (found == JFS_NONE) return;
+    if (state->finished && is_prepared(&state->txs.items[found])) tx_acks(state, &state->txs.items[found], ref_show);
+    tx_free(state, found);
+}
+
+jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, const jfs_operation *operation) {
+    uint32_t found;
+    jfs_status status = JFS_OK;
+    switch (record->kind) {
+        case JFS_PREPARE: return tx_prepare(state, file_slot, record);
+        case JFS_COMMIT: return tx_commit(state, file_slot, record);
+        case JFS_ROLLBACK: tx_rollback(state, record->tx_id); return JFS_OK;
+        default:
+            status = tx_get(state, record->tx_id, file_slot, &found);
+            return status == JFS_OK ? tx_append(state, found, file_slot, operation) : status;
+    }
+}
+
+/* Open transactions stay: a broker may be at work, and will end them. Prepared ones hide what they acknowledge. */
+jfs_status tx_finish(jfs_state *state) {
+    jfs_status status = JFS_OK;
+    for (uint32_t i = 0; i < state->txs.count && status == JFS_OK; i++) {
+        const tx_item *const tx = &state->txs.items[i];
+        if (!tx->used) continue;
+        for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
+            const jfs_operation *const operation = &state->ops.items[op].op;
+            const uint32_t message =
+                operation->user_type == TYPE_ADD_REF ? message_find(state, operation->record_id) : JFS_NONE;
+            if (message != JFS_NONE) state->messages.items[message].state |= MESSAGE_KEPT;
+        }
+        if (is_prepared(tx)) {
+            tx_acks(state, tx, ref_hide);
+        } else {
+            status = anomaly_add(state, JFS_ANOMALY_TX_UNFINISHED, tx->tx_id, tx->operations, tx->counted_slot, 0);
+        }
+    }
+    return status;
+}
+
+/* A transaction from a checkpoint: `operations` are as many as it names. */
+jfs_status tx_restore(jfs_state *state, const tx_item *saved, const uint8_t *operations) {
+    uint32_t found = tx_find(state, saved->tx_id);
+    tx_item *tx;
+    jfs_status status = found == JFS_NONE ? tx_get(state, saved->tx_id, saved->counted_slot, &found) : JFS_MALFORMED;
+    for (uint32_t i = 0; i < saved->operations && status == JFS_OK; i++) {
+        jfs_operation operation;
+        memcpy(&operation, operations + i * sizeof operation, sizeof operation);
+        status = tx_append(state, found, saved->counted_slot, &operation);
+    }
+    if (status != JFS_OK) return status;
+    tx = &state->txs.items[found];
+    tx->counted = saved->counted;
+    tx->sequence = saved->sequence;
+    if (state->tx_sequence <= saved->sequence) state->tx_sequence = saved->sequence + 1;
+    tx->file_slot = saved->file_slot;
+    tx->extra_offset = saved->extra_offset;
+    tx->extra_bytes = saved->extra_bytes;
+    tx->flags = saved->flags;
+    return JFS_OK;
+}
+
+static int by_sequence(const void *left, const void *right) {
+    const tx_item *const a = *(const tx_item *const *)left, *const b = *(const tx_item *const *)right;
+    return a->sequence < b->sequence ? -1 : 1;
+}
+
+jfs_status jfs_state_transactions(const jfs_state *state, jfs_tx_info *out, uint32_t capacity, uint32_t *count) {
+    const tx_item **ordered;
+    uint32_t found = 0;
+    if (state->open_txs > capacity || state->open_txs == 0) return listed(state->open_txs, capacity, count);
+    ordered = malloc(state->open_txs * sizeof(*ordered));
+    if (ordered == NULL) return JFS_NO_MEMORY;
+    for (uint32_t i = 0; i < state->txs.count; i++) {
+        if (state->txs.items[i].used) ordered[found++] = &state->txs.items[i];
+    }
+    qsort(ordered, found, sizeof(*ordered), by_sequence);
+    for (uint32_t i = 0; i < found; i++) {
+        out[i] = (jfs_tx_info){.tx_id = ordered[i]->tx_id,
+                               .file_slot = ordered[i]->file_slot,
+                               .extra_offset = ordered[i]->extra_offset,
+                               .extra_bytes = ordered[i]->extra_bytes,
+                               .operations = ordered[i]->operations,
+                               .flags = ordered[i]->flags};
+    }
+    free(ordered);
+    return listed(found, capacity, count);
+}
+
+jfs_status jfs_state_operations(const jfs_state *state, int64_t tx_id, jfs_operation *out, uint32_t capacity,
+                                uint32_t *count) {
+    const uint32_t tx = tx_find(state, tx_id);
+    uint32_t found = 0;
+    *count = 0;
+    if (tx == JFS_NONE) return JFS_OK;
+    for (uint32_t op = state->txs.items[tx].first_op; op != JFS_NONE; op = state->ops.items[op].next) {
+        if (found < capacity) out[found] = state->ops.items[op].op;
+        found++;
+    }
+    return listed(found, capacity, count);
+}
