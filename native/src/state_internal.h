@@ -197,6 +197,7 @@ jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t v
 void ref_hide(jfs_state *state, uint32_t ref);
 void ref_show(jfs_state *state, uint32_t ref);
 jfs_status wide_add(jfs_state *state, uint32_t ref);
+jfs_status decor_allocate(jfs_state *state, ref_item *r);
 uint64_t ref_line_bytes(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms);
 void ref_decor_values(const jfs_state *state, const ref_item *ref, int sealed, int64_t now_ms,
                       int32_t *delivery_count, int64_t *scheduled_ms);

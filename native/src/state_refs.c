@@ -124,7 +124,7 @@ void ref_remove(jfs_state *state, uint32_t ref) {
     state->live_refs--;
 }
 
-static jfs_status decor_allocate(jfs_state *state, ref_item *r) {
+jfs_status decor_allocate(jfs_state *state, ref_item *r) {
     uint32_t decor = state->free_decor;
     jfs_status status = JFS_OK;
     if (decor != 0) {
