@@ -14,7 +14,7 @@ for fragment in sorted((HERE / "decl").glob("*.h")):
 _flags = os.environ.get("JOURNALFS_CFLAGS", "-O3 -g -fno-semantic-interposition").split()
 ffibuilder.set_source(
     "journalfs.engine._native",
-    '#include "journalfs.h"\n',
+    "".join(f'#include "{header.name}"\n' for header in sorted((HERE / "include").glob("*.h"))),
     sources=[str(path) for path in sorted((HERE / "src").glob("*.c"))],
     include_dirs=[str(HERE / "include")],
     extra_compile_args=["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", *_flags],

@@ -40,6 +40,11 @@ class FileSet(Mapping[int, MappedFile]):
         if mapped is not None:
             self._remember(read.slot, mapped)
 
+    @property
+    def slot_limit(self) -> int:
+        """One more than the highest slot."""
+        return max(self._paths, default=-1) + 1
+
     def forget(self, slot: int) -> None:
         self._paths.pop(slot, None)
         self._mapped.pop(slot, None)

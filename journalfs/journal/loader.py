@@ -122,6 +122,7 @@ class JournalLoader:
         known = {read.file.file_id: read for read in self.files.read_files()}
         last_id = max((i for i, read in known.items() if read.records), default=FileId(-1))
         listed = {file.file_id: file for file in listing.files if not file.header_damaged}
+        used = set(self.state.used_files(self.files.slot_limit))
         for file_id, read in known.items():
             if read.file.header_damaged:
                 continue
@@ -129,7 +130,7 @@ class JournalLoader:
             if file is not None and file.stamp.inode == read.file.stamp.inode:
                 read.unchanged = read.unchanged and file.stamp == read.file.stamp
                 read.file = file
-            elif read.records and (file is not None or self.state.live_in_file(read.slot)):
+            elif read.records and (file is not None or read.slot in used):
                 return None
             else:
                 self._gaps.pop(read.slot, None)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from journalfs.bindings.model import Queue as QueueModel
+from journalfs.engine.lines import line_prefix
 from journalfs.engine.pages import PageScan
 from journalfs.ids import MessageId, PageNumber, QueueId
-from journalfs.store.envelope import json_string
 from journalfs.store.runs import JournalRun, PageRun, Run
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class QueueContent:
         self.core = core
         self.model = model
         self.name = model.name
-        self.prefix = b'{"queue":' + json_string(model.name)
+        self.prefix = line_prefix(model.name)
         self._slot: tuple[int, int] = (-1, -1)
 
     @property
@@ -122,7 +122,7 @@ class QueueContent:
     def find(self, message_id: MessageId) -> Run | None:
         """A run of the one message, delivering ones included."""
         ref = self.state.find(self.slot, message_id)
-        if ref is not None:
+        if ref >= 0:
             return JournalRun(array("I", [ref]))
         paged = self.paged
         place = paged.find(self.queue_id, message_id) if paged is not None else None

@@ -14,7 +14,7 @@ from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage
-from journalfs.engine.state import Operation
+from journalfs.engine.state_types import Operation
 from journalfs.format.page_folder import address_matches
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
@@ -61,6 +61,13 @@ class Core:
         """Give every bound queue its slot before anything refers to it, so that slots follow the bindings."""
         for queue_id in sorted(self.bindings.queues):
             self.loader.state.register_queue(queue_id)
+
+    def measure(self) -> None:
+        """Measure what was added; afterwards sizes of lines and files are known without reading."""
+        state = self.loader.state
+        for unmeasured in state.measure():
+            measure = self.bodies.measure_record(unmeasured)
+            state.set_measure(unmeasured.message_index, unmeasured.message_id, measure.pointer)
 
     def refresh_pages(self) -> bool:
         """Take over the paging directory and the positions in the journal. Returns whether anything changed."""
@@ -112,10 +119,9 @@ class Core:
 
     def _prepared_cursors(self) -> Iterable[SideRecord]:
         for transaction in self.loader.state.transactions():
-            if transaction.prepared:
-                for operation in self.loader.state.operations(transaction.tx_id):
-                    if operation.kind == RecordKind.ADD:
-                        yield _side_record(operation)
+            for operation in transaction.operations:
+                if operation.kind == RecordKind.ADD:
+                    yield _side_record(operation)
 
     def paged(self, address: str) -> PagedAddress | None:
         return self.pages.get(address)

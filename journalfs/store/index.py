@@ -137,12 +137,13 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
     """Whether `loader` may go on from what the index describes; if so, it is brought to that point."""
     listing = read_directory(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
     present = {file.file_id: file for file in listing.files if not file.header_damaged}
+    used = set(loader.state.used_files(max((file.slot for file in description.journal), default=-1) + 1))
     resumed: list[ReadFile] = []
     gaps: dict[int, tuple[Damage, ...]] = {}
     for indexed in description.journal:
         file = present.get(FileId(indexed.file_id))
         if file is None:
-            if indexed.records and loader.state.live_in_file(indexed.slot):
+            if indexed.records and indexed.slot in used:
                 return False
             continue
         read = _resumed(indexed, file)

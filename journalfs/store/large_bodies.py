@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.lines import LineBatch
+from journalfs.engine.lines import LineBatch, Measure
+from journalfs.engine.state_types import Operation, Unmeasured
 from journalfs.errors import Damaged
 from journalfs.format.large_file import format_large_name
+from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
 from journalfs.store.envelope import decode_envelope
 
@@ -33,28 +34,46 @@ class LargeBodies:
     def known_damage(self) -> list[tuple[MessageId, Damage]]:
         return sorted(self._damage.items())
 
-    def attach(self, batch: LineBatch, ids: array[int]) -> None:
-        """Give each large message of the batch its body."""
-        for index in batch.large_indexes():
-            self._attach_one(batch, index, MessageId(ids[index]))
+    def measure_record(self, unmeasured: Unmeasured) -> Measure:
+        """Measure a message of the journal together with its body file."""
+        file = self.core.loader.files[unmeasured.file_slot]
+        payload = file.copy(unmeasured.offset, unmeasured.body_bytes)
+        batch = LineBatch.of_payloads([payload], queue=None, sources=[unmeasured.source])
+        self.attach(batch, [0])
+        return batch.measure(0)
 
-    def _attach_one(self, batch: LineBatch, index: int, message_id: MessageId) -> None:
-        body, missing = self._body(batch, index, message_id)
-        batch.set_large(index, body, missing=missing)
+    def batch_of(self, operation: Operation) -> LineBatch:
+        """The line of a message that a transaction adds; it is in no queue yet."""
+        file = self.core.loader.files[operation.file_slot]
+        payload = file.copy(operation.body_offset, operation.body_bytes)
+        source = 1 if operation.user_type == MessageType.LARGE_MESSAGE else 0
+        batch = LineBatch.of_payloads([payload], queue=None, sources=[source])
+        if batch.measure(0).large:
+            self.attach(batch, [0])
+        return batch
 
-    def _body(self, batch: LineBatch, index: int, message_id: MessageId) -> tuple[MappedFile | None, bool]:
+    def attach(self, batch: LineBatch, large: Iterable[int]) -> None:
+        """Give the large messages of a batch, those at the positions in `large`, their bodies."""
+        for index in large:
+            body, missing = self._body(batch, index)
+            batch.set_large(index, body)
+            if missing and body is not None:
+                batch.lines[index].large_missing = 1
+
+    def _body(self, batch: LineBatch, index: int) -> tuple[MappedFile | None, bool]:
         """The body file, and whether it is missing or shorter than its message says."""
+        measure = batch.measure(index)
+        message_id = MessageId(measure.message_id)
         directory = self.core.large
-        compressed = batch.compressed(index)
         try:
-            body = directory.body(message_id, compressed=compressed)
-            expected = None
-            if body is None or not batch.is_amqp(index):
-                properties = self._properties(batch, index)
+            body = directory.body(message_id, compressed=measure.compressed)
+            expected: object = None
+            if body is None or not measure.amqp:
+                properties = _properties(batch, index)
                 expected = properties.get("_AMQ_LARGE_SIZE")
                 origin = properties.get("_AMQ_ORIG_MESSAGE_ID")
                 if body is None and isinstance(origin, int):
-                    body = directory.body(MessageId(origin), compressed=compressed)
+                    body = directory.body(MessageId(origin), compressed=measure.compressed)
         except Damaged as error:
             self._report(message_id, error.offset, error.reason)
             return None, True
@@ -63,17 +82,16 @@ class LargeBodies:
             return None, True
         body.detach()
         if isinstance(expected, int) and body.size_bytes < expected:
-            reason = f"the body ends after {body.size_bytes} of {expected} bytes"
-            self._report(message_id, body.size_bytes, reason)
+            self._report(message_id, body.size_bytes, f"the body ends after {body.size_bytes} of {expected} bytes")
             return body, True
         self._damage.pop(message_id, None)
         return body, False
 
-    def _properties(self, batch: LineBatch, index: int) -> dict[str, object]:
-        """The message's properties, which its record has without the body."""
-        envelope = decode_envelope(batch.line(index))
-        return cast("dict[str, object]", envelope.get("properties") or {})
-
     def _report(self, message_id: MessageId, offset: int, reason: str) -> None:
         name = f"{self.core.large.path.name}/{format_large_name(message_id)}"
         self._damage[message_id] = Damage(name, offset, 0, "large-message", reason)
+
+
+def _properties(batch: LineBatch, index: int) -> dict[str, object]:
+    """The message's properties, which its record holds without the body."""
+    return cast("dict[str, object]", decode_envelope(LineBatch(batch.lines + index, 1, queue=None).line(0)).get("properties") or {})

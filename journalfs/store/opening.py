@@ -6,7 +6,9 @@ from pathlib import Path
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import StoreLayout, locate_store
-from journalfs.engine.state import LiveState, StateUnusable
+from journalfs.engine.state_batch import adopt_parts
+from journalfs.engine.state import LiveState
+from journalfs.engine.status import CoreRefused
 from journalfs.errors import IndexUnusable
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
@@ -46,10 +48,14 @@ class _Opening:
     def store(self) -> JournalStore:
         description, state = self._stored_index()
         loader = self._resumed(description, state) if description and state else None
-        core = self._core(loader or self._scanned(state), self._generation(description))
+        core = self._core(loader or self._scanned(), self._generation(description))
         store = JournalStore(core, self.index, make_loader=self._loader)
         if description is not None:
             self._resume_derived(store, description)
+        core.measure()
+        if loader is None and state is not None:
+            # The index no longer fits, but its parts are known by name to whoever read them.
+            adopt_parts(core.loader.state, state)
         store.start()
         if loader is not None and loader.bytes_scanned == 0:
             store.index_is_current()
@@ -71,7 +77,7 @@ class _Opening:
             if description.format != FORMAT:
                 raise IndexUnusable(self.index, f"format {description.format}, this journalfs writes {FORMAT}")
             return description, LiveState.load(sections[0])
-        except (IndexUnusable, StateUnusable, IndexError) as error:
+        except (IndexUnusable, CoreRefused, IndexError) as error:
             self.events.add("index-unusable", f"{self.index}: {error}")
             return None, None
 
@@ -85,8 +91,7 @@ class _Opening:
             return None
         return loader
 
-    def _scanned(self, previous: LiveState | None) -> JournalLoader:
-        """Read the whole journal; parts of an index that no longer fits are kept for what is still there."""
+    def _scanned(self) -> JournalLoader:
         for _ in range(RELOADS_MAX):
             loader = self._loader()
             for queue_id in sorted(self.bindings.queues):
@@ -94,8 +99,6 @@ class _Opening:
             loader.load()
             if loader.poll() is not PollResult.REWRITTEN:
                 break
-        if previous is not None:
-            loader.state.adopt(previous)
         return loader
 
     def _generation(self, description: IndexDescription | None) -> int:

@@ -65,7 +65,7 @@ class StoreQueue(QueueView):
             "pagedCount": total_messages(paged),
             "journalBytes": info.live_bytes,
             "lineBytes": self.all().size_bytes,
-            "oldestTimestamp": content.state.oldest(content.slot) or None,
+            "oldestTimestamp": content.state.oldest_ms(content.slot) or None,
             "parts": len(self.parts()),
             "tailMessages": tail.messages,
             "paused": self.model.paused,

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from journalfs.engine.lines import LineBatch
+from journalfs.engine.state_batch import file_slots, large_positions
 from journalfs.errors import Damaged
 from journalfs.ids import PageNumber
 from journalfs.limits import EAGER_PART_BYTES_MAX, LINES_OPEN_MAX
@@ -18,8 +20,7 @@ from journalfs.store.api import ByteSource
 from journalfs.store.sources import BytesSource, SegmentedSource, WindowSource
 
 if TYPE_CHECKING:
-    from journalfs.engine.lines import LineBatch
-    from journalfs.engine.state import Columns
+    from journalfs.engine.state_types import Listing
     from journalfs.store.content import QueueContent
 
 
@@ -33,7 +34,7 @@ class Run(Protocol):
 
     def batch(self, content: QueueContent) -> LineBatch: ...
 
-    def columns(self, content: QueueContent) -> Columns: ...
+    def columns(self, content: QueueContent) -> Listing: ...
 
     def split(self, messages_max: int) -> Sequence[Run]: ...
 
@@ -53,19 +54,24 @@ class JournalRun:
     def size_bytes(self, content: QueueContent) -> int:
         if not self.refs:
             return 0
-        starts = content.state.line_starts(
-            self.refs, prefix_bytes=len(content.prefix), now_ms=content.now_ms, sealed=self.sealed
+        return self._starts(content)[-1]
+
+    def _starts(self, content: QueueContent) -> array[int]:
+        return content.state.line_starts(
+            self.refs, len(content.prefix), sealed=self.sealed, now_ms=content.now_ms
         )
-        return starts[-1]
 
     def batch(self, content: QueueContent) -> LineBatch:
-        batch = content.state.fill_lines(
-            self.refs, content.files, prefix=content.prefix, now_ms=content.now_ms, sealed=self.sealed
-        )
-        content.core.bodies.attach(batch, content.state.listing(self.refs).ids)
+        files = {slot: content.files[slot] for slot in self._file_slots(content)}
+        lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=content.now_ms)
+        batch = LineBatch(lines, len(self.refs), queue=content.name, starts=self._starts(content), keep=keep)
+        content.core.bodies.attach(batch, large_positions(content.state, self.refs))
         return batch
 
-    def columns(self, content: QueueContent) -> Columns:
+    def _file_slots(self, content: QueueContent) -> list[int]:
+        return file_slots(content.state, self.refs, content.files.slot_limit)
+
+    def columns(self, content: QueueContent) -> Listing:
         return content.state.listing(self.refs)
 
     def split(self, messages_max: int) -> Sequence[JournalRun]:
@@ -75,7 +81,7 @@ class JournalRun:
         ]
 
     def check(self, content: QueueContent) -> None:
-        for slot in content.state.file_slots(self.refs):
+        for slot in self._file_slots(content):
             if not content.files.still_holds(slot):
                 name = content.files.read_file(slot).file.name
                 raise Damaged(name, 0, "the broker used this journal file again while it was being read")
@@ -100,7 +106,7 @@ class PageRun:
         content.core.bodies.attach(batch, scan.columns(self.indexes).ids)
         return batch
 
-    def columns(self, content: QueueContent) -> Columns:
+    def columns(self, content: QueueContent) -> Listing:
         return content.page_scan(self.number).columns(self.indexes)
 
     def split(self, messages_max: int) -> Sequence[PageRun]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import trio
 
+from journalfs.engine.state_batch import adopt_parts
 from journalfs.errors import SystemFailure
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
@@ -86,12 +87,12 @@ class JournalStore:
             "journalBytesScanned": core.loader.bytes_scanned,
             "pageBytesScanned": sum(paged.bytes_scanned for paged in core.pages.values()),
             "rebuilds": self.rebuilds,
-            "preparedTransactions": sum(1 for tx in core.loader.state.transactions() if tx.prepared),
+            "preparedTransactions": len(core.loader.state.transactions()),
             "damage": len(damage),
             "damagedBytes": sum(item.length_bytes for item in damage),
             "orphanedReferences": self._orphans(),
             "index": str(self.index) if self.index is not None else None,
-            "stateBytes": core.loader.state.memory_bytes(),
+            "stateBytes": counts.memory_bytes,
             "liveMessages": counts.messages,
             "events": len(core.events),
         }
@@ -157,7 +158,7 @@ class JournalStore:
             if everything or self._tail_is_due(queue, now_ms):
                 content = queue.content
                 content.state.seal(
-                    content.slot, now_ms=now_ms, messages_max=PART_MESSAGES_MAX, bytes_max=PART_BYTES_MAX
+                    content.slot, now_ms, max_messages=PART_MESSAGES_MAX, max_bytes=PART_BYTES_MAX
                 )
                 if content.paged is not None:
                     queue.page_parts.seal(content.paged, now_ms=now_ms)
@@ -223,10 +224,11 @@ class JournalStore:
             loader = await trio.to_thread.run_sync(self._loaded)
             if loader.poll() is not PollResult.REWRITTEN:
                 break
-        loader.state.adopt(old.state)
         loader.bytes_scanned += old.bytes_scanned
         self.core.loader = loader
         self.core.epoch += 1
+        self.core.measure()
+        adopt_parts(loader.state, old.state)
         self.rebuilds += 1
         self.core.events.add("journal-rewritten", "the journal was compacted and has been read again", level=20)
 

@@ -193,6 +193,7 @@ void message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *
 uint32_t ref_find(const jfs_state *state, uint32_t message, uint32_t queue);
 jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t queue);
 void ref_remove(jfs_state *state, uint32_t ref);
+jfs_status decor_allocate(jfs_state *state, ref_item *r);
 jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t value);
 void ref_hide(jfs_state *state, uint32_t ref);
 void ref_show(jfs_state *state, uint32_t ref);

@@ -1,0 +1,36 @@
+"""Questions to a live state about many references at once, and parts carried over from an earlier one."""
+
+from __future__ import annotations
+
+from array import array
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.state import LiveState
+from journalfs.engine.status import check
+
+
+def file_slots(state: LiveState, refs: array[int], file_count: int) -> list[int]:
+    """File slots, below `file_count`, in which the messages of `refs` lie. Raises CoreRefused if one is gone."""
+    used = ffi.new("uint8_t[]", max(file_count, 1))
+    view = ffi.from_buffer("uint32_t[]", refs) if refs else ffi.NULL
+    check(lib.jfs_state_ref_files(state.pointer, view, len(refs), used, file_count), "looking for messages")
+    return [slot for slot, is_used in enumerate(ffi.buffer(used, file_count)) if is_used != b"\0"]
+
+
+def large_positions(state: LiveState, refs: array[int]) -> list[int]:
+    """Positions within `refs` of messages whose bodies are in large-message files."""
+    if not refs:
+        return []
+    out = ffi.new("uint32_t[]", len(refs))
+    found = ffi.new("uint32_t *")
+    view = ffi.from_buffer("uint32_t[]", refs)
+    check(lib.jfs_state_large_refs(state.pointer, view, len(refs), out, found), "looking for large messages")
+    return list(out[0 : found[0]])
+
+
+def adopt_parts(state: LiveState, earlier: LiveState) -> None:
+    """Give what is live in both states the place and the part it had; the rest comes behind, in the tail.
+
+    `state` was finished and measured and has no parts yet. Raises CoreRefused if it has.
+    """
+    check(lib.jfs_state_adopt(state.pointer, earlier.pointer), "carrying parts over")

@@ -1,0 +1,209 @@
+"""The tree under `.journalfs/`: status, events, every record of every file, damage, prepared transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from journalfs.damage import Damage
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.recordview import PageView, RecordView
+from journalfs.engine.scan import scan_journal
+from journalfs.errors import SystemFailure
+from journalfs.format.record_types import user_type_name
+from journalfs.ids import PageNumber
+from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX
+from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
+from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
+from journalfs.store.metrics import metrics_text
+from journalfs.store.sources import BytesSource, WindowSource
+from journalfs.store.transactions import transactions_directory
+from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, SourceFile, to_json, to_json_lines
+
+if TYPE_CHECKING:
+    from journalfs.paging.address import PagedAddress
+    from journalfs.store.store import JournalStore
+
+LINES_SUFFIX = ".jsonl"
+
+
+def control_tree(store: JournalStore) -> VirtualDirectory:
+    """The whole tree. Directories list what is there when they are listed."""
+    core = store.core
+    layout = core.layout
+    now = lambda: core.clock.now_ms() * 1_000_000  # noqa: E731
+    events = MadeFile(lambda: to_json_lines(core.events), lambda: core.events.last_ms * 1_000_000)
+    children: dict[str, VirtualDirectory | VirtualFile] = {
+        "status.json": MadeFile(lambda: to_json(store.status()), now),
+        "metrics": MadeFile(lambda: metrics_text(store), now),
+        "events.jsonl": events,
+        "journal": _journal(core.loader.extension, layout.journal_dir, core.root),
+        "bindings": _journal(BINDINGS_EXTENSION, layout.bindings_dir, core.root),
+        "pages": _pages(store),
+        "large": _large(store),
+        "damaged": _damaged(store),
+        "transactions": transactions_directory(store),
+    }
+    return FixedDirectory(children, now)
+
+
+def encoded(name: str) -> str:
+    """A control tree name for anything: only `/`, `%`, NUL and a leading dot are escaped."""
+    escaped = name.replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
+    return "%2E" + escaped[1:] if escaped.startswith(".") else escaped
+
+
+# -- record views ------------------------------------------------------------------------------------------------------
+
+
+def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
+    def files() -> dict[str, JournalFile]:
+        listing = read_directory(directory, extension=extension, relative_to=root)
+        return {file.name + LINES_SUFFIX: file for file in listing.files}
+
+    def make(name: str) -> VirtualFile | None:
+        file = files().get(name)
+        if file is None:
+            return None
+        return SourceFile(lambda: _record_view(file), lambda: file.stamp.mtime_ns)
+
+    return MadeDirectory(files, make, lambda: _mtime_ns(directory))
+
+
+def _record_view(file: JournalFile) -> ByteSource:
+    mapped = _mapped(file.path)
+    scan = scan_journal(mapped, rid=file.rid, version=file.version, any_rid=file.header_damaged)
+    mapped.detach()
+    return WindowSource(RecordView(mapped, scan, name=file.name))
+
+
+def _mapped(path: Path) -> MappedFile:
+    try:
+        return MappedFile(path)
+    except OSError as error:
+        raise SystemFailure.from_os(error, path, doing="open") from error
+
+
+def _mtime_ns(directory: Path) -> int:
+    try:
+        return directory.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _pages(store: JournalStore) -> VirtualDirectory:
+    core = store.core
+
+    def make(name: str) -> VirtualDirectory | None:
+        paged = {encoded(address): paged for address, paged in core.pages.items()}.get(name)
+        return _pages_of(paged) if paged is not None else None
+
+    return MadeDirectory(
+        lambda: map(encoded, sorted(core.pages)), make, lambda: _mtime_ns(core.layout.paging_dir)
+    )
+
+
+def _pages_of(paged: PagedAddress) -> VirtualDirectory:
+    def names() -> Iterable[str]:
+        return [paged.files[number].path.name + LINES_SUFFIX for number in paged.numbers()]
+
+    def make(name: str) -> VirtualFile | None:
+        number = {paged.files[number].path.name + LINES_SUFFIX: number for number in paged.numbers()}.get(name)
+        return _page_file(paged, number) if number is not None else None
+
+    return MadeDirectory(names, make, lambda: _mtime_ns(paged.path))
+
+
+def _page_file(paged: PagedAddress, number: PageNumber) -> VirtualFile:
+    file = paged.files[number]
+    return SourceFile(
+        lambda: WindowSource(PageView(paged.scan(number), name=file.path.name)), lambda: file.stamp.mtime_ns
+    )
+
+
+# -- large bodies and damage -------------------------------------------------------------------------------------------
+
+
+class FileWindow:
+    """A stretch of a file as it lies on disk."""
+
+    def __init__(self, mapped: MappedFile, offset: int, length: int) -> None:
+        self._mapped = mapped
+        self._offset = min(offset, mapped.size_bytes)
+        self.size_bytes = min(length, mapped.size_bytes - self._offset)
+
+    def read(self, offset: int, length: int) -> bytes:
+        length = max(0, min(length, self.size_bytes - offset))
+        return self._mapped.copy(self._offset + offset, length) if length else b""
+
+
+def _file_window(path: Path, offset: int = 0, length: int | None = None) -> ByteSource:
+    try:
+        mapped = MappedFile(path)
+    except OSError:
+        return BytesSource(b"")
+    mapped.detach()
+    return WindowSource(FileWindow(mapped, offset, mapped.size_bytes if length is None else length))
+
+
+def _large(store: JournalStore) -> VirtualDirectory:
+    large = store.core.large
+
+    def make(name: str) -> VirtualFile | None:
+        file = next((file for file in large.files() if file.name == name), None)
+        if file is None:
+            return None
+        return SourceFile(lambda: _file_window(large.path / file.name), lambda: file.mtime_ns)
+
+    return MadeDirectory(lambda: [file.name for file in large.files()], make, lambda: _mtime_ns(large.path))
+
+
+def _damaged(store: JournalStore) -> VirtualDirectory:
+    """Two files for each damaged place: what is wrong with it, and its raw bytes."""
+
+    def items() -> dict[str, Damage]:
+        return {_damage_name(damage): damage for damage in store.core.damage()}
+
+    def names() -> Iterable[str]:
+        for name, damage in items().items():
+            yield name + ".json"
+            if damage.length_bytes:
+                yield name + ".bin"
+
+    def make(name: str) -> VirtualFile | None:
+        stem, _, suffix = name.rpartition(".")
+        damage = items().get(stem)
+        if damage is None or (suffix == "bin" and not damage.length_bytes):
+            return None
+        makers: dict[str, Callable[[], ByteSource]] = {
+            "json": lambda: BytesSource(to_json(_damage_facts(damage))),
+            "bin": lambda: _file_window(
+                store.core.root / damage.file, damage.offset, min(damage.length_bytes, DAMAGED_BYTES_SHOWN_MAX)
+            ),
+        }
+        maker = makers.get(suffix)
+        return SourceFile(maker, lambda: _mtime_ns(store.core.root / damage.file)) if maker is not None else None
+
+    return MadeDirectory(names, make, lambda: store.core.clock.now_ms() * 1_000_000)
+
+
+def _damage_name(damage: Damage) -> str:
+    return f"{quote(damage.file, safe=' -_.')}@{damage.offset}-{damage.kind}"
+
+
+def _damage_facts(damage: Damage) -> dict[str, object]:
+    return {
+        "file": damage.file,
+        "offset": damage.offset,
+        "bytes": damage.length_bytes,
+        "kind": damage.kind,
+        "reason": damage.reason,
+    }
+
+
+def type_name(user_type: int) -> str:
+    """For record views and transactions alike."""
+    return user_type_name(user_type)

@@ -1,0 +1,95 @@
+"""Settings of addresses and queues as files and extended attributes, under the broker's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import tomli_w
+
+from journalfs.bindings.model import Address, Queue
+from journalfs.config.in_force import SettingInForce, SettingsInForce, settings_toml
+
+if TYPE_CHECKING:
+    from journalfs.store.core import Core
+
+PREFIX = "user.journalfs."
+
+
+def settings_in_force(core: Core) -> SettingsInForce:
+    stored = {match: setting.values for match, setting in core.bindings.address_settings.items()}
+    return SettingsInForce(core.layout.config, stored)
+
+
+def _address_settings(core: Core, address: Address) -> tuple[SettingInForce, ...]:
+    return settings_in_force(core).address(address.name)
+
+
+def address_toml(core: Core, address: Address) -> str:
+    """Every address setting in force, with where it comes from."""
+    return settings_toml(_address_settings(core, address))
+
+
+def address_attributes(core: Core, address: Address) -> Mapping[str, bytes]:
+    found = {PREFIX + "routing-types": ",".join(kind.name for kind in address.binding.routing_types).encode()}
+    for setting in _address_settings(core, address):
+        if setting.value is not None:
+            found[PREFIX + setting.name] = _text(setting.value)
+    return found
+
+
+def _queue_settings(queue: Queue) -> dict[str, object]:
+    """The binding's settings by their names in broker.xml; those that are not set are left out."""
+    binding = queue.binding
+    settings: dict[str, object] = {
+        "routing-type": binding.routing_type.name,
+        "filter": binding.filter,
+        "user": binding.user,
+        "max-consumers": binding.max_consumers,
+        "purge-on-no-consumers": binding.purge_on_no_consumers,
+        "exclusive": binding.exclusive,
+        "last-value": binding.last_value,
+        "last-value-key": binding.last_value_key,
+        "non-destructive": binding.non_destructive,
+        "consumers-before-dispatch": binding.consumers_before_dispatch,
+        "delay-before-dispatch": binding.delay_before_dispatch_ms,
+        "group-rebalance": binding.group_rebalance,
+        "group-rebalance-pause-dispatch": binding.group_rebalance_pause_dispatch,
+        "group-buckets": binding.group_buckets,
+        "group-first-key": binding.group_first_key,
+        "ring-size": binding.ring_size,
+        "enabled": binding.enabled,
+        "auto-created": binding.auto_created,
+        "auto-delete": binding.auto_delete,
+        "auto-delete-delay": binding.auto_delete_delay_ms,
+        "auto-delete-message-count": binding.auto_delete_message_count,
+        "configuration-managed": binding.configuration_managed,
+        "internal": binding.internal,
+        "paused": queue.paused,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def queue_toml(core: Core, queue: Queue) -> str:
+    """The queue's own settings, then those of its address."""
+    own = tomli_w.dumps(_printable(_queue_settings(queue)))
+    address = core.bindings.addresses.get(queue.address)
+    inherited = address_toml(core, address) if address is not None else ""
+    return f"{own}\n[address]\n{inherited}"
+
+
+def queue_attributes(queue: Queue) -> Mapping[str, bytes]:
+    return {PREFIX + name: _text(value) for name, value in _queue_settings(queue).items()}
+
+
+def _printable(settings: Mapping[str, object]) -> dict[str, object]:
+    """TOML text holds no lone surrogates."""
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in settings.items()
+    }
+
+
+def _text(value: object) -> bytes:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,164 @@
+"""Prepared transactions as directories: what each would do once it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from journalfs.engine.state_types import Operation, TransactionInfo
+from journalfs.errors import DecodeError
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.format.xid import Xid, decode_xid
+from journalfs.ids import MessageId, PageNumber, QueueId
+from journalfs.store.api import VirtualDirectory
+from journalfs.store.envelope import decode_envelope
+from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, to_json, to_json_lines
+
+if TYPE_CHECKING:
+    from journalfs.store.core import Core
+    from journalfs.store.store import JournalStore
+
+MESSAGE_TYPES = frozenset({MessageType.MESSAGE, MessageType.LARGE_MESSAGE})
+
+
+def transactions_directory(store: JournalStore) -> VirtualDirectory:
+    def named() -> dict[str, PreparedTransaction]:
+        core = store.core
+        return {
+            prepared.name: prepared
+            for prepared in (PreparedTransaction(core, tx) for tx in core.loader.state.transactions())
+        }
+
+    def make(name: str) -> VirtualDirectory | None:
+        prepared = named().get(name)
+        return prepared.directory() if prepared is not None else None
+
+    return MadeDirectory(named, make, lambda: store.core.clock.now_ms() * 1_000_000)
+
+
+class PreparedTransaction:
+    """One prepared transaction of the journal."""
+
+    def __init__(self, core: Core, transaction: TransactionInfo) -> None:
+        self._core = core
+        self._transaction = transaction
+        extra = core.loader.files[transaction.file_slot].copy(transaction.extra_offset, transaction.extra_bytes)
+        try:
+            self.xid: Xid | None = decode_xid(extra)
+        except DecodeError:
+            self.xid = None
+
+    @property
+    def name(self) -> str:
+        """The transaction manager's id as brokers print it, safe as a file name; the journal's number without one."""
+        if self.xid is None:
+            return f"transaction-{self._transaction.tx_id}"
+        return self.xid.base64().replace("/", "%2F")
+
+    def directory(self) -> VirtualDirectory:
+        now = lambda: self._core.clock.now_ms() * 1_000_000  # noqa: E731
+        return FixedDirectory(
+            {
+                "status.json": MadeFile(lambda: to_json(self.status()), now),
+                "operations.jsonl": MadeFile(lambda: to_json_lines(self.operations()), now),
+            },
+            now,
+        )
+
+    def status(self) -> dict[str, object]:
+        facts: dict[str, object] = {
+            "transaction": self._transaction.tx_id,
+            "state": "prepared",
+            "records": len(self._transaction.operations),
+        }
+        if self.xid is not None:
+            facts |= {
+                "xid": self.xid.base64(),
+                "formatId": self.xid.format_id,
+                "globalTransactionId": self.xid.global_transaction_id.decode("utf-8", "backslashreplace"),
+                "branchQualifier": self.xid.branch_qualifier.decode("utf-8", "backslashreplace"),
+            }
+        return facts
+
+    def operations(self) -> list[dict[str, object]]:
+        """Sends and acknowledgements in the order of the journal, each with its message as an envelope."""
+        operations = self._transaction.operations
+        sent = {
+            MessageId(op.record_id): op
+            for op in operations
+            if op.kind == RecordKind.ADD and op.user_type in MESSAGE_TYPES
+        }
+        found: list[dict[str, object]] = []
+        for op in operations:
+            match op.user_type:
+                case MessageType.ADD_REFERENCE:
+                    found.append(self._send(op, sent))
+                case MessageType.ACKNOWLEDGE_REFERENCE:
+                    found.append(self._acknowledge(op))
+                case MessageType.ACKNOWLEDGE_CURSOR if op.kind == RecordKind.ADD:
+                    found.append(self._acknowledge_paged(op))
+                case MessageType.PAGE_TRANSACTION:
+                    found.extend(self._paged_sends(op))
+                case _:
+                    pass
+        return found
+
+    def _facts(self, operation: str, queue_id: int) -> dict[str, object]:
+        queue = self._core.bindings.queues.get(QueueId(queue_id))
+        facts: dict[str, object] = {"operation": operation, "queueId": queue_id}
+        if queue is not None:
+            facts |= {"queue": queue.name, "address": queue.address}
+        return facts
+
+    def _send(self, op: Operation, sent: dict[MessageId, Operation]) -> dict[str, object]:
+        facts = self._facts("send", op.a) | {"id": op.record_id}
+        added = sent.get(MessageId(op.record_id))
+        if added is not None:
+            facts["message"] = self._envelope(added)
+        return facts
+
+    def _envelope(self, added: Operation) -> dict[str, object]:
+        return decode_envelope(self._core.bodies.batch_of(added).line(0))
+
+    def _acknowledge(self, op: Operation) -> dict[str, object]:
+        from journalfs.store.content import QueueContent
+        from journalfs.store.message import StoreMessage
+
+        facts = self._facts("ack", op.a) | {"id": op.record_id}
+        queue = self._core.bindings.queues.get(QueueId(op.a))
+        if queue is not None:
+            content = QueueContent(self._core, queue)
+            run = content.find(MessageId(op.record_id))
+            if run is not None:
+                facts["message"] = StoreMessage(content, run).envelope()
+        return facts
+
+    def _acknowledge_paged(self, op: Operation) -> dict[str, object]:
+        facts = self._facts("ack", op.a) | {"page": op.b, "record": op.c}
+        queue = self._core.bindings.queues.get(QueueId(op.a))
+        paged = self._core.paged(queue.address) if queue is not None else None
+        if paged is not None and PageNumber(op.b) in paged.files:
+            facts |= self._paged_message(queue.address, PageNumber(op.b), op.c)
+        return facts
+
+    def _paged_message(self, address: str, page: PageNumber, index: int) -> dict[str, object]:
+        scan = self._core.pages[address].scan(page)
+        if index >= scan.count:
+            return {}
+        from array import array
+
+        batch = scan.fill_lines(array("I", [index]), prefix=b'{"queue":null', now_ms=self._core.clock.now_ms())
+        self._core.bodies.attach(batch, array("q", [scan.message_ids[index]]))
+        return {"id": scan.message_ids[index], "message": decode_envelope(batch.line(0))}
+
+    def _paged_sends(self, op: Operation) -> Iterable[dict[str, object]]:
+        """Records that lie in pages already and count once the transaction commits."""
+        for address, paged in self._core.pages.items():
+            for number in paged.numbers():
+                if not paged.summary(number).has_transactions:
+                    continue
+                scan = paged.scan(number)
+                for index in range(scan.count):
+                    if scan.tx_ids[index] == op.a:
+                        for queue_id in scan.queues_of(index):
+                            yield self._facts("send", queue_id) | self._paged_message(address, number, index)

@@ -1,0 +1,5 @@
+jfs_status jfs_state_ref_files(const jfs_state *state, const uint32_t *refs, uint32_t count, uint8_t *used,
+                               uint32_t file_count);
+jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, uint32_t count, uint32_t *out,
+                                uint32_t *found);
+jfs_status jfs_state_adopt(jfs_state *state, const jfs_state *old);

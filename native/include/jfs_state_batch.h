@@ -1,0 +1,23 @@
+/* Questions about many references at once, and carrying parts from one state to another. */
+#ifndef JFS_STATE_BATCH_H
+#define JFS_STATE_BATCH_H
+
+#include <stdint.h>
+
+#include "jfs_state.h"
+#include "jfs_status.h"
+
+/* Sets used[slot] for each file slot below file_count in which one of the references' messages lies. */
+jfs_status jfs_state_ref_files(const jfs_state *state, const uint32_t *refs, uint32_t count, uint8_t *used,
+                               uint32_t file_count);
+
+/* Positions within refs of messages that have a large-message file. `out` has room for `count`. */
+jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, uint32_t count, uint32_t *out,
+                                uint32_t *found);
+
+/* Gives what is live in both states the place, the part and the sealed values it had in `old`; the rest comes behind,
+ * in the tail. `state` is finished and measured. JFS_RANGE: it has parts already.
+ */
+jfs_status jfs_state_adopt(jfs_state *state, const jfs_state *old);
+
+#endif
