@@ -83,15 +83,20 @@ make_venv() {
     wanted="$extras $(cat "$ROOT/pyproject.toml" "$ROOT/native/build_backend.py" | sha256sum)"
     if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
         say "Installing journalfs[$extras] into $VENV"
-        (cd "$ROOT" && "$VENV/bin/python" -m pip install -q -e ".[$extras]")
+        # What pyproject.toml needs to build with stands in the environment itself: build_core needs it again.
+        "$VENV/bin/python" -m pip install -q 'setuptools>=77' 'cffi>=1.17'
+        (cd "$ROOT" && "$VENV/bin/python" -m pip install -q --no-build-isolation -e ".[$extras]")
         printf '%s\n' "$wanted" >"$stamp"
     fi
 }
 
-# The C core, from the sources as they are now. cffi compiles nothing that has not changed.
+# The C core, from the sources as they are now.
 build_core() {
-    say "Building the C core"
-    (cd "$ROOT" && "$VENV/bin/python" native/build_engine.py >/dev/null)
+    local core="$ROOT/journalfs/engine/_native.abi3.so"
+    if [ ! -e "$core" ] || [ -n "$(find "$ROOT/native" -type f -newer "$core" -print -quit)" ]; then
+        say "Building the C core"
+        (cd "$ROOT" && "$VENV/bin/python" native/build_engine.py >/dev/null)
+    fi
 }
 
 need_fuse_device() {
