@@ -70,6 +70,13 @@ def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = No
     read.
     """
     given = Path(os.path.abspath(path))
+    try:
+        return _checked(given, environment)
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or given, doing="look for a store") from error
+
+
+def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     if not given.exists():
         raise NotAStore(given, "there is no such directory")
     layout = _locate(given, environment)

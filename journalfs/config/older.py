@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import limits
+from journalfs.config.files import read_beginning
 from journalfs.errors import SystemFailure, UnknownVersion
 
 _ADVICE_2X: Final = "only file stores of Artemis 2.x can be mounted"
 _LEGACY_MESSAGE: Final = 31
-_CURRENT_MESSAGES: Final = (30, 45)
+_CURRENT_MESSAGE: Final = 45
 _ADDRESS_BINDING: Final = 44
 _QUEUE_BINDING: Final = 21
 _ADD: Final = 11
@@ -42,11 +43,11 @@ def refuse_other_journals(journal_dir: Path, bindings_dir: Path) -> None:
     if any(_names(bindings_dir, "hornetq-bindings-*.bindings")):
         raise UnknownVersion(bindings_dir, "a HornetQ bindings journal", advice=_ADVICE_2X)
     types = _user_types(journal_dir, "*.amq")
-    if _LEGACY_MESSAGE in types and not types.intersection(_CURRENT_MESSAGES):
+    if _LEGACY_MESSAGE in types and _CURRENT_MESSAGE not in types:
         raise UnknownVersion(
             journal_dir, "a journal of Artemis 1.x (message records of type 31)", advice=_ADVICE_2X
         )
-    if not types and any(_names(bindings_dir, "activemq-jms-*.jms")):
+    if _CURRENT_MESSAGE not in types and any(_names(bindings_dir, "activemq-jms-*.jms")):
         bound = _user_types(bindings_dir, "*.bindings")
         if _QUEUE_BINDING in bound and _ADDRESS_BINDING not in bound:
             found = "a store of Artemis 1.x (JMS journal, and queues without addresses)"
@@ -56,7 +57,7 @@ def refuse_other_journals(journal_dir: Path, bindings_dir: Path) -> None:
 def _other_layout(folder: Path) -> str | None:
     if (folder / "journal" / "data-control").is_file() or (folder / "kr-store").is_dir():
         return "an AMQ message store of ActiveMQ 5.0 to 5.8 (journal/data-*, kr-store)"
-    if (folder / "data-control").is_file() and (folder / "data-1").is_file():
+    if (folder / "data-control").is_file() and any(_names(folder, "data-[0-9]*")):
         return "the data logs of an AMQ message store of ActiveMQ 5.0 to 5.8"
     if (folder / "kahadb").is_dir() or ((folder / "db.data").is_file() and any(_names(folder, "db-*.log"))):
         return "a KahaDB store of ActiveMQ 5"
@@ -83,11 +84,7 @@ def _names(folder: Path, pattern: str) -> list[Path]:
 def _user_types(folder: Path, pattern: str) -> set[int]:
     found: set[int] = set()
     for path in _names(folder, pattern):
-        try:
-            with path.open("rb") as file:
-                found |= _added_types(file.read(_SAMPLE_BYTES))
-        except OSError as error:
-            raise SystemFailure.from_os(error, path, doing="read") from error
+        found |= _added_types(read_beginning(path, _SAMPLE_BYTES))
     return found
 
 

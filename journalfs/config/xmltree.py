@@ -19,7 +19,8 @@ import defusedxml.sax
 from defusedxml.common import DefusedXmlException
 
 from journalfs import limits
-from journalfs.errors import ConfigError, SystemFailure
+from journalfs.config.files import read_beginning
+from journalfs.errors import ConfigError
 
 _PROPERTY: Final = re.compile(r"\$\{([^}]*)\}")
 _SUBSTITUTION_PASSES_MAX: Final = 8
@@ -118,11 +119,7 @@ class Loader:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(limits.BROKER_XML_BYTES_MAX + 1)
-    except OSError as error:
-        raise SystemFailure.from_os(error, path, doing="read the configuration") from error
+    data = read_beginning(path, limits.BROKER_XML_BYTES_MAX + 1)
     if len(data) > limits.BROKER_XML_BYTES_MAX:
         raise ConfigError(
             path, f"a configuration of more than {limits.BROKER_XML_BYTES_MAX} bytes is not read"

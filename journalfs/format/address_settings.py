@@ -37,7 +37,7 @@ def decode_address_setting_json(body: bytes | memoryview) -> StoredAddressSettin
     text = reader.simple_string()
     try:
         raw = msgspec.json.decode(text.encode("utf-8", "surrogatepass"))
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise DecodeError(at, f"the settings of {match!r} are no JSON: {error}") from error
     if not isinstance(raw, dict):
         raise DecodeError(at, f"the settings of {match!r} are no JSON object")

@@ -1,0 +1,16 @@
+"""The one place where configuration reads files: whole, and never more than a bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from journalfs.errors import SystemFailure
+
+
+def read_beginning(path: Path, bytes_max: int) -> bytes:
+    """The first `bytes_max` bytes of a file, or all of it. Raises `SystemFailure`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(bytes_max)
+    except OSError as error:
+        raise SystemFailure.from_os(error, path, doing="read") from error
