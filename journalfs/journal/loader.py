@@ -53,6 +53,8 @@ class JournalLoader:
     relative_to: Path
     clock: Clock
     state: LiveState
+    following: bool = False
+    """A broker is at work: a message without references may be about to get some."""
     files: FileSet = field(default_factory=FileSet)
     bytes_scanned: int = 0
     """Bytes of journal read so far; stays 0 when the index answered everything."""
@@ -67,7 +69,7 @@ class JournalLoader:
         self._problems = listing.problems
         for file in self._identified(listing.files):
             self._read(self._open(file), hold_back=False)
-        self.state.finish()
+        self.state.finish(following=self.following)
 
     def resume(self, files: Iterable[ReadFile], gaps: dict[int, tuple[Damage, ...]]) -> None:
         """Continue from an index: these files were read up to their positions into `state`."""

@@ -19,10 +19,9 @@ from journalfs.store.core import Core
 from journalfs.store.events import Events
 from journalfs.store.index import FORMAT, IndexDescription, fits, large_damage, page_summaries
 from journalfs.store.index_file import index_path, read_index
+from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
 from journalfs.store.store import RELOADS_MAX, JournalStore
-
-EXTENSION = "amq"
 
 
 def open_store(
@@ -63,7 +62,12 @@ class _Opening:
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         return JournalLoader(
-            self.layout.journal_dir, EXTENSION, self.layout.root, self.clock, state if state is not None else LiveState()
+            self.layout.journal_dir,
+            self.layout.journal_extension,
+            self.layout.root,
+            self.clock,
+            state if state is not None else LiveState(),
+            following=lock_holder(self.layout.node_manager_lock_dir) is not None,
         )
 
     def _stored_index(self) -> tuple[IndexDescription | None, LiveState | None]:

@@ -177,6 +177,7 @@ class JournalStore:
 
     async def follow(self) -> None:
         """Look again and again, until cancelled. A failure to look is an event, and the next look tries again."""
+        await trio.to_thread.run_sync(self.save_index)
         while True:
             try:
                 change = await self.look()
