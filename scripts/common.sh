@@ -93,7 +93,7 @@ make_venv() {
 # The C core, from the sources as they are now.
 build_core() {
     local core="$ROOT/journalfs/engine/_native.abi3.so"
-    if [ ! -e "$core" ] || [ -n "$(find "$ROOT/native" -type f -newer "$core" -print -quit)" ]; then
+    if [ ! -e "$core" ] || [ -n "$(find "$ROOT/native" -name '*.[ch]' -newer "$core" -print -quit)" ]; then
         say "Building the C core"
         (cd "$ROOT" && "$VENV/bin/python" native/build_engine.py >/dev/null)
     fi
