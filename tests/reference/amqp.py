@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.reference.primitives import Cursor, MalformedError, Value, base64_text, double, float32
@@ -11,7 +11,14 @@ from tests.reference.primitives import Cursor, MalformedError, Value, base64_tex
 DEPTH_MAX = 64
 """Deeper values are damage: nobody sends them, and they exist only to exhaust readers."""
 
-HEADER_FIELDS = ("durable", "priority", "ttl", "firstAcquirer", "deliveryCount")
+HEADER_FIELDS = {
+    "durable": "boolean",
+    "priority": "ubyte",
+    "ttl": "uint",
+    "firstAcquirer": "boolean",
+    "deliveryCount": "uint",
+}
+"""Name and type of each, in order."""
 PROPERTIES_FIELDS = (
     "messageId",
     "userId",
@@ -51,18 +58,9 @@ SYMBOLIC = {
 }
 
 
-def _utf8(data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise MalformedError("a string that is not UTF-8") from error
-
-
-def _ascii(data: bytes) -> str:
-    try:
-        return data.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise MalformedError("a symbol that is not ASCII") from error
+def _text(data: bytes) -> str:
+    """UTF-8; each byte that is none stands as U+DC80 to U+DCFF, so that nothing is lost."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _char(cursor: Cursor) -> str:
@@ -108,10 +106,10 @@ FIXED: dict[int, tuple[str, Callable[[Cursor], Value]]] = {
     0x98: ("uuid", lambda c: str(uuid.UUID(bytes=c.take(16)))),
     0xA0: ("binary", lambda c: base64_text(c.take(c.u8()))),
     0xB0: ("binary", lambda c: base64_text(c.take(c.number(">I")))),
-    0xA1: ("string", lambda c: _utf8(c.take(c.u8()))),
-    0xB1: ("string", lambda c: _utf8(c.take(c.number(">I")))),
-    0xA3: ("symbol", lambda c: _ascii(c.take(c.u8()))),
-    0xB3: ("symbol", lambda c: _ascii(c.take(c.number(">I")))),
+    0xA1: ("string", lambda c: _text(c.take(c.u8()))),
+    0xB1: ("string", lambda c: _text(c.take(c.number(">I")))),
+    0xA3: ("symbol", lambda c: _text(c.take(c.u8()))),
+    0xB3: ("symbol", lambda c: _text(c.take(c.number(">I")))),
 }
 
 
@@ -179,8 +177,9 @@ def _array(inside: Cursor, count: int, depth: int) -> dict[str, Value]:
     return {"t": "array", "v": values}
 
 
-def _fields(section: dict[str, Value], names: tuple[str, ...]) -> dict[str, dict[str, Value]]:
+def _fields(section: dict[str, Value], names: Iterable[str]) -> dict[str, dict[str, Value]]:
     """The fields of a list section that are there and not null, by name."""
+    names = list(names)
     if section["t"] != "list" or len(section["v"]) > len(names):
         raise MalformedError("header or properties are no list of their fields")
     return {
@@ -205,6 +204,7 @@ class Sections:
         self.sequences: list[Any] = []
         self.value: dict[str, Value] | None = None
         self.body_kind: str | None = None
+        self._last = 0
         cursor = Cursor(encoded)
         while cursor.left():
             self._section(cursor)
@@ -229,6 +229,9 @@ class Sections:
         name = SECTIONS.get(code)
         if name is None:
             raise MalformedError(f"section {descriptor}")
+        if code < self._last or (code == self._last and name not in ("data", "sequence")):
+            raise MalformedError(f"section {name} out of order")
+        self._last = code
         if name == "data":
             constructor = cursor.u8()
             if constructor not in (0xA0, 0xB0):

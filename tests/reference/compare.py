@@ -281,7 +281,9 @@ def _compare_amqp(place: str, left: Json, right: Json) -> Iterator[str]:
         if left is not right:
             yield f"{place}: amqp sections: {left!r:.200} != {right!r:.200}"
         return
-    left, right = dict(left), dict(right)
+    # A section that is there but empty says nothing.
+    left = {key: section for key, section in left.items() if section}
+    right = {key: section for key, section in right.items() if section}
     yield from _compare_typed_body(f"{place}: amqp body", left.pop("body"), right.pop("body"))
     # Delivery annotations are between two peers: the broker does not send on what it stored.
     for key in sorted((left.keys() | right.keys()) - {"deliveryAnnotations"}):

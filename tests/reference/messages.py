@@ -17,7 +17,16 @@ from tests.reference.primitives import (
     typed_properties,
 )
 
-CORE_TYPES = {0: "default", 2: "object", 3: "text", 4: "bytes", 5: "map", 6: "stream"}
+CORE_TYPES = {
+    0: "default",
+    2: "object",
+    3: "text",
+    4: "bytes",
+    5: "map",
+    6: "stream",
+    7: "embedded",
+    8: "largeEmbedded",
+}
 CORE_LARGE, CORE, AMQP_1, AMQP_2, AMQP_LARGE, AMQP_3 = range(6)
 
 
@@ -109,7 +118,7 @@ def _core_message(
 ) -> Message:
     envelope = dict(header)
     kind = header["type"]
-    envelope["type"] = CORE_TYPES.get(kind, kind)
+    envelope["type"] = CORE_TYPES.get(kind, f"type-{kind}")
     group = properties.get("_AMQ_GROUP_ID")
     if group is not None and group[0] == "string":
         envelope["groupId"] = group[1]
@@ -224,48 +233,62 @@ def _amqp_message(
         sections.take_cached(cached)
     header = sections.header or {}
     fields = sections.properties or {}
-    priority = min(header["priority"]["v"] if "priority" in header else 4, 9)
+    priority = min(_field(header, "priority", "ubyte", 4), 9)
     envelope: dict[str, Value] = {
         "id": message_id,
         "address": address,
         "protocol": "AMQP",
         "type": f"amqp-{sections.body_kind}" if sections.body_kind else "none",
-        "durable": header["durable"]["v"] if "durable" in header else not sections.header,
+        "durable": _field(header, "durable", "boolean", False) or sections.header is None,
         "priority": priority,
-        "timestamp": fields["creationTime"]["v"] if "creationTime" in fields else 0,
+        "timestamp": _field(fields, "creationTime", "timestamp", 0),
     }
-    if "messageId" in fields:
+    if fields.get("messageId", {"t": None})["t"] in ("string", "ulong", "uuid", "binary"):
         envelope["userId"] = amqp.id_text(fields["messageId"])
-    if expiration is None and "absoluteExpiryTime" in fields:
-        expiration = fields["absoluteExpiryTime"]["v"]
+    if expiration is None:
+        expiration = _field(fields, "absoluteExpiryTime", "timestamp", 0)
     if expiration:
         envelope["expiration"] = expiration
-    if "groupId" in fields:
+    if _field(fields, "groupId", "string", None) is not None:
         envelope["groupId"] = fields["groupId"]["v"]
     _put_properties(
         envelope,
-        {key["v"]: (value["t"], value["v"]) for key, value in sections.maps.get("applicationProperties", [])},
+        {
+            key["v"]: (value["t"], value["v"] if value["t"] != "described" else value)
+            for key, value in sections.maps.get("applicationProperties", [])
+            if key["t"] in ("string", "symbol")
+        },
     )
     data = _amqp_body(envelope, sections)
     return Message(envelope, message_id, priority, _amqp_schedule(sections), None, data)
 
 
+def _field(fields: dict[str, dict[str, Value]], name: str, kind: str, absent: Value) -> Value:
+    """A field's value if it is there and of the type that the standard gives it."""
+    field = fields.get(name)
+    return field["v"] if field is not None and field["t"] == kind else absent
+
+
 def _amqp_body(envelope: dict[str, Value], sections: amqp.Sections) -> bytes | None:
     """Put the sections and the body into the envelope; the data section's bytes come back."""
     parts: dict[str, Any] = {}
-    if sections.header:
+    if sections.header is not None:
         parts["header"] = {
-            name: field["v"] for name, field in sections.header.items() if name != "deliveryCount"
+            name: field["v"] if field["t"] == amqp.HEADER_FIELDS[name] else field
+            for name, field in sections.header.items()
+            if name != "deliveryCount" or field != {"t": "uint", "v": 0}
         }
-    if sections.properties:
+    if sections.properties is not None:
         parts["properties"] = {name: amqp.plain(field) for name, field in sections.properties.items()}
     for name in ("deliveryAnnotations", "messageAnnotations", "applicationProperties", "footer"):
-        if sections.maps.get(name):
+        if name in sections.maps:
             parts[name] = sections.maps[name]
     data = None
     if sections.body_kind == "data":
         data = b"".join(sections.data)
         parts["body"] = {"section": "data", "sections": len(sections.data), "size": len(data)}
+        if len(sections.data) > 1:
+            parts["body"]["lengths"] = [len(part) for part in sections.data]
         envelope["body_base64"] = base64_text(data)
     elif sections.body_kind == "value":
         parts["body"] = {"section": "value", "value": sections.value}
