@@ -81,6 +81,13 @@ class BrokerConfig:
         return Path(os.path.normpath(self.instance / directory))
 
 
+def strip_literal(match: str, markers: str | None) -> str | None:
+    """What stands between the markers of a match that is to be taken literally; None for other matches."""
+    if markers is None or match[:1] != markers[0] or match[-1:] != markers[1]:
+        return None
+    return match[1:-1]
+
+
 def read_broker_xml(
     path: Path, *, instance: Path, environment: Mapping[str, str] | None = None
 ) -> BrokerConfig:
@@ -164,9 +171,9 @@ def _address_settings(core: Element, warnings: list[str]) -> tuple[AddressSettin
                 warnings.append(f"{place}: a second address-setting for {match!r} is ignored")
                 continue
             matches[match] = AddressSettingMatch(match, _match_values(element, warnings), element.line)
-    syntax = _wildcards(core)
+    syntax, markers = _wildcards(core), _literal_markers(core)
     for match, setting in matches.items():
-        if not syntax.is_valid(match):
+        if not syntax.is_valid(strip_literal(match, markers) or match):
             reason = f"in {match!r}, {syntax.any_words!r} may stand at the end only"
             raise ConfigError(core.file, reason, line=setting.line, setting="address-setting")
     return tuple(matches.values())

@@ -14,7 +14,7 @@ from typing import Final
 
 import tomli_w
 
-from journalfs.config.broker_xml import BrokerConfig
+from journalfs.config.broker_xml import BrokerConfig, strip_literal
 from journalfs.config.core_settings import CORE_SETTINGS
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY, BY_NAME, Value, accepts
 from journalfs.config.wildcards import Pattern, WildcardSyntax, compile_pattern, most_specific_first
@@ -81,10 +81,9 @@ class SettingsInForce:
         return tuple(in_force)
 
     def _add(self, match: str, source: _Source) -> None:
-        markers = self._literal_markers
-        literal = markers is not None and match[:1] == markers[0] and match[-1:] == markers[1]
-        key = self._lookup_key(match[1:-1] if literal else match)
-        if literal:
+        literal = strip_literal(match, self._literal_markers)
+        key = self._lookup_key(match if literal is None else literal)
+        if literal is not None:
             self._literal[key] = source
         elif self._syntax.is_wild(key):
             if not self._syntax.is_valid(key):

@@ -10,7 +10,7 @@ from typing import Final
 
 from journalfs import limits
 from journalfs.config.files import read_beginning
-from journalfs.errors import SystemFailure, UnknownVersion
+from journalfs.errors import UnknownVersion
 
 _ADVICE_2X: Final = "only file stores of Artemis 2.x can be mounted"
 _LEGACY_MESSAGE: Final = 31
@@ -70,10 +70,7 @@ def _other_layout(folder: Path) -> str | None:
 
 def _only_folders(root: Path) -> list[Path]:
     # ActiveMQ 5 puts its store below a folder named after the broker.
-    try:
-        entries = [entry for entry in root.iterdir() if entry.is_dir()]
-    except OSError as error:
-        raise SystemFailure.from_os(error, root, doing="list the directory") from error
+    entries = [entry for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
     return entries if len(entries) == 1 else []
 
 

@@ -1,0 +1,212 @@
+"""Reading broker.xml: values with their places, includes, properties, and mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
+from journalfs.config.wildcards import WildcardSyntax
+from journalfs.errors import ConfigError, SystemFailure
+from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
+
+
+def document(core: str) -> str:
+    return (
+        "<?xml version='1.0'?>\n"
+        '<configuration xmlns="urn:activemq" xmlns:xi="http://www.w3.org/2001/XInclude">\n'
+        f'<core xmlns="urn:activemq:core">\n{core}\n</core>\n</configuration>\n'
+    )
+
+
+def read(folder: Path, core: str, **environment: str) -> BrokerConfig:
+    file = folder / "etc" / "broker.xml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(document(core))
+    return read_broker_xml(file, instance=folder, environment=environment)
+
+
+def settings(inside: str) -> str:
+    return f"<address-settings>\n{inside}\n</address-settings>"
+
+
+def test_core_values(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "<name>here</name>\n<journal-type>MAPPED</journal-type>\n<journal-file-size>512K</journal-file-size>\n"
+        "<journal-directory>data/j</journal-directory>\n<bindings-directory>/var/b/../c</bindings-directory>",
+    )
+    assert config.broker_name == "here"
+    assert config.core_value("journal-file-size") == 524_288
+    assert config.core["journal-file-size"].line == 6
+    assert config.directory("journal-directory") == tmp_path / "data" / "j"
+    assert config.directory("bindings-directory") == Path("/var/c")
+    assert config.directory("paging-directory") == tmp_path / "data" / "paging"
+    assert config.core_value("journal-buffer-timeout") == 3_333_333
+    assert not config.warnings
+    assert not config.database_store
+
+
+def test_defaults_depend_on_the_journal_type(tmp_path: Path) -> None:
+    config = read(tmp_path, "")
+    assert config.core_value("journal-type") == "ASYNCIO"
+    assert config.core_value("journal-buffer-timeout") == 500_000
+    assert config.core_value("journal-max-io") == 4096
+    assert config.core_value("node-manager-lock-directory") is None
+
+
+@pytest.mark.parametrize("name", FILE_STORES)
+def test_configurations_of_real_stores(name: str, stores: PristineStores, expected: ExpectedStores) -> None:
+    config = read_broker_xml(stores[name] / "broker.xml", instance=stores[name], environment={})
+    assert config.broker_name == name
+    assert config.core_value("journal-type") == expected[name]["made"]["journalType"]
+    assert config.address_settings[0].match == "#"
+    assert not config.warnings
+
+
+def test_address_settings(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        settings(
+            '<address-setting match="a.#">\n<max-size-bytes>1M</max-size-bytes>\n'
+            "<last-value-queue>true</last-value-queue>\n<prefetch-page-bytes>-1</prefetch-page-bytes>\n"
+            '</address-setting>\n<address-setting match="a.#"/>\n'
+            '<address-setting match="b"><from-the-future>1</from-the-future></address-setting>'
+        ),
+    )
+    first, second = config.address_settings
+    values = {name: (configured.value, configured.line) for name, configured in first.values.items()}
+    assert values == {"max-size-bytes": (1_048_576, 6), "default-last-value-queue": (True, 7)}
+    assert (second.match, second.values) == ("b", {})
+    repeated, unknown = config.warnings
+    assert "broker.xml:10: a second address-setting for 'a.#'" in repeated
+    assert "broker.xml:11: the setting from-the-future is not known" in unknown
+
+
+@pytest.mark.parametrize(
+    ("core", "line", "reason"),
+    [
+        ("<journal-file-size>\nbig</journal-file-size>", 4, "journal-file-size: 'big' is no size"),
+        ("<journal-type>nio</journal-type>", 4, "journal-type: 'nio' is none of NIO, ASYNCIO, MAPPED"),
+        ("\n<journal-min-files>0</journal-min-files>", 5, "journal-min-files: 0 is below 1"),
+        (settings("<address-setting/>"), 5, 'address-setting: needs match="..."'),
+        (settings('<address-setting match="#.a"/>'), 5, "'#' may stand at the end only"),
+        (
+            settings('<address-setting match="a">\n<no-expiry>maybe</no-expiry></address-setting>'),
+            6,
+            "no-expiry: 'maybe' is neither true nor false",
+        ),
+        ("<literal-match-markers>(</literal-match-markers>", 4, "must be two characters"),
+        ("<open>", 5, "not well-formed"),
+        ('<xi:include href="missing.xml"/>', 4, "there is no file"),
+        ('<xi:include href="http://example.org/a.xml"/>', 4, "is not a file on this machine"),
+        ('<xi:include href="a.xml" parse="text"/>', 4, "only whole XML files can be included"),
+    ],
+)
+def test_mistakes_have_a_place(tmp_path: Path, core: str, line: int, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, core)
+    assert caught.value.line == line
+    assert f"broker.xml:{line}: " in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_no_core(tmp_path: Path) -> None:
+    file = tmp_path / "broker.xml"
+    file.write_text("<web/>")
+    with pytest.raises(ConfigError, match="there is no <core> element"):
+        read_broker_xml(file, instance=tmp_path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(SystemFailure, match=r"broker\.xml: cannot read: No such file"):
+        read_broker_xml(tmp_path / "broker.xml", instance=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">',
+        '<!ENTITY a SYSTEM "file:///etc/passwd">',
+    ],
+)
+def test_entities_are_refused(tmp_path: Path, declaration: str) -> None:
+    file = tmp_path / "broker.xml"
+    file.write_text(f"<!DOCTYPE core [{declaration}]>\n<core><name>&a;</name></core>")
+    with pytest.raises(ConfigError, match="entity declarations are refused"):
+        read_broker_xml(file, instance=tmp_path)
+
+
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        read(tmp_path, "<a>" * 100 + "</a>" * 100)
+
+
+def test_properties(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "<name>${BROKER_NAME}</name>\n<journal-directory>${data.dir}/journal</journal-directory>\n"
+        "<bindings-directory>${nowhere:data/bindings}</bindings-directory>\n"
+        "<paging-directory>${artemis.instance}/${missing}/p</paging-directory>\n"
+        "<journal-pool-files>${a:${b}}</journal-pool-files>".replace("${a:${b}}", "${POOL}"),
+        BROKER_NAME="from the environment",
+        POOL="${REAL_POOL:7}",
+    )
+    assert config.broker_name == "from the environment"
+    assert config.directory("journal-directory") == tmp_path / "data" / "journal"
+    assert config.directory("bindings-directory") == tmp_path / "data" / "bindings"
+    assert config.directory("paging-directory") == tmp_path / "p"
+    assert config.core_value("journal-pool-files") == 7
+    [warning] = config.warnings
+    assert "broker.xml:7: ${missing} is not known here" in warning
+
+
+def test_a_property_that_means_itself_ends(tmp_path: Path) -> None:
+    assert read(tmp_path, "<name>${LOOP}</name>", LOOP="${LOOP}").broker_name == "${LOOP}"
+
+
+def test_includes(tmp_path: Path) -> None:
+    parts = tmp_path / "etc" / "parts"
+    parts.mkdir(parents=True)
+    (parts / "all.xml").write_text(
+        '<address-settings><xi:include href="more settings.xml"/><address-setting match="b"/>'
+        "</address-settings>"
+    )
+    (parts / "more settings.xml").write_text(
+        '<address-settings>\n<address-setting match="a"><no-expiry>true</no-expiry></address-setting>\n'
+        "</address-settings>"
+    )
+    config = read(tmp_path, '<xi:include href="${artemis.instance.etc.uri}parts/all.xml"/>')
+    assert [setting.match for setting in config.address_settings] == ["a", "b"]
+    included = config.address_settings[0].values["no-expiry"]
+    assert (Path(included.file).name, included.line) == ("more settings.xml", 2)
+
+
+def test_circular_includes_end(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "a.xml").write_text('<a><xi:include href="a.xml"/></a>')
+    with pytest.raises(ConfigError, match="do they go in circles"):
+        read(tmp_path, '<xi:include href="a.xml"/>')
+
+
+def test_wildcards_markers_and_store(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "<wildcard-addresses><delimiter>/</delimiter><any-words>></any-words></wildcard-addresses>"
+        "<literal-match-markers>()</literal-match-markers><uuid-namespace>tmp</uuid-namespace>"
+        "<store><database-store><jdbc-user>x</jdbc-user></database-store></store>"
+        '<journal-retention-directory period="1">data/history</journal-retention-directory>',
+    )
+    assert config.wildcards == WildcardSyntax(delimiter="/", any_words=">", single_word="*")
+    assert config.literal_markers == "()"
+    assert config.uuid_namespace == "tmp"
+    assert config.database_store
+    assert config.retention_directory == "data/history"
+
+
+def test_properties_file_beside_it_is_mentioned(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "broker.properties").write_text("name=other\n")
+    [warning] = read(tmp_path, "").warnings
+    assert "broker.properties: not read" in warning
