@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     import click
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "browse": ("journalfs.cli.cat:cat", "The same as cat."),
+    "cat": ("journalfs.cli.cat:cat", "Print messages as lines, all or those a selector accepts."),
+    "check": ("journalfs.cli.check:check", "Read everything and list what is damaged."),
+    "ls": ("journalfs.cli.ls:ls", "List addresses and queues, or the messages of a queue."),
     "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
+    "print": ("journalfs.cli.print:print_records", "Print every record of a store's files."),
+    "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store and wait until it is let go of."),
 }
 """Name -> where the click command is (`module:attribute`) and the line that `journalfs --help` shows."""

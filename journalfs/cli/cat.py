@@ -1,0 +1,74 @@
+"""`journalfs cat`: messages as envelope lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import click
+
+from journalfs.cli.common import find_queues, index_option, opened, store_argument, whole_lines, write_all
+
+if TYPE_CHECKING:
+    from journalfs.selector import Selector
+    from journalfs.store.api import ByteSource
+
+Decode = Callable[[bytes], Mapping[str, object]]
+
+
+@click.command(epilog="Example: journalfs cat /var/lib/artemis/data orders::billing | jq .body")
+@store_argument
+@click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
+@click.option("--where", "text", metavar="SELECTOR", help="Only messages that a JMS selector accepts.")
+@click.option("--json", "_as_json", is_flag=True, help="What is printed anyway; for uniformity.")
+@index_option
+def cat(*, store: Path, target: str | None, text: str | None, _as_json: bool, no_index: bool) -> None:
+    """Print the live messages of ADDRESS::QUEUE, of ADDRESS or of all STORE, one JSON object a line.
+
+    Messages are in the order they arrived. Nothing is consumed.
+    """
+    selector = None
+    if text is not None:
+        from journalfs.selector import compile_selector  # noqa: PLC0415
+
+        selector = compile_selector(text)
+    with opened(store, index=not no_index) as found:
+        for queue in find_queues(found, target):
+            source = queue.open_all()
+            if selector is None:
+                write_all(source)
+            else:
+                _write_accepted(source, selector)
+
+
+def _write_accepted(source: ByteSource, selector: Selector) -> None:
+    """Copy the lines that a selector accepts, decoding of each only what the selector reads."""
+    decode, accepts, out = _decoder(selector.keys), selector.accepts, sys.stdout.buffer
+    try:
+        for lines in whole_lines(source):
+            out.write(b"".join([line for line in lines if accepts(decode(line))]))
+    finally:
+        source.close()
+
+
+def _decoder(keys: frozenset[str] | None) -> Decode:
+    """Decodes `keys` of a line; bodies, which may be long, are skipped unless asked for."""
+    import msgspec  # noqa: PLC0415
+
+    quick: Decode = msgspec.json.Decoder(dict[str, object]).decode
+    if keys is not None:
+        make: Any = TypedDict
+        quick = msgspec.json.Decoder(make("Keys", dict.fromkeys(keys, Any), total=False)).decode
+
+    def decode(line: bytes) -> Mapping[str, object]:
+        try:
+            return quick(line)
+        except msgspec.DecodeError:
+            # Escaped lone surrogates, legal in the broker's strings, are taken by the standard library only.
+            whole: dict[str, object] = json.loads(line)
+            return whole
+
+    return decode

@@ -1,0 +1,98 @@
+"""`journalfs check`: reads everything there is and lists what cannot be read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from journalfs.cli.common import (
+    files_below,
+    json_option,
+    opened,
+    store_argument,
+    whole_lines,
+    write_json,
+    write_table,
+)
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Queue, Store
+
+FOUND_DAMAGE = 1
+"""Exit code. Nothing failed: the check was carried out and found something."""
+
+_COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind", "REASON": "reason"}
+
+
+@click.command(epilog="Example: journalfs check /var/lib/artemis/data")
+@store_argument
+@json_option
+def check(*, store: Path, as_json: bool) -> None:
+    """Read all of STORE, journals, pages, large messages and every live message, and list the damage.
+
+    Ends with 0 if there is none and with 1 if there is. Nothing is changed, and no index is used.
+    """
+    with opened(store, index=False) as found:
+        messages, bytes_read, damage = _read_everything(found)
+        damage = [*_damaged_places(found), *damage]
+    if as_json:
+        write_json(damage)
+    elif damage:
+        write_table(list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in damage])
+    if not as_json:
+        places = "no damage" if not damage else f"{len(damage)} damaged"
+        click.echo(f"{messages} messages ({bytes_read} bytes as lines) read, {places}", err=True)
+    sys.exit(FOUND_DAMAGE if damage else 0)
+
+
+def _read_everything(store: Store) -> tuple[int, int, list[Mapping[str, object]]]:
+    """Messages and bytes read, and the messages that do not decode."""
+    messages = bytes_read = 0
+    damage: list[Mapping[str, object]] = []
+    for address in store.addresses():
+        for queue in address.queues():
+            for lines in _all_lines(queue):
+                messages += len(lines)
+                bytes_read += sum(map(len, lines))
+                damage += [facts for line in lines if b'"damage":' in line for facts in _damage_in(line)]
+    return messages, bytes_read, damage
+
+
+def _all_lines(queue: Queue) -> Iterator[list[bytes]]:
+    for source in (queue.open_all(), queue.delivering().open_all()):
+        try:
+            yield from whole_lines(source)
+        finally:
+            source.close()
+
+
+def _damage_in(line: bytes) -> Iterator[Mapping[str, object]]:
+    from journalfs.store.envelope import decode_envelope  # noqa: PLC0415
+
+    envelope = decode_envelope(line)
+    if "damage" in envelope:
+        place = f"message {envelope.get('id')} in {envelope.get('queue')}"
+        yield {
+            "file": place,
+            "offset": None,
+            "bytes": None,
+            "kind": "message",
+            "reason": envelope["damage"],
+            "queue": envelope.get("queue"),
+            "id": envelope.get("id"),
+        }
+
+
+def _damaged_places(store: Store) -> Iterator[Mapping[str, object]]:
+    """What the store found while it was opened and read, file by file."""
+    import msgspec  # noqa: PLC0415
+
+    for name, file in files_below(store.control().child("damaged")):
+        if name.endswith(".json"):
+            source = file.open()
+            yield msgspec.json.decode(bytes(source.read(0, source.size_bytes)))
+            source.close()

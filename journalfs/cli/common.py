@@ -1,0 +1,168 @@
+"""What the commands that read a store share: naming its parts, opening it, and writing much quickly."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import click
+
+from journalfs.errors import WrongCall
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Address, ByteSource, Queue, Store, VirtualDirectory, VirtualFile
+
+WINDOW_BYTES = 4 << 20
+"""Read and written at once: large enough that the calls cost nothing, small enough to show progress."""
+
+SEPARATOR = "::"
+"""Between address and queue, as the broker writes fully qualified queue names."""
+
+C = TypeVar("C", bound=Callable[..., object])
+
+
+def store_argument(command: C) -> C:
+    """The STORE argument, wherever a command takes one."""
+    return click.argument("store", type=click.Path(path_type=Path))(command)
+
+
+def index_option(command: C) -> C:
+    return click.option(
+        "--no-index", is_flag=True, help="Neither use nor write the index beside the store; scan it all."
+    )(command)
+
+
+def json_option(command: C) -> C:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(command)
+
+
+@contextmanager
+def opened(path: Path, *, index: bool = True) -> Iterator[Store]:
+    """The store at `path`, closed at the end; its index is then written if that saves the next one time."""
+    from journalfs.store import open_store  # noqa: PLC0415 - takes longer than the help text
+
+    store = open_store(path, read_only=True, index=index)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def find_address(store: Store, name: str) -> Address:
+    address = store.address(name)
+    if address is not None:
+        return address
+    owners = [other.name for other in store.addresses() if other.queue(name) is not None]
+    hint = f"; did you mean {owners[0]}{SEPARATOR}{name}?" if owners else ""
+    raise WrongCall(f"no address {name!r} in this store{hint}")
+
+
+def find_queues(store: Store, target: str | None) -> list[Queue]:
+    """The queues that `ADDRESS::QUEUE` or `ADDRESS` means; all of the store without a target."""
+    if target is None:
+        return [queue for address in store.addresses() for queue in address.queues()]
+    address_name, separator, queue_name = target.partition(SEPARATOR)
+    address = find_address(store, address_name)
+    if not separator:
+        return list(address.queues())
+    queue = address.queue(queue_name)
+    if queue is None:
+        names = ", ".join(known.name for known in address.queues()) or "none"
+        raise WrongCall(f"address {address_name!r} has no queue {queue_name!r} (queues: {names})")
+    return [queue]
+
+
+def files_below(entry: VirtualDirectory | VirtualFile | None) -> Iterator[tuple[str, VirtualFile]]:
+    """Names and files of a directory of the control tree, however deep, in the order of their names."""
+    if entry is None or not hasattr(entry, "names"):
+        return
+    directory = cast("VirtualDirectory", entry)
+    for name in sorted(directory.names()):
+        child = directory.child(name)
+        if child is not None and not hasattr(child, "names"):
+            yield name, child
+        else:
+            yield from files_below(child)
+
+
+def windows(source: ByteSource) -> Iterator[bytes | memoryview]:
+    """The whole content of an open file, piece by piece."""
+    offset = 0
+    while offset < source.size_bytes:
+        piece = source.read(offset, WINDOW_BYTES)
+        if not len(piece):
+            return
+        yield piece
+        offset += len(piece)
+
+
+def whole_lines(source: ByteSource) -> Iterator[list[bytes]]:
+    """The lines of a file, with their ends, as many at a time as a window holds."""
+    pending: list[bytes] = []
+    for piece in windows(source):
+        head, separator, last = bytes(piece).rpartition(b"\n")
+        if not separator:
+            pending.append(last)
+            continue
+        pending.append(head)
+        yield [line + b"\n" for line in b"".join(pending).split(b"\n")]
+        pending = [last] if last else []
+    if pending:
+        yield [b"".join(pending)]
+
+
+def write_all(source: ByteSource) -> None:
+    """Copy an open file to standard output and close it."""
+    try:
+        out = sys.stdout.buffer
+        for piece in windows(source):
+            out.write(piece)
+    finally:
+        source.close()
+
+
+def write_json(values: Iterator[object] | Sequence[object]) -> None:
+    """One JSON object a line."""
+    import msgspec  # noqa: PLC0415
+
+    encode = msgspec.json.Encoder().encode
+    out = sys.stdout.buffer
+    for value in values:
+        out.write(encode(value) + b"\n")
+
+
+def write_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Aligned columns under a header on a terminal; otherwise tab-separated rows alone, for other tools.
+
+    Columns of numbers are right-aligned. Control characters in names are shown escaped, so that a name cannot
+    break its line.
+    """
+    texts = [[_cell(value) for value in row] for row in rows]
+    if not sys.stdout.isatty():
+        click.echo("".join("\t".join(row) + "\n" for row in texts), nl=False)
+        return
+    columns = list(zip(header, *texts, strict=True))
+    width = [max(map(len, column)) for column in columns]
+    numeric = [bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
+    for line in (list(header), *texts):
+        cells = [text.rjust(width[i]) if numeric[i] else text.ljust(width[i]) for i, text in enumerate(line)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    text = str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def when(time_ms: int | None) -> str | None:
+    """A time in milliseconds as people read it, in UTC."""
+    if not time_ms:
+        return None
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

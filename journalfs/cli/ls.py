@@ -1,0 +1,97 @@
+"""`journalfs ls`: addresses and queues of a store, or the messages of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from journalfs.cli.common import (
+    SEPARATOR,
+    find_queues,
+    index_option,
+    json_option,
+    opened,
+    store_argument,
+    when,
+    write_json,
+    write_table,
+)
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Listing, Store, View
+
+QUEUE_COLUMNS = {
+    "ADDRESS": "address",
+    "QUEUE": "queue",
+    "TYPE": "routingType",
+    "MESSAGES": "messages",
+    "SCHEDULED": "scheduledCount",
+    "DELIVERING": "deliveringCount",
+    "PAGED": "pagedCount",
+    "BYTES": "lineBytes",
+}
+"""Heading -> key of a queue's status."""
+
+MS = 1_000_000
+
+
+@click.command(epilog="Example: journalfs ls /var/lib/artemis/data orders::billing")
+@store_argument
+@click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
+@click.option("--where", "selector", metavar="SELECTOR", help="Only messages that a JMS selector accepts.")
+@json_option
+@index_option
+def ls(*, store: Path, target: str | None, selector: str | None, as_json: bool, no_index: bool) -> None:
+    """List the queues of STORE, those of ADDRESS, or the messages of ADDRESS::QUEUE.
+
+    Messages are in delivery order: higher priority first, then as they arrived. In a pipe the rows are
+    separated by tabs and have no heading.
+    """
+    with opened(store, index=not no_index) as found:
+        if target is not None and SEPARATOR in target:
+            _list_messages(find_queues(found, target)[0], selector, as_json=as_json)
+        elif selector is not None:
+            raise click.UsageError("--where needs ADDRESS::QUEUE")
+        else:
+            _list_queues(found, target, as_json=as_json)
+
+
+def _list_queues(store: Store, target: str | None, *, as_json: bool) -> None:
+    facts = [queue.status() for queue in find_queues(store, target)]
+    if target is None:
+        facts += [_empty(address.status()) for address in store.addresses() if not address.queues()]
+        facts.sort(key=lambda status: str(status["address"]))
+    if as_json:
+        write_json(facts)
+        return
+    rows = [[status.get(key) for key in QUEUE_COLUMNS.values()] for status in facts]
+    write_table(list(QUEUE_COLUMNS), rows)
+
+
+def _empty(address: Mapping[str, object]) -> Mapping[str, object]:
+    """An address without queues, where queues are listed."""
+    kinds = address["routingTypes"]
+    assert isinstance(kinds, list)
+    return {"address": address["address"], "routingType": ",".join(kinds), "messages": 0, "lineBytes": 0}
+
+
+def _list_messages(view: View, selector: str | None, *, as_json: bool) -> None:
+    listing = (view if selector is None else view.where(selector)).listing()
+    if as_json:
+        write_json(_messages(listing))
+        return
+    rows = [[m["id"], when(int(str(m["timestamp"]))), m["bodyBytes"], m["name"]] for m in _messages(listing)]
+    write_table(["ID", "PUBLISHED", "BYTES", "NAME"], rows)
+
+
+def _messages(listing: Listing) -> Iterator[Mapping[str, object]]:
+    for index in range(len(listing)):
+        yield {
+            "id": listing.message_id(index),
+            "timestamp": listing.mtime_ns(index) // MS,
+            "bodyBytes": listing.size_bytes(index),
+            "name": listing.name(index).decode("ascii"),
+        }

@@ -1,0 +1,57 @@
+"""`journalfs status`: counts and sizes of a store, an address or a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from journalfs.cli.common import (
+    SEPARATOR,
+    find_address,
+    find_queues,
+    index_option,
+    json_option,
+    opened,
+    store_argument,
+    write_json,
+    write_table,
+)
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Store
+
+
+@click.command(epilog="Example: journalfs status /var/lib/artemis/data orders::billing")
+@store_argument
+@click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
+@json_option
+@index_option
+def status(*, store: Path, target: str | None, as_json: bool, no_index: bool) -> None:
+    """Show what STORE, ADDRESS or ADDRESS::QUEUE holds: counts, bytes, paging, damage."""
+    with opened(store, index=not no_index) as found:
+        facts = _facts(found, target)
+        if as_json:
+            write_json([facts])
+        else:
+            write_table(["NAME", "VALUE"], [[name, _text(value)] for name, value in facts.items()])
+
+
+def _facts(store: Store, target: str | None) -> Mapping[str, object]:
+    if target is None:
+        return store.status()
+    if SEPARATOR in target:
+        return find_queues(store, target)[0].status()
+    return find_address(store, target).status()
+
+
+def _text(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_text(inner)}" for name, inner in value.items()) or None
+    if isinstance(value, list | tuple):
+        return ", ".join(str(_text(inner)) for inner in value) or None
+    return value if value is None else str(value)
