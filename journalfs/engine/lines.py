@@ -1,4 +1,4 @@
-"""Envelope lines and message files, rendered by the C core a window at a time. Their form: docs/ENVELOPE.md."""
+"""Envelope lines and message files, rendered by the C core a window at a time. Form: docs/ENVELOPE.md."""
 
 from __future__ import annotations
 
@@ -76,8 +76,9 @@ def measure(
     source: int = SOURCE_PERSISTER,
     large: MappedFile | bytes | None = None,
 ) -> Measure:
-    """Measure one message. `payload` is what its record or page entry holds, `large` its (inflated) body file.
+    """Measure one message.
 
+    `payload` is what its record or page entry holds, `large` its body file, inflated if it was compressed.
     Never fails on what the payload holds: `damaged` says that it could not be decoded. Raises FileTorn.
     """
     batch = LineBatch.of_payloads([payload], queue=None, sources=[source])
@@ -86,7 +87,8 @@ def measure(
     return batch.measure(0)
 
 
-def _measure_of(found: Any) -> Measure:
+def measure_of(found: Any) -> Measure:
+    """The Python form of a `jfs_measure` that nobody else will change."""
     return Measure(
         tail_bytes=found.tail_bytes,
         body_bytes=found.body_bytes,
@@ -108,9 +110,9 @@ def _measure_of(found: Any) -> Measure:
 class LineBatch:
     """Lines that follow each other, readable at any offset. Nothing is rendered before it is asked for.
 
-    `lines` is a C array of `jfs_line` with `count` items that point into mapped files; `keep` is whatever must live
-    as long as the batch does (the pointers of those files). `starts` holds the offset of each line and at last the
-    total size, as an index knows them; without it the messages are measured when the first size is asked for.
+    `lines` is a C array of `count` `jfs_line` that point into mapped files; `keep` is whatever must live as long
+    as the batch does (the pointers of those files). `starts` holds the offset of each line and at last the total
+    size, as an index knows them; without it the messages are measured when the first size is asked for.
     """
 
     __slots__ = (
@@ -216,9 +218,7 @@ class LineBatch:
         if self._starts is None:
             starts = array("Q", bytes(8 * (self.count + 1)))
             view = ffi.from_buffer("uint64_t[]", starts)
-            check(
-                lib.jfs_lines_starts(self.lines, self.count, len(self._prefix), view), "measuring messages"
-            )
+            check(lib.jfs_lines_starts(self.lines, self.count, len(self._prefix), view), "measuring messages")
             self._use_starts(starts)
             return starts
         return self._starts
@@ -238,9 +238,7 @@ class LineBatch:
         out = _uninitialized("uint8_t[]", length)
         written = ffi.new("uint64_t *")
         with _Cursor(self) as cursor:
-            check(
-                lib.jfs_lines_read(self._batch, offset, out, length, written, cursor), "rendering messages"
-            )
+            check(lib.jfs_lines_read(self._batch, offset, out, length, written, cursor), "rendering messages")
         return memoryview(ffi.buffer(out, written[0]))
 
     def read(self, offset: int, length: int) -> bytes:
@@ -266,7 +264,7 @@ class LineBatch:
         if known is None:
             out = ffi.new("jfs_measure *")
             check(lib.jfs_lines_measure(self.lines + index, 1, out), "measuring a message")
-            known = self._body_measures[index] = _measure_of(out)
+            known = self._body_measures[index] = measure_of(out)
         return known
 
     def measures(self) -> list[Measure]:
@@ -274,7 +272,7 @@ class LineBatch:
         out = ffi.new("jfs_measure[]", self.count)
         check(lib.jfs_lines_measure(self.lines, self.count, out), "measuring messages")
         copies = [ffi.new("jfs_measure *", out[index]) for index in range(self.count)]
-        return [_measure_of(copy) for copy in copies]
+        return [measure_of(copy) for copy in copies]
 
     def body_bytes(self, index: int) -> int:
         """Size of the message's own file."""
@@ -283,7 +281,7 @@ class LineBatch:
     def read_body(self, index: int, offset: int, length: int, *, body_bytes: int | None = None) -> bytes:
         """Return bytes [offset, offset + length) of the message's own file, fewer only at its end.
 
-        `body_bytes` is the size of that file where an index knows it; otherwise the message is measured first.
+        `body_bytes` is its size where an index knows it; otherwise the message is measured first.
         """
         size_bytes = self.body_bytes(index) if body_bytes is None else body_bytes
         if offset < 0 or length < 0:

@@ -62,8 +62,8 @@ static uint64_t number_of(const jfs_amqp *value) {
     }
 }
 
-/* Moves past one value by its sizes alone; the stretch taken. A descriptor may itself be described, hence the loop. */
-static jfs_view skip_value(jfs_reader *reader) {
+/* A descriptor may itself be described, hence the loop. */
+jfs_view jfs_skip_amqp(jfs_reader *reader) {
     const uint8_t *begin = reader->at;
     uint64_t wanted = 1;
     while (wanted > 0 && !reader->bad) {
@@ -90,7 +90,7 @@ static void take_compound(jfs_reader *reader, jfs_amqp *value) {
     if (value->type == JFS_A_ARRAY && !(value->count == 0 && jfs_left(&items) == 0)) {
         value->element = (jfs_view){items.at, 1};
         if (jfs_take8(&items) == 0) { /* described: a descriptor, then the constructor proper */
-            skip_value(&items);
+            jfs_skip_amqp(&items);
             jfs_take8(&items);
             value->element.bytes = (uint64_t)(items.at - value->element.at);
         }
@@ -118,8 +118,8 @@ static jfs_amqp take_after(jfs_reader *reader, uint8_t code) {
     case JFS_A_ARRAY: take_compound(reader, &value); break;
     case JFS_A_DESCRIBED: {
         const uint8_t *begin = reader->at;
-        skip_value(reader);
-        skip_value(reader);
+        jfs_skip_amqp(reader);
+        jfs_skip_amqp(reader);
         value.bytes = (jfs_view){begin, (uint64_t)(reader->at - begin)};
         break;
     }

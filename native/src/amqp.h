@@ -51,6 +51,8 @@ typedef struct {
 jfs_amqp jfs_take_amqp(jfs_reader *reader);
 /* The same for an array's element, whose constructor stands elsewhere. */
 jfs_amqp jfs_take_amqp_element(jfs_reader *reader, jfs_view constructor);
+/* Moves past one value by its sizes alone, without looking inside; the stretch it takes. */
+jfs_view jfs_skip_amqp(jfs_reader *reader);
 const char *jfs_amqp_type_name(jfs_amqp_type type);
 
 /* Enough for any array of empty lists or nulls that somebody might really send. */

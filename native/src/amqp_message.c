@@ -257,7 +257,7 @@ void jfs_amqp_large_parse(jfs_message *message, jfs_reader *reader) {
     if (message->large.at == NULL) {
         memcpy(message->sections, sections, sizeof sections);
         note_headers(message);
-        jfs_damaged(message, "the large body's file is missing");
+        jfs_incomplete(message, "the large body's file is missing");
         return;
     }
     parse_sections(message, message->large);

@@ -138,15 +138,35 @@ static void parse_body(jfs_message *message, jfs_view body) {
     message->has |= JFS_HAS_BODY;
 }
 
+/* A client that compresses its bodies finds out only then that one is no longer large. */
+static void parse_small_body(jfs_message *message, jfs_view body) {
+    if (!message->compressed || body.bytes == 0) {
+        parse_body(message, body);
+    } else if (message->arena == NULL) {
+        message->needs_arena = 1;
+    } else {
+        jfs_view inflated;
+        const char *reason = jfs_inflate(message->arena, body, &inflated);
+        if (reason == NULL) {
+            parse_body(message, inflated);
+        } else {
+            message->body_kind = JFS_BODY_RAW;
+            message->body = body;
+            message->has |= JFS_HAS_BODY;
+            jfs_damaged(message, reason);
+        }
+    }
+}
+
 static void parse_large(jfs_message *message, jfs_reader *reader) {
     message->is_large = 1;
     if (!parse_header(message, reader)) return;
     if (message->large.at == NULL) {
-        jfs_damaged(message, "the large body's file is missing");
+        jfs_incomplete(message, "the large body's file is missing");
         return;
     }
     if (message->large_size >= 0 && (uint64_t)message->large_size > message->large.bytes)
-        jfs_damaged(message, "the large body's file is shorter than the message says");
+        jfs_incomplete(message, "the large body's file is shorter than the message says");
     parse_body(message, message->large);
 }
 
@@ -174,5 +194,5 @@ void jfs_core_parse(jfs_message *message, jfs_reader *reader) {
         return;
     }
     jfs_view body = jfs_take(&inner, body_end - BODY_OFFSET);
-    if (parse_header(message, &inner)) parse_body(message, body);
+    if (parse_header(message, &inner)) parse_small_body(message, body);
 }

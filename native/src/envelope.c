@@ -118,7 +118,7 @@ static void put_damage(jfs_sink *sink, const jfs_message *message) {
         jfs_put(sink, message->damage, strlen(message->damage));
         jfs_put_byte(sink, '"');
     }
-    if (message->damage == NULL && !message->irregular) return;
+    if (!message->undecoded && !message->irregular) return;
     JFS_PUT(sink, ",\"message_base64\":\"");
     jfs_put_base64(sink, message->payload);
     jfs_put_byte(sink, '"');

@@ -9,6 +9,9 @@ void jfs_put_tail(jfs_sink *sink, const jfs_message *message);
 /* What depends on the queue: `,"deliveryCount":` and `,"scheduledTime":`. */
 void jfs_put_line_state(jfs_sink *sink, const jfs_line *line);
 
+/* line.c: everything of a line around its tail. */
+uint64_t jfs_line_frame_bytes(const jfs_line *line, uint64_t prefix_bytes);
+
 /* amqp_envelope.c */
 void jfs_put_amqp_object(jfs_sink *sink, const jfs_message *message);
 /* properties, propertyTypes: from the application properties. */

@@ -9,6 +9,7 @@ struct jfs_cursor {
     const jfs_line *line; /* whose message and memory these are; NULL: nobody's */
     jfs_message message;
     jfs_memory memory;
+    jfs_arena arena;
 };
 
 /* Lines of at least this length are kept in the cursor: shorter ones are parsed again in no time. */
@@ -19,14 +20,17 @@ jfs_status jfs_cursor_new(jfs_cursor **out) {
     return *out == NULL ? JFS_NO_MEMORY : JFS_OK;
 }
 
-void jfs_cursor_free(jfs_cursor *cursor) { free(cursor); }
+void jfs_cursor_free(jfs_cursor *cursor) {
+    if (cursor != NULL) jfs_arena_free(&cursor->arena);
+    free(cursor);
+}
 
 /* The parsed message, and the memory of its long pieces, of the line that was read last. */
 static const jfs_message *cursor_message(jfs_cursor *cursor, const jfs_line *line) {
     if (cursor->line != line) {
         cursor->line = NULL; /* parsing may be cut off by a fault */
         memset(&cursor->memory, 0, sizeof cursor->memory);
-        jfs_message_parse(line, &cursor->message);
+        jfs_message_parse(line, &cursor->arena, &cursor->message);
         cursor->line = line;
     }
     return &cursor->message;
@@ -37,28 +41,53 @@ static uint8_t measured_priority(const jfs_message *message) {
     return (uint8_t)(priority < 0 ? 0 : priority > 9 ? 9 : priority);
 }
 
-jfs_status jfs_line_measure(const jfs_line *line, jfs_measure *out) {
-    jfs_message message;
+static void measure_message(const jfs_message *message, jfs_measure *out) {
     jfs_sink sink;
-    memset(out, 0, sizeof *out);
-    jfs_message_parse(line, &message);
     jfs_sink_measure(&sink);
-    jfs_put_tail(&sink, &message);
+    jfs_put_tail(&sink, message);
     out->tail_bytes = sink.pos;
     jfs_sink_measure(&sink);
-    jfs_put_body_file(&sink, &message);
+    jfs_put_body_file(&sink, message);
     out->body_bytes = sink.pos;
-    out->message_id = message.id;
-    out->timestamp_ms = message.timestamp_ms;
-    out->expiration_ms = message.expiration_ms;
-    out->scheduled_ms = message.scheduled_ms;
-    out->priority = measured_priority(&message);
-    out->suffix = jfs_body_suffix(&message);
-    out->flags = (uint8_t)((message.durable ? JFS_MESSAGE_DURABLE : 0) | (message.is_large ? JFS_MESSAGE_LARGE : 0) |
-                           (message.damage != NULL ? JFS_MESSAGE_DAMAGED : 0) |
-                           (message.protocol == JFS_AMQP ? JFS_MESSAGE_AMQP : 0) |
-                           (message.is_large && message.compressed ? JFS_MESSAGE_COMPRESSED : 0));
+    out->message_id = message->id;
+    out->timestamp_ms = message->timestamp_ms;
+    out->expiration_ms = message->expiration_ms;
+    out->scheduled_ms = message->scheduled_ms;
+    out->priority = measured_priority(message);
+    out->suffix = jfs_body_suffix(message);
+    out->flags = (uint8_t)((message->durable ? JFS_MESSAGE_DURABLE : 0) | (message->is_large ? JFS_MESSAGE_LARGE : 0) |
+                           (message->damage != NULL ? JFS_MESSAGE_DAMAGED : 0) |
+                           (message->protocol == JFS_AMQP ? JFS_MESSAGE_AMQP : 0) |
+                           (message->is_large && message->compressed ? JFS_MESSAGE_COMPRESSED : 0));
+}
+
+typedef struct {
+    const jfs_line *line;
+    jfs_measure *out;
+    jfs_arena arena;
+} inflate_job;
+
+static jfs_status inflate_body(void *context) {
+    inflate_job *job = context;
+    jfs_message message;
+    jfs_message_parse(job->line, &job->arena, &message);
+    measure_message(&message, job->out);
     return JFS_OK;
+}
+
+jfs_status jfs_line_measure(const jfs_line *line, jfs_measure *out) {
+    jfs_message message;
+    memset(out, 0, sizeof *out);
+    jfs_message_parse(line, NULL, &message);
+    if (!message.needs_arena) {
+        measure_message(&message, out);
+        return JFS_OK;
+    }
+    /* A guard of its own, so that the arena is freed even if the caller's guard has to end. */
+    inflate_job job = {line, out, {NULL, 0, NULL}};
+    jfs_status status = jfs_guarded(inflate_body, &job);
+    jfs_arena_free(&job.arena);
+    return status;
 }
 
 typedef struct {
@@ -67,21 +96,22 @@ typedef struct {
     uint64_t prefix_bytes;
     jfs_measure *measures;
     uint64_t *starts;
+    jfs_arena arena;
 } measure_job;
 
 static jfs_status measure_body(void *context) {
     const measure_job *job = context;
-    for (uint64_t i = 0; i < job->count; i++) jfs_line_measure(&job->lines[i], &job->measures[i]);
-    return JFS_OK;
+    jfs_status status = JFS_OK;
+    for (uint64_t i = 0; i < job->count && status == JFS_OK; i++) status = jfs_line_measure(&job->lines[i], &job->measures[i]);
+    return status;
 }
 
 jfs_status jfs_lines_measure(const jfs_line *lines, uint64_t count, jfs_measure *out) {
-    measure_job job = {lines, count, 0, out, NULL};
+    measure_job job = {lines, count, 0, out, NULL, {NULL, 0, NULL}};
     return jfs_guarded(measure_body, &job);
 }
 
-/* Everything of a line around its tail. */
-static uint64_t frame_bytes(const jfs_line *line, uint64_t prefix_bytes) {
+uint64_t jfs_line_frame_bytes(const jfs_line *line, uint64_t prefix_bytes) {
     jfs_sink sink;
     jfs_sink_measure(&sink);
     jfs_put_line_state(&sink, line);
@@ -89,24 +119,26 @@ static uint64_t frame_bytes(const jfs_line *line, uint64_t prefix_bytes) {
 }
 
 static jfs_status starts_body(void *context) {
-    const measure_job *job = context;
+    measure_job *job = context;
     uint64_t at = 0;
     for (uint64_t i = 0; i < job->count; i++) {
         jfs_message message;
         jfs_sink sink;
         job->starts[i] = at;
-        jfs_message_parse(&job->lines[i], &message);
+        jfs_message_parse(&job->lines[i], &job->arena, &message);
         jfs_sink_measure(&sink);
         jfs_put_tail(&sink, &message);
-        at += sink.pos + frame_bytes(&job->lines[i], job->prefix_bytes);
+        at += sink.pos + jfs_line_frame_bytes(&job->lines[i], job->prefix_bytes);
     }
     job->starts[job->count] = at;
     return JFS_OK;
 }
 
 jfs_status jfs_lines_starts(const jfs_line *lines, uint64_t count, uint64_t prefix_bytes, uint64_t *starts) {
-    measure_job job = {lines, count, prefix_bytes, NULL, starts};
-    return jfs_guarded(starts_body, &job);
+    measure_job job = {lines, count, prefix_bytes, NULL, starts, {NULL, 0, NULL}};
+    jfs_status status = jfs_guarded(starts_body, &job);
+    jfs_arena_free(&job.arena);
+    return status;
 }
 
 typedef struct {
@@ -114,6 +146,7 @@ typedef struct {
     const jfs_line *line; /* body only */
     jfs_cursor *cursor;
     jfs_sink sink;
+    jfs_arena arena;
 } read_job;
 
 /* The line that holds position `from`. */
@@ -149,7 +182,7 @@ static jfs_status lines_body(void *context) {
         if (kept)
             message = cursor_message(job->cursor, line);
         else
-            jfs_message_parse(line, &here);
+            jfs_message_parse(line, &job->arena, &here);
         sink->pos = lines->starts[i];
         sink->memory = kept ? &job->cursor->memory : NULL;
         put_line(sink, lines, line, message);
@@ -160,12 +193,13 @@ static jfs_status lines_body(void *context) {
 
 jfs_status jfs_lines_read(const jfs_lines *lines, uint64_t from, uint8_t *out, uint64_t capacity, uint64_t *written,
                           jfs_cursor *cursor) {
-    read_job job = {lines, NULL, cursor, {out, 0, from, from, NULL}};
+    read_job job = {lines, NULL, cursor, {out, 0, from, from, NULL}, {NULL, 0, NULL}};
     const uint64_t end = lines->count == 0 ? 0 : lines->starts[lines->count];
     *written = 0;
     if (from >= end || capacity == 0) return JFS_OK;
     job.sink.to = capacity < end - from ? from + capacity : end;
     jfs_status status = jfs_guarded(lines_body, &job);
+    jfs_arena_free(&job.arena);
     if (status == JFS_OK) *written = job.sink.to - from;
     if (status == JFS_TORN && cursor != NULL) cursor->line = NULL;
     return status;
@@ -179,7 +213,7 @@ static jfs_status body_body(void *context) {
         message = cursor_message(job->cursor, job->line);
         job->sink.memory = &job->cursor->memory;
     } else {
-        jfs_message_parse(job->line, &here);
+        jfs_message_parse(job->line, &job->arena, &here);
     }
     jfs_put_body_file(&job->sink, message);
     return job->sink.pos < job->sink.to ? JFS_MALFORMED : JFS_OK;
@@ -187,11 +221,12 @@ static jfs_status body_body(void *context) {
 
 jfs_status jfs_body_read(const jfs_line *line, uint64_t body_bytes, uint64_t from, uint8_t *out, uint64_t capacity,
                          uint64_t *written, jfs_cursor *cursor) {
-    read_job job = {NULL, line, cursor, {out, 0, from, from, NULL}};
+    read_job job = {NULL, line, cursor, {out, 0, from, from, NULL}, {NULL, 0, NULL}};
     *written = 0;
     if (from >= body_bytes || capacity == 0) return JFS_OK;
     job.sink.to = capacity < body_bytes - from ? from + capacity : body_bytes;
     jfs_status status = jfs_guarded(body_body, &job);
+    jfs_arena_free(&job.arena);
     if (status == JFS_OK) *written = job.sink.to - from;
     if (status == JFS_TORN && cursor != NULL) cursor->line = NULL;
     return status;

@@ -1,13 +1,19 @@
 /* Which decoder a payload belongs to. */
 #include "message.h"
 
-int jfs_damaged(jfs_message *message, const char *reason) {
+void jfs_incomplete(jfs_message *message, const char *reason) {
     if (message->damage == NULL) message->damage = reason;
+}
+
+int jfs_damaged(jfs_message *message, const char *reason) {
+    jfs_incomplete(message, reason);
+    message->undecoded = 1;
     return 0;
 }
 
-void jfs_message_parse(const jfs_line *line, jfs_message *message) {
+void jfs_message_parse(const jfs_line *line, jfs_arena *arena, jfs_message *message) {
     memset(message, 0, sizeof *message);
+    message->arena = arena;
     message->payload = (jfs_view){line->payload, line->payload_bytes};
     if (line->large != NULL) message->large = (jfs_view){line->large, line->large_bytes};
     message->large_size = -1;
@@ -28,5 +34,5 @@ void jfs_message_parse(const jfs_line *line, jfs_message *message) {
         else
             jfs_damaged(message, "the message is of an unknown kind");
     }
-    if (line->large_missing) jfs_damaged(message, "the large body's file is missing or too short");
+    if (line->large_missing) jfs_incomplete(message, "the large body's file is missing or too short");
 }

@@ -2,6 +2,7 @@
 #ifndef JFS_MESSAGE_H
 #define JFS_MESSAGE_H
 
+#include "inflate.h"
 #include "jfs_line.h"
 #include "reader.h"
 
@@ -59,6 +60,7 @@ enum {
 };
 
 typedef struct {
+    jfs_arena *arena;             /* for a compressed body; NULL: needs_arena is set instead */
     jfs_view payload;
     jfs_view large;               /* {NULL, 0} when there is none */
     jfs_view address;             /* UTF-16LE; at = NULL: null */
@@ -88,14 +90,22 @@ typedef struct {
     uint8_t durable;
     uint8_t is_large;
     uint8_t compressed;
+    uint8_t needs_arena;
     uint8_t duplicate_raw;
     uint8_t has_expiration;   /* AMQP: the record has it, whatever the sections say */
     uint8_t extra_is_address; /* AMQP: the extra properties are the address once more, and nothing else */
+    uint8_t undecoded;            /* part of the payload or body is shown by no key */
     uint8_t irregular;            /* the keys of the envelope do not carry every bit of the payload */
 } jfs_message;
 
-/* Never fails: what cannot be decoded is told in `damage`. */
-void jfs_message_parse(const jfs_line *line, jfs_message *message);
+/* Never fails: what cannot be decoded is told in `damage`. The message may point into the arena. */
+void jfs_message_parse(const jfs_line *line, jfs_arena *arena, jfs_message *message);
+
+/*
+ * extent.c: the bytes of a payload, persister byte first, that has something behind it (in a page); UINT64_MAX when it
+ * does not fit. Goes by sizes alone.
+ */
+uint64_t jfs_payload_extent(jfs_view from);
 
 /* core.c: everything after the persister byte; header alone for large ones. */
 void jfs_core_parse(jfs_message *message, jfs_reader *reader);
@@ -103,7 +113,9 @@ void jfs_core_parse(jfs_message *message, jfs_reader *reader);
 void jfs_amqp_parse(jfs_message *message, jfs_reader *reader);
 void jfs_amqp_large_parse(jfs_message *message, jfs_reader *reader);
 
-/* The first reason stays. Returns 0, so that a parser can `return jfs_damaged(...)`. */
+/* Something cannot be decoded. The first reason stays. Returns 0, so that a parser can `return jfs_damaged(...)`. */
 int jfs_damaged(jfs_message *message, const char *reason);
+/* Everything that is there is decoded, but not all is there. */
+void jfs_incomplete(jfs_message *message, const char *reason);
 
 #endif

@@ -85,6 +85,8 @@ void jfs_piece_end(jfs_sink *sink, jfs_piece *piece);
 
 static inline int jfs_full(const jfs_sink *sink) { return sink->pos >= sink->to; }
 
+static inline int jfs_measuring(const jfs_sink *sink) { return sink->from == UINT64_MAX; }
+
 static inline void jfs_put(jfs_sink *sink, const void *bytes, size_t length) {
     uint64_t pos = sink->pos;
     sink->pos = pos + length;

@@ -38,21 +38,26 @@ static inline uint8_t short_escape(uint32_t unit) {
     }
 }
 
+/* ASCII that stands for itself inside a JSON string. */
+static inline int is_plain(uint32_t unit) { return unit >= 0x20 && unit != '"' && unit != '\\'; }
+
 static inline uint8_t *write_ascii_json(uint8_t *out, uint32_t unit) {
+    if (is_plain(unit)) {
+        *out = (uint8_t)unit;
+        return out + 1;
+    }
     uint8_t letter = short_escape(unit);
     if (letter != 0) {
         out[0] = '\\';
         out[1] = letter;
         return out + 2;
     }
-    if (unit < 0x20) return write_escape(out, unit);
-    *out = (uint8_t)unit;
-    return out + 1;
+    return write_escape(out, unit);
 }
 
 static inline size_t ascii_json_bytes(uint32_t unit) {
-    if (short_escape(unit) != 0) return 2;
-    return unit < 0x20 ? 6 : 1;
+    if (is_plain(unit)) return 1;
+    return short_escape(unit) != 0 ? 2 : 6;
 }
 
 static inline uint8_t *write_utf8(uint8_t *out, uint32_t point) {
@@ -92,6 +97,34 @@ static inline __m128i narrow16(const uint8_t *at, int *wide) {
                                     _mm_cmpeq_epi16(_mm_and_si128(high, mask), zero));
     *wide = _mm_movemask_epi8(ascii) ^ 0xffff;
     return _mm_packus_epi16(low, high);
+}
+#endif
+
+#if defined(__SSE2__)
+static inline uint32_t bits_set(int mask) { return (uint32_t)__builtin_popcount((unsigned)mask); }
+
+/* Bytes beyond one each that the characters in `ascii` (a mask) of a JSON string take for their escapes. */
+static inline uint32_t escape_bytes(__m128i bytes, int ascii) {
+    const __m128i from8 = _mm_sub_epi8(bytes, _mm_set1_epi8(8)); /* 8 to 13 become 0 to 5; 11 has no short form */
+    __m128i two = _mm_cmpeq_epi8(_mm_min_epu8(from8, _mm_set1_epi8(5)), from8);
+    two = _mm_andnot_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(11)), two);
+    two = _mm_or_si128(two, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
+    two = _mm_or_si128(two, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+    const int short_ones = _mm_movemask_epi8(two) & ascii;
+    return bits_set(short_ones) + 5 * bits_set(json_care(bytes) & ascii & ~short_ones);
+}
+
+/* Sixteen units that are not all plain: their bytes, or 0 when there are surrogates among them. */
+static inline uint32_t count_wide16(const uint8_t *at, __m128i bytes, int wide, int json) {
+    const __m128i low = _mm_loadu_si128((const __m128i *)(const void *)at);
+    const __m128i high = _mm_loadu_si128((const __m128i *)(const void *)(at + 16));
+    const __m128i top = _mm_set1_epi16((short)0xf800), zero = _mm_setzero_si128();
+    const __m128i low_top = _mm_and_si128(low, top), high_top = _mm_and_si128(high, top);
+    const __m128i surrogate = _mm_set1_epi16((short)0xd800);
+    if (_mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi16(low_top, surrogate), _mm_cmpeq_epi16(high_top, surrogate)))) return 0;
+    const int two_at_most = _mm_movemask_epi8(_mm_packs_epi16(_mm_cmpeq_epi16(low_top, zero), _mm_cmpeq_epi16(high_top, zero)));
+    uint32_t count = 16 + bits_set(wide) + bits_set(~two_at_most & 0xffff);
+    return json ? count + escape_bytes(bytes, ~wide & 0xffff) : count;
 }
 #endif
 
@@ -138,6 +171,17 @@ static inline size_t convert_utf16(const uint8_t *at, const uint8_t *stop, const
             to += 16;
             at += 32;
         }
+        if (stop - at >= 16) {
+            const __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)at);
+            const __m128i bytes = _mm_packus_epi16(eight, eight);
+            const __m128i wide = _mm_cmpgt_epi16(_mm_and_si128(eight, _mm_set1_epi16((short)0xff80)), _mm_setzero_si128());
+            const int negative = _mm_movemask_epi8(eight) & 0xaaaa;
+            if (_mm_movemask_epi8(wide) == 0 && negative == 0 && (!json || json_care(bytes) == 0)) {
+                _mm_storel_epi64((__m128i *)(void *)to, bytes);
+                to += 8;
+                at += 16;
+            }
+        }
         if (at >= stop) break;
 #endif
         uint32_t point;
@@ -160,8 +204,10 @@ static inline uint64_t count_utf16(const uint8_t *at, const uint8_t *stop, const
         while (stop - at >= 32) {
             int wide;
             __m128i bytes = narrow16(at, &wide);
-            if ((wide | (json ? json_care(bytes) : 0)) != 0) break;
-            count += 16;
+            uint32_t sixteen = 16;
+            if ((wide | (json ? json_care(bytes) : 0)) != 0) sixteen = count_wide16(at, bytes, wide, json);
+            if (sixteen == 0) break;
+            count += sixteen;
             at += 32;
         }
 #endif
@@ -237,8 +283,8 @@ static uint64_t count_utf8(const uint8_t *at, const uint8_t *stop, const uint8_t
 #if defined(__SSE2__)
         while (stop - at >= 16) {
             __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-            if ((json_care(bytes) | _mm_movemask_epi8(bytes)) != 0) break;
-            count += 16;
+            if (_mm_movemask_epi8(bytes) != 0) break;
+            count += json_care(bytes) == 0 ? 16 : 16 + escape_bytes(bytes, 0xffff);
             at += 16;
         }
 #endif
@@ -291,8 +337,12 @@ void jfs_put_text(jfs_sink *sink, jfs_view text, jfs_text how) {
     size_t used;
     if (how != JFS_UTF8_JSON) text.bytes &= ~(uint64_t)1;
     if (text.bytes == 0 || jfs_full(sink)) return;
-    if (sink->pos >= sink->from && text.bytes <= STEP_BYTES && sink->to - sink->pos >= 6 * text.bytes + 24) {
+    if (text.bytes <= STEP_BYTES && sink->pos >= sink->from && sink->to - sink->pos >= 6 * text.bytes + 24) {
         sink->pos += jfs_convert(text, text.bytes, how, sink->out + (sink->pos - sink->from), &used);
+        return;
+    }
+    if (jfs_measuring(sink)) {
+        sink->pos += count_step(text, text.bytes, how, &used);
         return;
     }
     jfs_piece piece;

@@ -1,0 +1,172 @@
+"""Records of page files, found and measured by the C core. Layout: docs/format/messages.md, "Paging"."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.lines import LineBatch, Measure, line_prefix, measure_of
+from journalfs.engine.status import check
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """One record of a page. Offsets count from the start of the file."""
+
+    number: int
+    """Its place among all records of the file: what acknowledgements name."""
+    offset: int
+    record_bytes: int
+    payload_offset: int
+    payload_bytes: int
+    tx_id: int
+    """Page transaction; not above 0: none."""
+    kind: int
+    """As stored: 0 small, 1 and -1 core large, 2 other large."""
+    source: int
+    message_id: int
+    queue_ids: tuple[int, ...]
+    """All queues the message was routed to, durable or not."""
+    undecoded: bool
+    """The record's frame is right, but not what is in it; it belongs to no queue."""
+
+
+class PageScan:
+    """What a scan of a page file found. Records are counted from `first`.
+
+    A page that a broker is writing is scanned again from `end`, with the records found so far as `first`.
+    """
+
+    __slots__ = ("_file", "_keep", "count", "damaged_at", "end", "first", "pointer", "reason")
+
+    def __init__(self, file: MappedFile, pointer: Any, *, first: int) -> None:
+        self._file = file
+        self._keep = file.pointer
+        self.pointer = pointer
+        self.first = first
+        self.count: int = pointer.count
+        self.end: int = pointer.end_offset
+        """Offset behind the last record."""
+        whole = pointer.damaged_at == 2**64 - 1
+        self.damaged_at: int | None = None if whole else pointer.damaged_at
+        """Where something lies that ends the page; what follows it cannot be found."""
+        self.reason: str | None = None if pointer.reason == ffi.NULL else ffi.string(pointer.reason).decode()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def entry(self, index: int) -> PageEntry:
+        """Record `index` of this scan. Raises IndexError."""
+        self._check(index)
+        found = self.pointer.entries[index]
+        ids = self.pointer.queue_ids
+        return PageEntry(
+            number=self.first + index,
+            offset=found.offset,
+            record_bytes=found.record_bytes,
+            payload_offset=found.payload_offset,
+            payload_bytes=found.payload_bytes,
+            tx_id=found.tx_id,
+            kind=found.kind,
+            source=found.source,
+            message_id=self.pointer.measures[index].message_id,
+            queue_ids=tuple(ids[found.queue_index + at] for at in range(found.queue_count)),
+            undecoded=bool(found.flags & lib.JFS_PAGE_UNDECODED),
+        )
+
+    def __iter__(self) -> Iterator[PageEntry]:
+        return map(self.entry, range(self.count))
+
+    def _check(self, index: int) -> None:
+        if not 0 <= index < self.count:
+            raise IndexError(f"record {index} of {self.count}")
+
+    def _column(self, code: str, column: int) -> array[int]:
+        out = array(code, bytes(array(code).itemsize * self.count))
+        if self.count:
+            check(lib.jfs_page_column(self.pointer, column, ffi.from_buffer(out)), "reading a page's columns")
+        return out
+
+    def tx_ids(self) -> array[int]:
+        """Page transaction of each record (int64)."""
+        return self._column("q", lib.JFS_PAGE_TX_IDS)
+
+    def message_ids(self) -> array[int]:
+        """Message id of each record (int64); 0 where it could not be decoded."""
+        return self._column("q", lib.JFS_PAGE_MESSAGE_IDS)
+
+    def queue_ids(self) -> tuple[array[int], array[int]]:
+        """All queue ids, record after record (int64), and where each record's begin (uint32, count + 1)."""
+        ids = array("q")
+        total = self.pointer.queue_count
+        if total:
+            ids.frombytes(ffi.buffer(self.pointer.queue_ids, 8 * total))
+        starts = self._column("I", lib.JFS_PAGE_QUEUE_STARTS)
+        starts.append(total)
+        return ids, starts
+
+    def of_queue(self, queue_id: int) -> array[int]:
+        """Indexes of the records that were routed to a queue (uint32), in order."""
+        out = array("I", bytes(4 * self.count))
+        if not self.count:
+            return out
+        found = lib.jfs_page_of_queue(self.pointer, queue_id, ffi.from_buffer("uint32_t[]", out))
+        return out[:found]
+
+    def undecoded(self) -> list[int]:
+        """Indexes of the records whose content is not what a record holds."""
+        flags = self._column("B", lib.JFS_PAGE_ALL_FLAGS)
+        return [index for index, flag in enumerate(flags) if flag & lib.JFS_PAGE_UNDECODED]
+
+    def measure(self, index: int) -> Measure:
+        """Measure of a record's message. A large one's sizes are right once `set_measure` was called."""
+        self._check(index)
+        return measure_of(ffi.new("jfs_measure *", self.pointer.measures[index]))
+
+    def large(self) -> list[tuple[int, int]]:
+        """(index, message id) of the messages whose bodies are in large-message files."""
+        flags = self._column("B", lib.JFS_PAGE_MEASURE_FLAGS)
+        ids = self.message_ids()
+        return [(index, ids[index]) for index, flag in enumerate(flags) if flag & lib.JFS_MESSAGE_LARGE]
+
+    def set_measure(self, index: int, measure: Measure) -> None:
+        """Keep the measure of a large message that was taken with its body."""
+        self._check(index)
+        self.pointer.measures[index] = measure.pointer[0]
+
+    def fill_lines(self, indexes: Sequence[int], *, queue: str | None, now_ms: int) -> LineBatch:
+        """Make the lines of these records. Their own schedules are named while they are later than `now_ms`.
+
+        Large bodies are to be set by the caller (`LineBatch.set_large`), after `set_measure`.
+        """
+        numbers = array("I", indexes)
+        lines = ffi.new("jfs_line[]", len(numbers))
+        starts = array("Q", bytes(8 * (len(numbers) + 1)))
+        check(
+            lib.jfs_page_lines(
+                self.pointer,
+                self._keep,
+                ffi.from_buffer("uint32_t[]", numbers) if numbers else ffi.NULL,
+                len(numbers),
+                len(line_prefix(queue)),
+                now_ms,
+                lines,
+                ffi.from_buffer("uint64_t[]", starts),
+            ),
+            f"choosing records of {self._file.path}",
+        )
+        return LineBatch(lines, len(numbers), queue=queue, starts=starts, keep=self._keep)
+
+
+def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
+    """Find the records from byte `start` on, the first of which has number `first`. Raises FileTorn.
+
+    Damage is not an exception: see `PageScan.damaged_at` and `PageScan.undecoded`.
+    """
+    out = ffi.gc(ffi.new("jfs_page *"), lib.jfs_page_free)
+    check(lib.jfs_scan_page(file.pointer, file.size_bytes, start, out), f"scanning {file.path}")
+    return PageScan(file, out, first=first)

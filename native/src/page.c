@@ -1,0 +1,205 @@
+/* Page files: finding the records, and measuring their messages in the same pass. */
+#include <stdlib.h>
+
+#include "envelope.h"
+#include "jfs_guard.h"
+#include "jfs_page.h"
+
+enum {
+    OPENING = '{',
+    CLOSING = '}',
+    FRAME_BYTES = 6,   /* opening byte, length, closing byte */
+    RECORD_FRONT = 9,  /* transaction and kind */
+};
+
+enum { KIND_SMALL = 0, KIND_CORE_LARGE = 1, KIND_CORE_LARGE_OLD = -1, KIND_OTHER_LARGE = 2 };
+
+static jfs_status grow_entries(jfs_page *page) {
+    const uint32_t capacity = page->capacity == 0 ? 256 : 2 * page->capacity;
+    if (capacity < page->capacity) return JFS_NO_MEMORY;
+    jfs_page_entry *entries = realloc(page->entries, capacity * sizeof *entries);
+    if (entries == NULL) return JFS_NO_MEMORY;
+    page->entries = entries;
+    jfs_measure *measures = realloc(page->measures, capacity * sizeof *measures);
+    if (measures == NULL) return JFS_NO_MEMORY;
+    page->measures = measures;
+    page->capacity = capacity;
+    return JFS_OK;
+}
+
+static jfs_status grow_queues(jfs_page *page, uint64_t wanted) {
+    uint64_t capacity = page->queue_capacity == 0 ? 256 : 2 * (uint64_t)page->queue_capacity;
+    if (capacity < wanted) capacity = wanted;
+    if (capacity > UINT32_MAX) return JFS_NO_MEMORY;
+    int64_t *ids = realloc(page->queue_ids, capacity * sizeof *ids);
+    if (ids == NULL) return JFS_NO_MEMORY;
+    page->queue_ids = ids;
+    page->queue_capacity = (uint32_t)capacity;
+    return JFS_OK;
+}
+
+static void undecoded(jfs_page_entry *entry) { entry->flags |= JFS_PAGE_UNDECODED; }
+
+/* Finds the message in a record's content; what is left in the reader are the queues. */
+static void take_message(jfs_page_entry *entry, jfs_reader *reader, const uint8_t *file) {
+    const jfs_view rest = {reader->at, jfs_left(reader)};
+    jfs_view message = {NULL, 0};
+    if (entry->kind == KIND_SMALL || entry->kind == KIND_OTHER_LARGE) {
+        entry->source = JFS_SOURCE_PERSISTER;
+        message = jfs_take(reader, jfs_payload_extent(rest));
+    } else if (entry->kind == KIND_CORE_LARGE || entry->kind == KIND_CORE_LARGE_OLD) {
+        entry->source = JFS_SOURCE_CORE_LARGE;
+        message = jfs_take_sized(reader);
+    } else {
+        reader->bad = 1;
+    }
+    if (reader->bad) message = rest; /* shown as it is */
+    entry->payload_offset = (uint64_t)(message.at - file);
+    entry->payload_bytes = (uint32_t)message.bytes;
+}
+
+static jfs_status take_queues(jfs_page *page, jfs_page_entry *entry, jfs_reader *reader) {
+    const uint32_t count = jfs_take32(reader);
+    entry->queue_index = page->queue_count;
+    if (reader->bad || count > INT32_MAX || 8 * (uint64_t)count != jfs_left(reader)) {
+        undecoded(entry);
+        return JFS_OK;
+    }
+    const uint64_t wanted = (uint64_t)page->queue_count + count;
+    if (wanted > page->queue_capacity) {
+        jfs_status status = grow_queues(page, wanted);
+        if (status != JFS_OK) return status;
+    }
+    for (uint32_t i = 0; i < count; i++) page->queue_ids[page->queue_count + i] = (int64_t)jfs_take64(reader);
+    page->queue_count = (uint32_t)wanted;
+    entry->queue_count = count;
+    return JFS_OK;
+}
+
+static jfs_status add_entry(jfs_page *page, const uint8_t *file, uint64_t offset, jfs_view content) {
+    jfs_status status = JFS_OK;
+    if (page->count == page->capacity) status = grow_entries(page);
+    if (status != JFS_OK) return status;
+    jfs_page_entry *entry = &page->entries[page->count];
+    jfs_reader reader = jfs_reader_over(content);
+    memset(entry, 0, sizeof *entry);
+    entry->offset = offset;
+    entry->record_bytes = (uint32_t)content.bytes + FRAME_BYTES;
+    entry->tx_id = (int64_t)jfs_take64(&reader);
+    entry->kind = (int8_t)jfs_take8(&reader);
+    take_message(entry, &reader, file);
+    status = take_queues(page, entry, &reader);
+    if (status != JFS_OK) return status;
+    const jfs_line line = {.payload = file + entry->payload_offset, .payload_bytes = entry->payload_bytes, .source = entry->source};
+    status = jfs_line_measure(&line, &page->measures[page->count]);
+    if (status == JFS_OK) page->count++;
+    return status;
+}
+
+static void damaged(jfs_page *page, uint64_t at, const char *reason) {
+    page->damaged_at = at;
+    page->reason = reason;
+}
+
+static int only_zeros(const uint8_t *bytes, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        if (bytes[i] != 0) return 0;
+    return 1;
+}
+
+typedef struct {
+    const uint8_t *bytes;
+    uint64_t size_bytes;
+    uint64_t start;
+    jfs_page *out;
+} scan_job;
+
+static jfs_status scan_body(void *context) {
+    const scan_job *job = context;
+    jfs_page *page = job->out;
+    uint64_t at = job->start;
+    while (job->size_bytes - at >= FRAME_BYTES) {
+        const uint8_t *record = job->bytes + at;
+        const uint64_t left = job->size_bytes - at;
+        if (record[0] != OPENING) {
+            damaged(page, at, only_zeros(record, left) ? "only zeros follow" : "no record begins here");
+            break;
+        }
+        const uint32_t length = jfs_load32(record + 1);
+        if (length > INT32_MAX || length > left - FRAME_BYTES) {
+            damaged(page, at, "the record is longer than the page");
+            break;
+        }
+        if (record[FRAME_BYTES - 1 + length] != CLOSING || length < RECORD_FRONT) {
+            damaged(page, at, "the record does not end where it says");
+            break;
+        }
+        jfs_status status = add_entry(page, job->bytes, at, (jfs_view){record + FRAME_BYTES - 1, length});
+        if (status != JFS_OK) return status;
+        at += length + FRAME_BYTES;
+        page->end_offset = at;
+    }
+    return JFS_OK;
+}
+
+jfs_status jfs_scan_page(const uint8_t *bytes, uint64_t size_bytes, uint64_t start, jfs_page *out) {
+    scan_job job = {bytes, size_bytes, start, out};
+    memset(out, 0, sizeof *out);
+    out->end_offset = start;
+    out->damaged_at = JFS_PAGE_WHOLE;
+    if (start > size_bytes) return JFS_RANGE;
+    return jfs_guarded(scan_body, &job);
+}
+
+void jfs_page_free(jfs_page *page) {
+    free(page->entries);
+    free(page->measures);
+    free(page->queue_ids);
+    memset(page, 0, sizeof *page);
+}
+
+jfs_status jfs_page_column(const jfs_page *page, int column, void *out) {
+    for (uint32_t i = 0; i < page->count; i++) {
+        switch (column) {
+        case JFS_PAGE_TX_IDS: ((int64_t *)out)[i] = page->entries[i].tx_id; break;
+        case JFS_PAGE_MESSAGE_IDS: ((int64_t *)out)[i] = page->measures[i].message_id; break;
+        case JFS_PAGE_QUEUE_STARTS: ((uint32_t *)out)[i] = page->entries[i].queue_index; break;
+        case JFS_PAGE_ALL_FLAGS: ((uint8_t *)out)[i] = page->entries[i].flags; break;
+        case JFS_PAGE_MEASURE_FLAGS: ((uint8_t *)out)[i] = page->measures[i].flags; break;
+        default: return JFS_RANGE;
+        }
+    }
+    return JFS_OK;
+}
+
+uint32_t jfs_page_of_queue(const jfs_page *page, int64_t queue_id, uint32_t *out) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < page->count; i++) {
+        const jfs_page_entry *entry = &page->entries[i];
+        for (uint32_t j = 0; j < entry->queue_count; j++) {
+            if (page->queue_ids[entry->queue_index + j] != queue_id) continue;
+            out[found++] = i;
+            break;
+        }
+    }
+    return found;
+}
+
+jfs_status jfs_page_lines(const jfs_page *page, const uint8_t *bytes, const uint32_t *numbers, uint32_t count,
+                          uint64_t prefix_bytes, int64_t now_ms, jfs_line *lines, uint64_t *starts) {
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (numbers[i] >= page->count) return JFS_RANGE;
+        const jfs_page_entry *entry = &page->entries[numbers[i]];
+        const jfs_measure *measure = &page->measures[numbers[i]];
+        memset(&lines[i], 0, sizeof lines[i]);
+        lines[i].payload = bytes + entry->payload_offset;
+        lines[i].payload_bytes = entry->payload_bytes;
+        lines[i].source = entry->source;
+        if (measure->scheduled_ms > now_ms) lines[i].scheduled_ms = measure->scheduled_ms;
+        starts[i] = at;
+        at += jfs_line_frame_bytes(&lines[i], prefix_bytes) + measure->tail_bytes;
+    }
+    starts[count] = at;
+    return JFS_OK;
+}
