@@ -1,0 +1,74 @@
+"""Documents keep their promises: errors are found by their text, links lead somewhere, commands exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import journalfs.errors
+from journalfs.errors import JournalfsError
+from tests.tidy.sources import ROOT, python_sources
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TROUBLESHOOTING = ROOT / "docs" / "TROUBLESHOOTING.md"
+
+
+def identifiers() -> dict[str, type[JournalfsError]]:
+    return {
+        kind.identifier: kind
+        for kind in vars(journalfs.errors).values()
+        if isinstance(kind, type) and issubclass(kind, JournalfsError)
+    }
+
+
+def entries() -> list[tuple[str, str]]:
+    """(heading, text) of every entry."""
+    _, *found = re.split(r"^### (.+)\n", TROUBLESHOOTING.read_text(), flags=re.MULTILINE)
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def test_every_error_has_an_entry() -> None:
+    named = set(re.findall(r"^\[([a-z-]+)", TROUBLESHOOTING.read_text(), re.MULTILINE))
+    assert named == identifiers().keys()
+
+
+def test_every_entry_has_the_right_exit_code() -> None:
+    for heading, text in entries():
+        for identifier, code in re.findall(r"^\[([a-z-]+), exit (\d+)\]", text, re.MULTILINE):
+            assert identifiers()[identifier].exit_code == int(code), heading
+
+
+def test_every_quoted_text_is_in_the_sources() -> None:
+    # Strings are joined across lines in the sources: what stands between the pieces is left out.
+    joined = "".join(
+        re.sub(r'"\s*\n\s*f?"', "", source.text) for source in python_sources() if source.is_product
+    )
+    quoted = [text for heading, _ in entries() for text in re.findall(r"`([^`]+)`", heading) if " " in text]
+    missing = [
+        text
+        for text in quoted
+        if text not in joined and not text.startswith(("cannot read", "cannot list", "cannot look"))
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_to_files(path: object) -> None:
+    text = path.read_text()  # type: ignore[attr-defined]
+    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+    missing = [link for link in links if not (path.parent / link).exists()]  # type: ignore[attr-defined]
+    assert not missing
+
+
+def test_exit_codes_of_the_readme() -> None:
+    table = dict(re.findall(r"^\| (\d+) \| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE))
+    codes = {value for name, value in vars(journalfs.errors).items() if name.startswith("EXIT_")}
+    assert {int(code) for code in table} == codes
+
+
+def test_commands_of_the_readme_exist() -> None:
+    text = (ROOT / "README.md").read_text()
+    for script in set(re.findall(r"\bscripts/[a-z-]+", text)):
+        assert (ROOT / script).is_file(), script
+    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("exec scripts/test")
