@@ -156,7 +156,7 @@ def parse_part_name(file_name: bytes) -> PartName | None:
 
 
 def is_reserved(file_name: bytes) -> bool:
-    """True for names that are never an address's or queue's: views, staged files, what Spark must not read."""
+    """True for names that are never an address's or queue's: views, staged files, what Spark skips."""
     return file_name[:1] in (b".", b"_")
 
 

@@ -1,0 +1,141 @@
+"""File names: every name has one, no two share one, and it leads back."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from journalfs_mount import names
+
+from journalfs.errors import NameRefused
+from journalfs.ids import MessageId
+
+# Text with lone surrogates: queue names come from UTF-16 that nobody checked.
+ANY_NAME = st.text(st.characters(exclude_categories=()), max_size=120)
+AWKWARD_NAME = st.text(st.sampled_from("._%/~aF0\0\n\x7f\x9b é名🜁\ud800\udfff"), max_size=300)
+NAME = ANY_NAME | AWKWARD_NAME | st.builds(lambda a, b: a + b, AWKWARD_NAME, ANY_NAME)
+
+
+@given(NAME)
+@example("~0123456789abcdef")
+@example("a~0123456789abcdef")
+@example("a%7E0123456789abcdef")
+@example("n" * 255)
+@example("n" * 256)
+@example("%" * 255)
+@example("🜁" * 90)
+def test_name_leads_back(name: str) -> None:
+    encoded = names.encode_name(name)
+    assert names.NameTable([name]).decode(encoded) == name
+    if not names.is_short_form(encoded):
+        assert names.decode_name(encoded) == name
+
+
+@given(NAME)
+@example("." * 300)
+@example("/" * 100)
+@example("a" + "é" * 200)
+@example("aa" + "%" * 200)
+def test_file_name_is_legal_everywhere(name: str) -> None:
+    encoded = names.encode_name(name)
+    assert 1 <= len(encoded) <= 255
+    assert not re.search(rb"[\0-\x1f/]", encoded)
+    assert not names.is_reserved(encoded)
+    encoded.decode("utf-8")  # cut neither within a character ...
+    assert not re.search(rb"%(?![0-9A-F]{2})", encoded) or encoded == b"%"  # ... nor within an escape
+
+
+@given(NAME, NAME)
+@example("a/b", "a%2Fb")
+@example("", "%")
+@example("\ud83d\ude00", "😀")
+@example("x" * 300 + "1", "x" * 300 + "2")
+def test_no_two_names_share_a_file_name(one: str, other: str) -> None:
+    assert (names.encode_name(one) == names.encode_name(other)) == (one == other)
+
+
+@given(st.binary(min_size=1, max_size=40) | st.builds(lambda b: b"%" + b, st.binary(max_size=4)))
+@example(b"%41")
+@example(b"%2f")
+@example(b"%ED%A0%BD%ED%B8%80")
+@example(b"a%")
+@example(b".a")
+def test_only_the_one_spelling_is_taken(file_name: bytes) -> None:
+    try:
+        name = names.decode_name(file_name)
+    except NameRefused:
+        return
+    assert names.encode_name(name) == file_name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orders", b"orders"),
+        ("a/b", b"a%2Fb"),
+        (".hidden", b"%2Ehidden"),
+        ("..", b"%2E."),
+        ("_temporary", b"%5Ftemporary"),
+        ("percent%2Fname", b"percent%252Fname"),
+        ("with space", b"with space"),
+        ("ключ.名前", "ключ.名前".encode()),
+        ("$sys.mqtt.sessions", b"$sys.mqtt.sessions"),
+        ("a\nb", b"a%0Ab"),
+        ("\ud800", b"%ED%A0%80"),
+        ("", b"%"),
+        ("x~0123456789abcdef", b"x%7E0123456789abcdef"),
+    ],
+)
+def test_spelling(name: str, expected: bytes) -> None:
+    assert names.encode_name(name) == expected
+
+
+def test_short_form_is_stable_and_needs_the_name_to_exist() -> None:
+    long = "long-" + "n" * 300
+    encoded = names.encode_name(long)
+    assert encoded == b"long-" + b"n" * 233 + b"~6a583b509342dc74"
+    assert names.is_short_form(encoded)
+    table = names.NameTable(["orders", long])
+    assert table.decode(encoded) == long
+    assert table.decode(b"orders") == "orders"
+    table.discard(long)
+    with pytest.raises(NameRefused):
+        table.decode(encoded)
+
+
+@given(st.integers(0, 2**63 - 1), st.sampled_from(names.MESSAGE_SUFFIXES))
+def test_message_name_leads_back(message_id: int, suffix: str) -> None:
+    encoded = names.format_message_name(MessageId(message_id), suffix)
+    assert names.parse_message_name(encoded) == (message_id, suffix)
+
+
+@pytest.mark.parametrize(
+    "name", [b"04411.txt", b"4411.TXT", b"4411", b"-1.txt", b"4411.doc", b"4411.txt\n", b".txt"]
+)
+def test_other_names_are_no_messages(name: bytes) -> None:
+    assert names.parse_message_name(name) is None
+
+
+@given(st.integers(0, 10**10 - 1), st.integers(0, 2**63 - 1))
+def test_part_name_leads_back(generation: int, number: int) -> None:
+    encoded = names.format_part_name(generation, number)
+    assert names.parse_part_name(encoded) == names.PartName(generation, number)
+
+
+def test_part_name_spelling() -> None:
+    assert names.format_part_name(1, 7) == b"part-0001-0000000007.jsonl"
+    for other in (
+        b"part-1-7.jsonl",
+        b"part-0001-00000000007.jsonl",
+        b"part-0001-0000000007.json",
+        b"_tail.jsonl",
+    ):
+        assert names.parse_part_name(other) is None
+
+
+@given(st.integers(0, 10**10 - 1), st.lists(st.integers(0, 10**10 - 1), min_size=2, unique=True))
+def test_part_names_sort_as_their_numbers(generation: int, numbers: list[int]) -> None:
+    by_name = sorted(numbers, key=lambda number: names.format_part_name(generation, number))
+    assert by_name == sorted(numbers)
