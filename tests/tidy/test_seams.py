@@ -12,8 +12,6 @@ from tests.tidy.sources import Source, python_sources
 MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
     "journalfs/config/files.py": "reads configuration files",
-    "journalfs/config/older.py": "reads the first bytes of files, to name stores of older software",
-    "journalfs/config/xmltree.py": "reads broker.xml, which is no file of the store",
     "journalfs/journal/directory.py": "reads headers and the control file, to order files",
     "journalfs/large/directory.py": "reads what large messages end with",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
