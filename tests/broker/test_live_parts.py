@@ -1,4 +1,4 @@
-"""How parts and the tail change while a broker works: they only lose lines, and names are never used again."""
+"""How parts and the tail change while a broker works: parts only lose lines, no name is used again."""
 
 from __future__ import annotations
 
