@@ -52,9 +52,6 @@ PAGE_SCANS_KEPT_MAX: Final = 64
 EVENTS_KEPT_MAX: Final = 10_000
 """Events kept for `.journalfs/events.jsonl`: about 2 MB of text; older ones are in the log."""
 
-LINES_OPEN_MAX: Final = 65_536
-"""Messages whose lines one open file prepares at a time: about 5 MB of pointers."""
-
 EAGER_PART_BYTES_MAX: Final = 64 * 1024 * 1024
 """Beside a live broker, files up to this size are rendered when opened. A part is at most half of it."""
 
@@ -75,3 +72,6 @@ FOLLOW_INTERVAL_S: Final = 0.2
 
 WHERE_VIEWS_KEPT_MAX: Final = 64
 """Selector views kept per queue: each remembers a verdict per message."""
+
+DAMAGED_BYTES_SHOWN_MAX: Final = 64 * 1024 * 1024
+"""Most raw bytes that one `damaged/*.bin` file gives; the file itself is in the store for more."""

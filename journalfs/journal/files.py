@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from journalfs.engine.buffers import MappedFile
-from journalfs.format.journal_file import read_header
 from journalfs.journal.directory import JournalFile
-from journalfs.limits import JOURNAL_FILES_MAPPED_MAX, JOURNAL_HEADER_BYTES
+from journalfs.limits import JOURNAL_FILES_MAPPED_MAX
 
 
 @dataclass(slots=True)
@@ -73,14 +72,3 @@ class FileSet(Mapping[int, MappedFile]):
         while len(self._mapped) >= JOURNAL_FILES_MAPPED_MAX:
             del self._mapped[next(iter(self._mapped))]
         self._mapped[slot] = mapped
-
-    def still_holds(self, slot: int) -> bool:
-        """Whether the mapped file still carries the id it was read with: a broker that reuses a file rewrites
-        the header before anything else, so an unchanged header means that no record was overwritten."""
-        read = self._paths.get(slot)
-        mapped = self._mapped.get(slot)
-        if read is None or mapped is None:
-            return True
-        if read.file.header_damaged:
-            return True
-        return read_header(mapped.copy(0, JOURNAL_HEADER_BYTES)).file_id == read.file.file_id

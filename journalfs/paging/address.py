@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class PagedAddress:
 
     path: Path
     relative_to: Path
+    prepare: Callable[[PageScan], None]
+    """Measures the large messages of a fresh scan: their bodies are not this package's subject."""
     files: dict[PageNumber, PageFile] = field(default_factory=dict)
     summaries: dict[PageNumber, PageSummary] = field(default_factory=dict)
     cursors: Cursors = field(default_factory=Cursors)
@@ -81,6 +83,12 @@ class PagedAddress:
             summary = self.summaries[number]
         return summary
 
+    def mapped(self, number: PageNumber) -> MappedFile:
+        """The page's bytes; they stay readable when the page is deleted. Raises FileNotFoundError."""
+        mapped = MappedFile(self.files[number].path)
+        mapped.detach()
+        return mapped
+
     def scan(self, number: PageNumber) -> PageScan:
         """The page's records. Raises FileNotFoundError when the page went away."""
         page = self.files[number]
@@ -88,9 +96,9 @@ class PagedAddress:
         if kept is not None and kept[0] == page.stamp:
             self._scans.move_to_end(number)
             return kept[1]
-        mapped = MappedFile(page.path)
+        mapped = self.mapped(number)
         scan = scan_page(mapped)
-        mapped.detach()
+        self.prepare(scan)
         self.bytes_scanned += mapped.size_bytes
         while len(self._scans) >= PAGE_SCANS_KEPT_MAX:
             self._scans.popitem(last=False)
@@ -99,21 +107,25 @@ class PagedAddress:
         return scan
 
     def _summarise(self, page: PageFile, scan: PageScan) -> PageSummary:
-        damage: tuple[Damage, ...] = ()
-        if scan.damaged_at is not None:
-            name = str(page.path.relative_to(self.relative_to))
-            length = page.stamp.size_bytes - scan.damaged_at
-            damage = (Damage(name, scan.damaged_at, length, "page", scan.damage_reason),)
-        ids = scan.message_ids
+        ids = scan.message_ids()
         return PageSummary(
             stamp=page.stamp,
             records=scan.count,
-            damage=damage,
-            has_transactions=any(tx_id > 0 for tx_id in scan.tx_ids),
+            damage=tuple(self._damage_of(page, scan)),
+            has_transactions=max(scan.tx_ids(), default=-1) > 0,
             first_id=min(ids, default=0),
             last_id=max(ids, default=-1),
-            queues=frozenset(scan.queue_ids()),
+            queues=frozenset(scan.queue_ids()[0]),
         )
+
+    def _damage_of(self, page: PageFile, scan: PageScan) -> Iterator[Damage]:
+        name = str(page.path.relative_to(self.relative_to))
+        for index in scan.undecoded():
+            entry = scan.entry(index)
+            yield Damage(name, entry.offset, entry.record_bytes, "page", "a page record that cannot be decoded")
+        if scan.damaged_at is not None:
+            length = page.stamp.size_bytes - scan.damaged_at
+            yield Damage(name, scan.damaged_at, length, "page", scan.reason or "no page record can be read here")
 
     def live(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of the page's records that are live for the queue, rising."""
@@ -132,11 +144,11 @@ class PagedAddress:
         if queue not in summary.queues:
             return array("I")
         scan = self.scan(number)
-        indexes = scan.indexes_of(queue)
+        indexes = scan.of_queue(queue)
         gone = self.cursors.consumed.get(place, set())
         if not (gone or held or delivering or summary.has_transactions):
             return indexes
-        tx_ids = scan.tx_ids
+        tx_ids = scan.tx_ids()
         counts = self.cursors.counts
         return array(
             "I",
@@ -148,7 +160,7 @@ class PagedAddress:
         for number in self.numbers():
             summary = self.summary(number)
             if summary.first_id <= message_id <= summary.last_id and queue in summary.queues:
-                ids = self.scan(number).message_ids
+                ids = self.scan(number).message_ids()
                 for index in self.live(number, queue):
                     if ids[index] == message_id:
                         return number, index

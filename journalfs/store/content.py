@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from journalfs.bindings.model import Queue as QueueModel
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import line_prefix
+from journalfs.engine.page_listing import page_listing, page_schedules
 from journalfs.engine.pages import PageScan
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.store.runs import JournalRun, PageRun, Run
 
 if TYPE_CHECKING:
     from journalfs.engine.state import LiveState
+    from journalfs.engine.state_types import Listing
     from journalfs.journal.files import FileSet
     from journalfs.paging.address import PagedAddress
     from journalfs.store.core import Core
@@ -66,9 +69,16 @@ class QueueContent:
     def page_scan(self, number: PageNumber) -> PageScan:
         paged = self.paged
         assert paged is not None, "a page run is made from a paged address"
-        scan = paged.scan(number)
-        self.core.bodies.measure_page(paged, number, scan)
-        return scan
+        return paged.scan(number)
+
+    def page_file(self, number: PageNumber) -> MappedFile:
+        """A page's bytes, mapped for as long as somebody reads them."""
+        paged = self.paged
+        assert paged is not None, "a page run is made from a paged address"
+        return paged.mapped(number)
+
+    def page_columns(self, number: PageNumber, indexes: array[int]) -> Listing:
+        return page_listing(self.page_scan(number), indexes)
 
     def page_runs(self, *, delivering: bool = False) -> list[PageRun]:
         """Live records of all pages, page by page."""
@@ -92,11 +102,12 @@ class QueueContent:
         refs = self.state.scheduled(self.slot, self.now_ms)
         runs: list[tuple[int, Run]] = [(self.state.ref(ref).scheduled_ms, JournalRun(array("I", [ref]))) for ref in refs]
         for run in self.page_runs():
-            scan = self.page_scan(run.number)
-            for index in run.indexes:
-                time_ms = scan.scheduled_ms(index)
-                if time_ms > self.now_ms:
-                    runs.append((time_ms, PageRun(run.number, array("I", [index]))))
+            times = page_schedules(self.page_scan(run.number), run.indexes, now_ms=self.now_ms)
+            runs.extend(
+                (time_ms, PageRun(run.number, array("I", [index])))
+                for index, time_ms in zip(run.indexes, times, strict=True)
+                if time_ms
+            )
         runs.sort(key=lambda run: run[0])
         return [run for _, run in runs]
 

@@ -93,7 +93,9 @@ class Core:
             seen.add(address)
             paged = self.pages.get(address)
             if paged is None or paged.path != folder.path:
-                paged = self.pages[address] = PagedAddress(folder.path, self.root, cursors=self.cursors)
+                paged = self.pages[address] = PagedAddress(
+                    folder.path, self.root, self.bodies.measure_page, cursors=self.cursors
+                )
             changed |= paged.update(folder)
         for address in self.pages.keys() - seen:
             del self.pages[address]

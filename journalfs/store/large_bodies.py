@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch, Measure
+from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
 from journalfs.errors import Damaged
 from journalfs.format.large_file import format_large_name
@@ -41,6 +42,13 @@ class LargeBodies:
         batch = LineBatch.of_payloads([payload], queue=None, sources=[unmeasured.source])
         self.attach(batch, [0])
         return batch.measure(0)
+
+    def measure_page(self, scan: PageScan) -> None:
+        """Measure the large messages of a page that was just scanned."""
+        for index, _ in scan.large():
+            batch = scan.fill_lines([index], queue=None, now_ms=0)
+            self.attach(batch, [0])
+            scan.set_measure(index, batch.measure(0))
 
     def batch_of(self, operation: Operation) -> LineBatch:
         """The line of a message that a transaction adds; it is in no queue yet."""

@@ -14,7 +14,7 @@ from journalfs.store.envelope import decode_envelope
 if TYPE_CHECKING:
     from journalfs.engine.lines import LineBatch
     from journalfs.store.content import QueueContent
-    from journalfs.store.runs import Run
+    from journalfs.store.runs import HeldFile, Run
 
 SUFFIXES = (b".txt", b".json", b".bin", b".ser")
 """By the number that the C core gives to kinds of content."""
@@ -32,19 +32,19 @@ NOT_HEADERS = frozenset({"properties", "propertyTypes", "body", "body_base64", "
 class BodySource:
     """A message's own file."""
 
-    def __init__(self, batch: LineBatch, run: Run, content: QueueContent) -> None:
+    def __init__(self, batch: LineBatch, held: list[HeldFile], size_bytes: int) -> None:
         self._batch = batch
-        self._run = run
-        self._content = content
-        self._size_bytes = batch.body_bytes(0)
+        self._held = held
+        self._size_bytes = size_bytes
 
     @property
     def size_bytes(self) -> int:
         return self._size_bytes
 
     def read(self, offset: int, length: int) -> Bytes:
-        content = self._batch.read_body(0, offset, length)
-        self._run.check(self._content)
+        content = self._batch.read_body(0, offset, length, body_bytes=self._size_bytes)
+        for file in self._held:
+            file.check()
         return content
 
     def close(self) -> None:
@@ -81,8 +81,10 @@ class StoreMessage:
 
     def line(self) -> bytes:
         """The envelope line, with its newline."""
+        held = self._run.held(self._content)
         line = self._run.batch(self._content).line(0)
-        self._run.check(self._content)
+        for file in held:
+            file.check()
         return line
 
     def envelope(self) -> Mapping[str, object]:
@@ -101,7 +103,8 @@ class StoreMessage:
         return found
 
     def open(self) -> ByteSource:
-        return BodySource(self._run.batch(self._content), self._run, self._content)
+        held = self._run.held(self._content)
+        return BodySource(self._run.batch(self._content), held, self._size_bytes)
 
 
 def _put(found: dict[str, bytes], name: str, value: object) -> None:

@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.state_batch import file_slots, large_positions
+from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import Damaged
+from journalfs.format.journal_file import read_header
 from journalfs.ids import PageNumber
-from journalfs.limits import EAGER_PART_BYTES_MAX, LINES_OPEN_MAX
+from journalfs.journal.directory import JournalFile
+from journalfs.limits import EAGER_PART_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.store.api import ByteSource
-from journalfs.store.sources import BytesSource, SegmentedSource, WindowSource
+from journalfs.store.sources import BytesSource, Segment, SegmentedSource, WindowSource
 
 if TYPE_CHECKING:
     from journalfs.engine.state_types import Listing
@@ -32,14 +36,18 @@ class Run(Protocol):
     def size_bytes(self, content: QueueContent) -> int:
         """Length of the lines."""
 
-    def batch(self, content: QueueContent) -> LineBatch: ...
+    def batch(self, content: QueueContent) -> LineBatch:
+        """The lines, ready to be rendered."""
+
+    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+        """The lines as a stretch of an open file: what is live now, whatever becomes of it later."""
+
+    def held(self, content: QueueContent) -> list[HeldFile]:
+        """The files that a broker may overwrite while `batch` is read from them."""
 
     def columns(self, content: QueueContent) -> Listing: ...
 
     def split(self, messages_max: int) -> Sequence[Run]: ...
-
-    def check(self, content: QueueContent) -> None:
-        """Raise `Damaged` if what `batch` gave was overwritten meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +60,30 @@ class JournalRun:
         return len(self.refs)
 
     def size_bytes(self, content: QueueContent) -> int:
-        if not self.refs:
-            return 0
-        return self._starts(content)[-1]
+        return self._starts(content)[-1] if self.refs else 0
 
     def _starts(self, content: QueueContent) -> array[int]:
         return content.state.line_starts(
             self.refs, len(content.prefix), sealed=self.sealed, now_ms=content.now_ms
         )
 
+    def _files(self, content: QueueContent) -> dict[int, MappedFile]:
+        slots = file_slots(content.state, self.refs, content.files.slot_limit)
+        return {slot: content.files[slot] for slot in slots}
+
     def batch(self, content: QueueContent) -> LineBatch:
-        files = {slot: content.files[slot] for slot in self._file_slots(content)}
+        files = self._files(content)
         lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=content.now_ms)
         batch = LineBatch(lines, len(self.refs), queue=content.name, starts=self._starts(content), keep=keep)
         content.core.bodies.attach(batch, large_positions(content.state, self.refs))
         return batch
 
-    def _file_slots(self, content: QueueContent) -> list[int]:
-        return file_slots(content.state, self.refs, content.files.slot_limit)
+    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+        return JournalSegment(self.batch(content), self.held(content))
+
+    def held(self, content: QueueContent) -> list[HeldFile]:
+        files = self._files(content).items()
+        return [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files]
 
     def columns(self, content: QueueContent) -> Listing:
         return content.state.listing(self.refs)
@@ -80,11 +94,38 @@ class JournalRun:
             for at in range(0, len(self.refs), messages_max)
         ]
 
-    def check(self, content: QueueContent) -> None:
-        for slot in self._file_slots(content):
-            if not content.files.still_holds(slot):
-                name = content.files.read_file(slot).file.name
-                raise Damaged(name, 0, "the broker used this journal file again while it was being read")
+
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """A journal file that an open file renders from."""
+
+    file: JournalFile
+    mapped: MappedFile
+
+    def check(self) -> None:
+        """Raise `Damaged` if the broker used the file again: it rewrites the header before anything else, so an
+        unchanged header means that no record was overwritten."""
+        if self.file.header_damaged:
+            return
+        if read_header(self.mapped.copy(0, JOURNAL_HEADER_BYTES)).file_id != self.file.file_id:
+            raise Damaged(self.file.name, 0, "the broker used this journal file again while it was being read")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSegment:
+    lines: LineBatch
+    held: list[HeldFile]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.lines.size_bytes
+
+    def check(self) -> None:
+        for file in self.held:
+            file.check()
+
+    def open(self) -> ByteSource:
+        return WindowSource(self.lines, self.check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +137,19 @@ class PageRun:
         return len(self.indexes)
 
     def size_bytes(self, content: QueueContent) -> int:
-        return content.page_scan(self.number).size_bytes(
-            self.indexes, prefix_bytes=len(content.prefix), now_ms=content.now_ms
-        )
+        return self.batch(content).size_bytes
 
     def batch(self, content: QueueContent) -> LineBatch:
-        scan = content.page_scan(self.number)
-        batch = scan.fill_lines(self.indexes, prefix=content.prefix, now_ms=content.now_ms)
-        content.core.bodies.attach(batch, scan.columns(self.indexes).ids)
-        return batch
+        return page_batch(content, content.page_scan(self.number), self.indexes)
+
+    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+        return PageSegment(self, content, content.page_file(self.number), size_bytes, content.now_ms)
+
+    def held(self, content: QueueContent) -> list[HeldFile]:
+        return []
 
     def columns(self, content: QueueContent) -> Listing:
-        return content.page_scan(self.number).columns(self.indexes)
+        return content.page_columns(self.number, self.indexes)
 
     def split(self, messages_max: int) -> Sequence[PageRun]:
         return [
@@ -115,40 +157,42 @@ class PageRun:
             for at in range(0, len(self.indexes), messages_max)
         ]
 
-    def check(self, content: QueueContent) -> None:
-        """A page is never overwritten, and a deleted one stays mapped."""
-
 
 @dataclass(frozen=True, slots=True)
-class RunSegment:
-    """One run as a stretch of a file, opened when it is read."""
+class PageSegment:
+    """Records of a page, scanned when they are read: a page is never overwritten, and a deleted one stays mapped."""
 
-    run: Run
+    run: PageRun
     content: QueueContent
+    mapped: MappedFile
     size_bytes: int
+    now_ms: int
 
     def open(self) -> ByteSource:
-        batch = self.run.batch(self.content)
-        if batch.size_bytes != self.size_bytes:
-            raise Damaged(
-                self.content.name, 0, f"lines are {batch.size_bytes} bytes where the index says {self.size_bytes}"
-            )
-        return WindowSource(batch, lambda: self.run.check(self.content))
+        scan = scan_page(self.mapped)
+        self.content.core.bodies.measure_page(scan)
+        return WindowSource(page_batch(self.content, scan, self.run.indexes, now_ms=self.now_ms))
 
 
-def open_runs(runs: Sequence[Run], content: QueueContent) -> ByteSource:
-    """Open the lines of several runs as one file.
+def page_batch(
+    content: QueueContent, scan: PageScan, indexes: array[int], *, now_ms: int | None = None
+) -> LineBatch:
+    """Lines of some records of a page."""
+    batch = scan.fill_lines(indexes, queue=content.name, now_ms=content.now_ms if now_ms is None else now_ms)
+    large = {index for index, _ in scan.large()}
+    if large:
+        content.core.bodies.attach(batch, [at for at, index in enumerate(indexes) if index in large])
+    return batch
+
+
+def open_runs(runs: Sequence[tuple[Run, int]], content: QueueContent) -> ByteSource:
+    """Open the lines of several runs, each with their length, as one file.
 
     Beside a live broker, what fits in memory is rendered now: the broker may reuse the journal file at any moment,
     and an open file keeps what it had.
     """
-    segments = [
-        RunSegment(piece, content, piece.size_bytes(content)) for run in runs for piece in run.split(LINES_OPEN_MAX)
-    ]
-    if len(segments) == 1:
-        source = segments[0].open()
-    else:
-        source = SegmentedSource(segments)
+    segments = [run.segment(content, size_bytes) for run, size_bytes in runs if size_bytes]
+    source = segments[0].open() if len(segments) == 1 else SegmentedSource(segments)
     if content.core.live_broker and source.size_bytes <= EAGER_PART_BYTES_MAX:
         return BytesSource(source.read(0, source.size_bytes))
     return source

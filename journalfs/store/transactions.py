@@ -145,11 +145,10 @@ class PreparedTransaction:
         scan = self._core.pages[address].scan(page)
         if index >= scan.count:
             return {}
-        from array import array
-
-        batch = scan.fill_lines(array("I", [index]), prefix=b'{"queue":null', now_ms=self._core.clock.now_ms())
-        self._core.bodies.attach(batch, array("q", [scan.message_ids[index]]))
-        return {"id": scan.message_ids[index], "message": decode_envelope(batch.line(0))}
+        batch = scan.fill_lines([index], queue=None, now_ms=self._core.clock.now_ms())
+        if scan.measure(index).large:
+            self._core.bodies.attach(batch, [0])
+        return {"id": scan.entry(index).message_id, "message": decode_envelope(batch.line(0))}
 
     def _paged_sends(self, op: Operation) -> Iterable[dict[str, object]]:
         """Records that lie in pages already and count once the transaction commits."""
@@ -158,7 +157,7 @@ class PreparedTransaction:
                 if not paged.summary(number).has_transactions:
                     continue
                 scan = paged.scan(number)
-                for index in range(scan.count):
-                    if scan.tx_ids[index] == op.a:
-                        for queue_id in scan.queues_of(index):
+                for index, tx_id in enumerate(scan.tx_ids()):
+                    if tx_id == op.a:
+                        for queue_id in scan.entry(index).queue_ids:
                             yield self._facts("send", queue_id) | self._paged_message(address, number, index)

@@ -164,7 +164,17 @@ class QueueView:
 
     def open_part(self, part: Part) -> ByteSource:
         self._refresh()
-        return open_runs(self._runs_of(part.name), self.content)
+        return open_runs(self._sized(part), self.content)
+
+    def _sized(self, part: Part) -> list[tuple[Run, int]]:
+        """The runs of a part with the lengths of their lines; one run of a part has all of it."""
+        runs = self._runs_of(part.name)
+        if len(runs) == 1:
+            return [(runs[0], part.size_bytes)]
+        return [(run, run.size_bytes(self.content)) for run in runs]
+
+    def _sized_tail(self) -> list[tuple[Run, int]]:
+        return [(run, run.size_bytes(self.content)) for run in self._tail]
 
     def tail(self) -> Part:
         self._refresh()
@@ -173,7 +183,7 @@ class QueueView:
 
     def open_tail(self) -> ByteSource:
         self._refresh()
-        return open_runs(self._tail, self.content)
+        return open_runs(self._sized_tail(), self.content)
 
     def all(self) -> Part:
         tail = self.tail()
@@ -188,8 +198,8 @@ class QueueView:
 
     def open_all(self) -> ByteSource:
         self._refresh()
-        runs = [run for name in self._parts for run in self._runs_of(name)]
-        return open_runs([*runs, *self._tail], self.content)
+        runs = [sized for entry in self._parts.values() for sized in self._sized(entry.part)]
+        return open_runs([*runs, *self._sized_tail()], self.content)
 
     # -- messages ----------------------------------------------------------------------------------------------------
 

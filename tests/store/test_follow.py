@@ -1,0 +1,213 @@
+"""Following what a broker writes: each look applies what is new, and nothing twice."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from journalfs.limits import TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.store.api import Change
+from journalfs.store.queues import StoreQueue
+from journalfs.store.store import JournalStore
+from tests.store.appending import JournalAppender
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+
+ReadLines = Callable[[JournalStore, str], list[bytes]]
+
+
+def queue_of(store: JournalStore, name: str) -> StoreQueue:
+    address = store.address("work")
+    assert address is not None
+    queue = address.queue(name)
+    assert queue is not None
+    return queue
+
+
+@pytest.mark.rule("S-44")
+async def test_appended_messages_show_at_the_next_look(little_store: LittleStore, lines_of: ReadLines) -> None:
+    store = little_store.open()
+    assert lines_of(store, "work.a") == []
+    little_store.journal.send(1000, QUEUE_A, "one")
+    await store.look()
+    assert [b'"body":"one"' in line for line in lines_of(store, "work.a")] == [True]
+    little_store.journal.acknowledge(1000, QUEUE_A, tx_id=3000)
+    await store.look()
+    assert lines_of(store, "work.a") == []
+
+
+@pytest.mark.rule("S-27")
+async def test_open_transaction_counts_once_it_commits(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send_in_transaction(500, 1000, QUEUE_A)
+    store = little_store.open()
+    assert lines_of(store, "work.a") == []
+    little_store.journal.commit(500, 2)
+    await store.look()
+    assert len(lines_of(store, "work.a")) == 1
+
+
+@pytest.mark.rule("S-14")
+async def test_tail_becomes_a_part_when_idle(little_store: LittleStore) -> None:
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    little_store.journal.send(1000, QUEUE_A)
+    await store.look()
+    assert (len(queue.parts()), queue.tail().messages) == (0, 1)
+    little_store.clock.advance(by_ms=TAIL_IDLE_MS - 1)
+    await store.look()
+    assert (len(queue.parts()), queue.tail().messages) == (0, 1)
+    little_store.clock.advance(by_ms=1)
+    await store.look()
+    assert (len(queue.parts()), queue.tail().messages) == (1, 0)
+
+
+@pytest.mark.rule("S-14")
+async def test_busy_tail_becomes_a_part_after_ten_seconds(little_store: LittleStore) -> None:
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    for step in range(TAIL_WAIT_MS // 500):
+        little_store.journal.send(1000 + step, QUEUE_A)
+        await store.look()
+        assert queue.parts() == []
+        little_store.clock.advance(by_ms=500)
+    await store.look()
+    assert queue.tail().messages == 0
+    assert sum(part.messages for part in queue.parts()) == TAIL_WAIT_MS // 500
+
+
+@pytest.mark.rule("S-12")
+async def test_line_in_a_part_keeps_the_delivery_count_it_was_sealed_with(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    size_bytes = queue.parts()[0].size_bytes
+    little_store.journal.redeliver(1000, QUEUE_A, 3)
+    await store.look()
+    assert b"deliveryCount" not in lines_of(store, "work.a")[0]
+    assert queue.parts()[0].size_bytes == size_bytes
+    message = queue.message(queue.listing().message_id(0))
+    assert message is not None
+    assert message.attributes()["user.journalfs.deliveryCount"] == b"3"
+
+
+@pytest.mark.rule("S-11")
+async def test_acknowledged_message_leaves_its_part(little_store: LittleStore, lines_of: ReadLines) -> None:
+    for number in range(3):
+        little_store.journal.send(1000 + number, QUEUE_A, f"text {number}")
+    store = little_store.open()
+    changes: list[Change] = []
+    queue = queue_of(store, "work.a")
+    part = queue.parts()[0]
+    before = queue.open_part(part)
+    little_store.journal.acknowledge(1001, QUEUE_A, tx_id=3000)
+    change = await store.look()
+    assert change is not None
+    changes.append(change)
+    assert change.queues["work", "work.a"].parts_changed == [part.name]
+    assert [b"text 1" in line for line in lines_of(store, "work.a")] == [False, False]
+    assert bytes(before.read(0, before.size_bytes)).count(b"\n") == 3, "an open file keeps what it had"
+    for number in (1000, 1002):
+        little_store.journal.acknowledge(number, QUEUE_A, tx_id=3000 + number)
+    change = await store.look()
+    assert change is not None
+    assert change.queues["work", "work.a"].parts_gone == [part.name]
+
+
+@pytest.mark.rule("S-45")
+async def test_switch_to_the_next_file_and_reuse_of_the_first(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send(1000, QUEUE_A, "in the first file")
+    store = little_store.open()
+    following = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    following.acknowledge(1000, QUEUE_A, tx_id=3000)
+    following.send(1001, QUEUE_B, "in the second file")
+    await store.look()
+    assert lines_of(store, "work.a") == []
+    assert len(lines_of(store, "work.b")) == 1
+    with little_store.journal.path.open("r+b") as file:  # reclaimed: a new id, the old records stay behind
+        file.write(struct.pack(">iiq", 2, 0, 3))
+    reused = JournalAppender(little_store.journal.path, 3, 16)
+    reused.send(1002, QUEUE_B, "in the first file's second life")
+    await store.look()
+    assert store.rebuilds == 0
+    assert [line.split(b'"body":')[1] for line in lines_of(store, "work.b")] == [
+        b'"in the second file"}',
+        b'"in the first file\'s second life"}',
+    ]
+
+
+@pytest.mark.rule("S-45")
+async def test_compaction_changes_nothing_that_is_shown(little_store: LittleStore, lines_of: ReadLines) -> None:
+    for number in range(20):
+        little_store.journal.send(1000 + number, QUEUE_A, f"text {number}")
+    store = little_store.open()
+    lines = lines_of(store, "work.a")
+    names = [part.name for part in queue_of(store, "work.a").parts()]
+    compacted = JournalAppender.create(little_store.root / "journal/activemq-data-9.amq.cmp", 1)
+    for number in range(20):
+        compacted.send(1000 + number, QUEUE_A, f"text {number}")
+    current = JournalAppender.create(little_store.root / "journal/activemq-data-10.amq", 10)
+    little_store.journal.path.unlink()
+    compacted.path.rename(compacted.path.with_suffix(""))
+    current.send(2000, QUEUE_A, "new")
+    await store.look()
+    assert store.rebuilds == 1
+    assert lines_of(store, "work.a")[:20] == lines
+    assert [part.name for part in queue_of(store, "work.a").parts()] == names
+    assert queue_of(store, "work.a").tail().messages == 1
+
+
+@pytest.mark.rule("S-44")
+async def test_record_behind_a_hole_waits_for_the_hole(little_store: LittleStore, lines_of: ReadLines) -> None:
+    """Two writes in flight may land in either order; a hole that stays is damage, and hides nothing."""
+    little_store.journal.send(1000, QUEUE_A, "first")
+    store = little_store.open()
+    hole_at = little_store.journal.at
+    little_store.journal.at += 8192
+    little_store.journal.send(1002, QUEUE_A, "landed early")
+    await store.look()
+    assert len(lines_of(store, "work.a")) == 1
+    little_store.journal.at = hole_at
+    little_store.journal.send(1001, QUEUE_A, "landed late")
+    await store.look()
+    little_store.clock.advance(by_ms=1000)
+    await store.look()
+    bodies = [line.split(b'"body":')[1] for line in lines_of(store, "work.a")]
+    assert bodies == [b'"first"}', b'"landed late"}', b'"landed early"}']
+    assert [damage.kind for damage in store.core.damage()] == ["zeroed"]
+
+
+@pytest.mark.rule("S-24")
+async def test_scheduled_message_is_due_when_its_time_comes(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A, "later")
+    little_store.journal.schedule(1000, QUEUE_A, little_store.clock.now_ms() + 60_000)
+    little_store.journal.send(1001, QUEUE_A, "now")
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    names = [queue.listing().name(index) for index in range(2)]
+    assert names == [b"1001.txt", b"1000.txt"]
+    assert len(queue.scheduled()) == 1
+    little_store.clock.advance(by_ms=60_000)
+    assert len(queue.scheduled()) == 0
+    assert [queue.listing().name(index) for index in range(2)] == [b"1000.txt", b"1001.txt"]
+
+
+async def test_follow_tells_subscribers_and_can_be_cancelled(
+    little_store: LittleStore, autojump_clock: trio.testing.MockClock
+) -> None:
+    for number in range(2):
+        little_store.journal.send(1000 + number, QUEUE_A)
+    store = little_store.open()
+    seen: list[Change] = []
+    store.subscribe(seen.append)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.follow)
+        await trio.sleep(1)
+        little_store.journal.acknowledge(1000, QUEUE_A, tx_id=3000)
+        while not seen:
+            await trio.sleep(0.1)
+        nursery.cancel_scope.cancel()
+    assert list(seen[0].queues) == [("work", "work.a")]
