@@ -20,7 +20,8 @@ SOURCE_CORE_LARGE: Final[int] = lib.JFS_SOURCE_CORE_LARGE
 LINE_END_BYTES: Final = 2
 """What follows a tail: the closing brace and the newline."""
 
-_uninitialized = ffi.new_allocator(should_clear_after_alloc=False)
+uninitialized = ffi.new_allocator(should_clear_after_alloc=False)
+"""`ffi.new` for buffers that are filled at once."""
 
 
 class Suffix(IntEnum):
@@ -110,9 +111,10 @@ def measure_of(found: Any) -> Measure:
 class LineBatch:
     """Lines that follow each other, readable at any offset. Nothing is rendered before it is asked for.
 
-    `lines` is a C array of `count` `jfs_line` that point into mapped files; `keep` is whatever must live as long
-    as the batch does (the pointers of those files). `starts` holds the offset of each line and at last the total
-    size, as an index knows them; without it the messages are measured when the first size is asked for.
+    `lines` is a C array of `count` `jfs_line` that point into mapped files; `keep` is whatever must live as
+    long as the batch does (the pointers of those files). `starts` holds the offset of each line and at last
+    the total size, as an index knows them; without it the messages are measured when the first size is asked
+    for.
     """
 
     __slots__ = (
@@ -235,7 +237,7 @@ class LineBatch:
         length = max(0, min(length, size_bytes - offset))
         if length == 0:
             return memoryview(b"")
-        out = _uninitialized("uint8_t[]", length)
+        out = uninitialized("uint8_t[]", length)
         written = ffi.new("uint64_t *")
         with _Cursor(self) as cursor:
             check(lib.jfs_lines_read(self._batch, offset, out, length, written, cursor), "rendering messages")
@@ -289,7 +291,7 @@ class LineBatch:
         length = max(0, min(length, size_bytes - offset))
         if length == 0:
             return b""
-        out = _uninitialized("uint8_t[]", length)
+        out = uninitialized("uint8_t[]", length)
         written = ffi.new("uint64_t *")
         with _Cursor(self) as cursor:
             check(

@@ -5,6 +5,7 @@
 #include "jfs_crc32c.h"
 #include "jfs_guard.h"
 #include "jfs_line.h"
+#include "jfs_recordview.h"
 #include "jfs_page.h"
 #include "jfs_lines.h"
 #include "jfs_scan.h"

@@ -4,6 +4,7 @@
 #include "envelope.h"
 #include "jfs_guard.h"
 #include "jfs_lines.h"
+#include "view.h"
 
 struct jfs_cursor {
     const jfs_line *line; /* whose message and memory these are; NULL: nobody's */
@@ -149,19 +150,6 @@ typedef struct {
     jfs_arena arena;
 } read_job;
 
-/* The line that holds position `from`. */
-static uint64_t find_line(const jfs_lines *lines, uint64_t from) {
-    uint64_t low = 0, high = lines->count;
-    while (high - low > 1) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (lines->starts[middle] <= from)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void put_line(jfs_sink *sink, const jfs_lines *lines, const jfs_line *line, const jfs_message *message) {
     jfs_put(sink, lines->prefix, lines->prefix_bytes);
     jfs_put_line_state(sink, line);
@@ -173,7 +161,7 @@ static jfs_status lines_body(void *context) {
     read_job *job = context;
     const jfs_lines *lines = job->lines;
     jfs_sink *sink = &job->sink;
-    for (uint64_t i = find_line(lines, sink->from); i < lines->count && lines->starts[i] < sink->to; i++) {
+    for (uint64_t i = jfs_find_line(lines->starts, lines->count, sink->from); i < lines->count && lines->starts[i] < sink->to; i++) {
         const jfs_line *line = &lines->lines[i];
         const uint64_t end = lines->starts[i + 1];
         const int kept = job->cursor != NULL && end - lines->starts[i] >= KEPT_LINE_BYTES;

@@ -1,0 +1,101 @@
+"""Raw records as JSON lines, rendered by the C core a window at a time. Keys: docs/ENVELOPE.md."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from typing import Any
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.lines import uninitialized
+from journalfs.engine.pages import PageScan
+from journalfs.engine.scan import Scan
+from journalfs.engine.status import check
+
+
+class _View:
+    """Lines of records, readable at any offset."""
+
+    __slots__ = ("_keep", "_starts", "_view", "count")
+
+    def __init__(self, file: MappedFile, name: str, count: int, keep: Any) -> None:
+        prefix = b'{"file":' + json.dumps(name).encode()
+        self.count = count
+        self._view = ffi.new("jfs_record_view *")
+        self._view.bytes = file.pointer
+        self._view.size_bytes = file.size_bytes
+        self._view.prefix = ffi.from_buffer("uint8_t[]", prefix)
+        self._view.prefix_bytes = len(prefix)
+        self._view.count = count
+        self._keep = (file.pointer, prefix, keep)
+        self._starts: array[int] | None = None
+
+    @property
+    def starts(self) -> array[int]:
+        """Offset of each line, and at last the total size: `count` + 1 numbers. Raises FileTorn."""
+        if self._starts is None:
+            starts = array("Q", bytes(8 * (self.count + 1)))
+            view = ffi.from_buffer("uint64_t[]", starts)
+            check(lib.jfs_record_view_starts(self._view, view), "measuring records")
+            self._view.starts = view
+            self._keep = (*self._keep, view)
+            self._starts = starts
+        return self._starts
+
+    @property
+    def size_bytes(self) -> int:
+        return self.starts[self.count]
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes [offset, offset + length) of all lines together, fewer only at their end.
+
+        Raises FileTorn.
+        """
+        size_bytes = self.size_bytes
+        if offset < 0 or length < 0:
+            raise ValueError(f"no window: {length} bytes from {offset}")
+        length = max(0, min(length, size_bytes - offset))
+        if length == 0:
+            return b""
+        out = uninitialized("uint8_t[]", length)
+        written = ffi.new("uint64_t *")
+        check(lib.jfs_record_view_read(self._view, offset, out, length, written), "rendering records")
+        return bytes(ffi.buffer(out, written[0]))
+
+    def line(self, index: int) -> bytes:
+        """Return line `index`, its newline included."""
+        if not 0 <= index < self.count:
+            raise IndexError(f"line {index} of {self.count}")
+        starts = self.starts
+        return self.read(starts[index], starts[index + 1] - starts[index])
+
+
+class RecordView(_View):
+    """Every record of a journal file, one line each, in file order."""
+
+    __slots__ = ()
+
+    def __init__(self, file: MappedFile, scan: Scan, name: str) -> None:
+        """`scan` is of `file` as it is mapped now; `name` is the file as the lines name it."""
+        super().__init__(file, name, scan.count, scan.pointer)
+        # An empty scan may have no array, but the view goes by it.
+        self._view.records = scan.pointer.records if scan.count else ffi.new("jfs_record *")
+
+
+class PageView(_View):
+    """Every record of a page file, one line each, in file order."""
+
+    __slots__ = ()
+
+    def __init__(self, file: MappedFile, scan: PageScan, name: str) -> None:
+        """`scan` is of `file` as it is mapped now; `name` is the file as the lines name it."""
+        super().__init__(file, name, scan.count, scan)
+        self._view.page = scan.pointer
+        self._view.first = scan.first
+
+
+def user_type_name(user_type: int) -> str | None:
+    """Name of a user record type of either journal, None for an unknown one."""
+    name = lib.jfs_user_type_name(user_type)
+    return None if name == ffi.NULL else ffi.string(name).decode()
