@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.recordview import PageView, RecordView
 from journalfs.engine.scan import scan_journal
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
@@ -74,6 +73,8 @@ def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
 
 
 def _record_view(file: JournalFile) -> ByteSource:
+    from journalfs.engine.recordview import RecordView
+
     mapped = _mapped(file.path)
     scan = scan_journal(mapped, rid=file.rid, version=file.version, any_rid=file.header_damaged)
     mapped.detach()
@@ -118,6 +119,8 @@ def _pages_of(paged: PagedAddress) -> VirtualDirectory:
 
 
 def _page_file(paged: PagedAddress, number: PageNumber) -> VirtualFile:
+    from journalfs.engine.recordview import PageView
+
     file = paged.files[number]
     return SourceFile(
         lambda: WindowSource(PageView(paged.scan(number), name=file.path.name)), lambda: file.stamp.mtime_ns
