@@ -96,7 +96,8 @@ class _Ids:
         return self.last
 
     def old(self, back: int) -> int:
-        return max(101, self.last - back)
+        """One that was drawn before; 100, which is nobody's, as long as there is none."""
+        return max(101, self.last - back) if self.last > 100 else 100
 
 
 def _ref(queue: int, *numbers: int, layout: str = "") -> bytes:

@@ -1,4 +1,4 @@
-"""Lines as the C core renders them against the reference's envelopes: of real, random and damaged messages."""
+"""Lines as the C core renders them against the reference envelopes: of real, random and damaged messages."""
 
 from __future__ import annotations
 
