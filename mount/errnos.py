@@ -54,7 +54,7 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
     """
     request = handler.__name__
 
-    async def guard(self: Owner, *arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
+    async def guard(self: Owner, /, *arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
         self.count(request)
         try:
             return await handler(self, *arguments, **keywords)

@@ -64,7 +64,7 @@ def _mount(called: argparse.Namespace) -> int:
     from journalfs.store import open_store  # noqa: PLC0415
 
     words = [*called.options, *(["ro"] if called.read_only else []), *(["rw"] if called.read_write else [])]
-    options = MountOptions(**parse_options(words, ignore_unknown=called.sloppy))  # type: ignore[arg-type]
+    options = MountOptions(**parse_options(words, ignore_unknown=called.sloppy))
     if not options.read_only:
         raise WrongCall("stores can be mounted for reading only; add the option ro")
     store = called.store.resolve()

@@ -6,21 +6,32 @@ was killed answers every question with an error, and one that hangs never answer
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from journalfs.errors import FuseMissing, MountFailed, MountpointBusy, SystemFailure, WrongCall
+from journalfs.errors import (
+    EXIT_BUSY,
+    FuseMissing,
+    JournalfsError,
+    MountFailed,
+    MountpointBusy,
+    SystemFailure,
+    WrongCall,
+)
 
 FILESYSTEM_TYPE: Final = "fuse.journalfs"
 FUSE_DEVICE: Final = "/dev/fuse"
+USERS_NAMED_MAX: Final = 5
+"""A line on a terminal has room for about this many."""
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -32,6 +43,23 @@ class Mounted:
     path: str
     filesystem: str
     source: str
+
+
+class MountInUse(JournalfsError):  # noqa: N818  (named like its siblings in journalfs.errors)
+    """A mount that cannot be unmounted because somebody has something of it open."""
+
+    identifier = "mount-in-use"
+    exit_code = EXIT_BUSY
+    errno = errno.EBUSY
+
+    def __init__(self, path: Path, users: Sequence[str]) -> None:
+        some = ", ".join(
+            [*users[:USERS_NAMED_MAX], *(["and others"] if len(users) > USERS_NAMED_MAX else [])]
+        )
+        by = f" by {some}" if some else ""
+        super().__init__(
+            f"{path}: cannot unmount: it is in use{by}; close that first, or unmount with --lazy"
+        )
 
 
 def mounts() -> list[Mounted]:
@@ -113,18 +141,14 @@ def serving_process(path: Path) -> int | None:
         descriptor = os.pidfd_open(process)
     except (OSError, ValueError, KeyError):
         return None  # another user's mount, or one from within another process namespace
-    try:
-        links = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{process}/fd")]
-    except OSError:
-        links = []
-    if FUSE_DEVICE in links:
+    if FUSE_DEVICE in _links(Path("/proc", str(process))):
         return descriptor
     os.close(descriptor)
     return None
 
 
 def unmount(path: Path, *, lazy: bool = False) -> None:
-    """Unmount `path`. Raises `MountpointBusy` naming who uses it, or `MountFailed`."""
+    """Unmount `path`. Raises `MountInUse` naming who uses it, or `MountFailed`."""
     if os.geteuid() == 0:
         command = ["umount", *(["--lazy"] if lazy else []), str(path)]
     else:
@@ -138,31 +162,35 @@ def unmount(path: Path, *, lazy: bool = False) -> None:
         return
     reason = done.stderr.strip() or f"{command[0]} ended with {done.returncode}"
     if "busy" in reason:
-        raise MountpointBusy(path, f"it is in use{_holders_text(path)}")
+        raise MountInUse(path, [f"{name} ({process})" for process, name in holders(path)])
     raise MountFailed(f"{path}: cannot unmount: {reason}")
 
 
 def holders(path: Path) -> Iterator[tuple[int, str]]:
-    """Process id and name of those that have something below `path` open or work there, as far as /proc
-    tells."""
+    """Process id and name of those that have something below `path` open or work there.
+
+    Only what /proc shows to this user.
+    """
     inside = f"{path}/"
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdecimal():
-            continue
-        links = [f"{entry.path}/cwd", f"{entry.path}/root"]
-        try:
-            links += [f"{entry.path}/fd/{name}" for name in os.listdir(f"{entry.path}/fd")]
-            targets = [os.readlink(link) for link in links]
-            name = Path(f"{entry.path}/comm").read_text().strip()
-        except OSError:
-            continue  # it ended meanwhile, or belongs to somebody else
-        if any(f"{target}/".startswith(inside) for target in targets):
-            yield int(entry.name), name
+    for process in (Path("/proc", name) for name in os.listdir("/proc") if name.isdecimal()):
+        if any(f"{target}/".startswith(inside) for target in _links(process)):
+            yield int(process.name), _command(process)
 
 
-def _holders_text(path: Path) -> str:
-    named = [f"{name} ({pid})" for pid, name in holders(path)]
-    return f" by {', '.join(named[:5])}{' and others' if len(named) > 5 else ''}" if named else ""
+def _links(process: Path) -> Iterator[str]:
+    """Where a process works and what it has open. Nothing for what ended meanwhile or is somebody else's."""
+    with contextlib.suppress(OSError):
+        opened = [process / "fd" / name for name in os.listdir(process / "fd")]
+        for link in (process / "cwd", process / "root", *opened):
+            with contextlib.suppress(OSError):
+                yield os.readlink(link)
+
+
+def _command(process: Path) -> str:
+    try:
+        return (process / "comm").read_text().strip()
+    except OSError:
+        return "ended"
 
 
 def _parse_mount(line: str) -> Mounted:

@@ -6,7 +6,7 @@ import difflib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from journalfs.errors import WrongCall
 
@@ -72,12 +72,12 @@ class MountOptions:
         return words
 
 
-def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict[str, object]:
+def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict[str, Any]:
     """Turn comma lists of `-o` into keyword arguments of `MountOptions`. Later words win.
 
     Raises `WrongCall` naming the word that is not known, with the nearest one that is.
     """
-    chosen: dict[str, object] = {}
+    chosen: dict[str, Any] = {}
     kernel: list[str] = []
     for word in (word.strip() for text in lists for word in text.split(",")):
         name, has_value, value = word.partition("=")
@@ -101,7 +101,7 @@ def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict
     return chosen
 
 
-def _value(name: str, value: str) -> object:
+def _value(name: str, value: str) -> str | int:
     if name == "loop":
         if value not in ("fast", "stock"):
             raise WrongCall(f"mount option loop={value}: give loop=fast or loop=stock")

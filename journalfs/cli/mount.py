@@ -56,7 +56,7 @@ def mount(
         "loop": loop,
     }
     chosen |= {name: value for name, value in given.items() if value is not None}
-    options = MountOptions(**chosen)  # type: ignore[arg-type]  (checked word by word when parsed)
+    options = MountOptions(**chosen)
     require_read_only(options.read_only)
     request = Start(
         store=store,

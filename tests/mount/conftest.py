@@ -64,12 +64,13 @@ MountFake = Callable[..., MountedFake]
 
 @pytest.fixture
 def mount_fake(tmp_path: Path) -> Iterator[MountFake]:
-    """Mount a scenario of `serve_fake`; `options` is an `-o` list. Unmounted after the test, whatever happened."""
+    """Mount a scenario of `serve_fake`; `options` is an `-o` list. Unmounted after the test in any case."""
     started: list[MountedFake] = []
 
     def mount(scenario: str = "small", options: str = "", path: Path | None = None) -> MountedFake:
         place = path or tmp_path / f"mnt{len(started)}"
-        place.mkdir(exist_ok=True)
+        if mounted_at(place) is None:
+            place.mkdir(exist_ok=True)
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.mount.serve_fake", scenario, str(place), "-o", options],
             stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """A process that mounts a fake store and does what its standard input says, one JSON list a line.
 
-Every line is answered with one line: a JSON value, or {"error": ...}. The first answer comes unasked: "ready".
+Every line is answered with one line: a JSON value, or {"error": ...}. The first comes unasked: "ready".
 """
 
 from __future__ import annotations

@@ -1,141 +1,45 @@
-"""File names: every name has one, no two share one, and it leads back."""
+"""Names of addresses and queues that cannot be file names as they are."""
 
 from __future__ import annotations
 
-import re
+import os
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-from journalfs_mount import names
+from journalfs_mount.names import encode_name
 
-from journalfs.errors import NameRefused
-from journalfs.ids import MessageId
+from tests.mount.conftest import MountFake
+from tests.mount.serve_fake import LONG_NAME
 
-# Text with lone surrogates: queue names come from UTF-16 that nobody checked.
-ANY_NAME = st.text(st.characters(exclude_categories=()), max_size=120)
-AWKWARD_NAME = st.text(st.sampled_from("._%/~aF0\0\n\x7f\x9b é名🜁\ud800\udfff"), max_size=300)
-NAME = ANY_NAME | AWKWARD_NAME | st.builds(lambda a, b: a + b, AWKWARD_NAME, ANY_NAME)
+pytestmark = pytest.mark.mount
 
 
-@given(NAME)
-@example("~0123456789abcdef")
-@example("a~0123456789abcdef")
-@example("a%7E0123456789abcdef")
-@example("n" * 255)
-@example("n" * 256)
-@example("%" * 255)
-@example("🜁" * 90)
-def test_name_leads_back(name: str) -> None:
-    encoded = names.encode_name(name)
-    assert names.NameTable([name]).decode(encoded) == name
-    if not names.is_short_form(encoded):
-        assert names.decode_name(encoded) == name
+def test_every_listed_name_can_be_opened_and_leads_to_its_queue(mount_fake: MountFake) -> None:
+    mounted = mount_fake("names")
+    listed = os.listdir(os.fsencode(mounted.path))
+    odd = ("a/b", ".hidden", "_staged", "100%", "ümläut", "line\nbreak", "a~0123456789abcdef", LONG_NAME)
+    assert set(listed) == {encode_name(name) for name in odd}
+    for name in listed:
+        assert len(name) <= 255
+        part = os.path.join(os.fsencode(mounted.path), name, name, b"part-0001-0000000001.jsonl")
+        with open(part, "rb") as file:
+            assert b'"id": 1' in file.read()
 
 
-@given(NAME)
-@example("." * 300)
-@example("/" * 100)
-@example("a" + "é" * 200)
-@example("aa" + "%" * 200)
-def test_file_name_is_legal_everywhere(name: str) -> None:
-    encoded = names.encode_name(name)
-    assert 1 <= len(encoded) <= 255
-    assert not re.search(rb"[\0-\x1f/]", encoded)
-    assert not names.is_reserved(encoded)
-    encoded.decode("utf-8")  # cut neither within a character ...
-    assert not re.search(rb"%(?![0-9A-F]{2})", encoded) or encoded == b"%"  # ... nor within an escape
+@pytest.mark.parametrize("name", ["a%2fb", "a%2", "%41", "_x", ".git", "a~0123456789abcdef", "nothing"])
+def test_a_name_has_one_spelling(mount_fake: MountFake, name: str) -> None:
+    mounted = mount_fake("names")
+    with pytest.raises(FileNotFoundError):
+        os.stat(mounted.path / name)
 
 
-@given(NAME, NAME)
-@example("a/b", "a%2Fb")
-@example("", "%")
-@example("\ud83d\ude00", "😀")
-@example("x" * 300 + "1", "x" * 300 + "2")
-def test_no_two_names_share_a_file_name(one: str, other: str) -> None:
-    assert (names.encode_name(one) == names.encode_name(other)) == (one == other)
+def test_too_long_a_name_is_refused_as_such(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    with pytest.raises(OSError, match="File name too long"):
+        os.stat(mounted.path / ("x" * 256))
 
 
-@given(st.binary(min_size=1, max_size=40) | st.builds(lambda b: b"%" + b, st.binary(max_size=4)))
-@example(b"%41")
-@example(b"%2f")
-@example(b"%ED%A0%BD%ED%B8%80")
-@example(b"a%")
-@example(b".a")
-def test_only_the_one_spelling_is_taken(file_name: bytes) -> None:
-    try:
-        name = names.decode_name(file_name)
-    except NameRefused:
-        return
-    assert names.encode_name(name) == file_name
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("orders", b"orders"),
-        ("a/b", b"a%2Fb"),
-        (".hidden", b"%2Ehidden"),
-        ("..", b"%2E."),
-        ("_temporary", b"%5Ftemporary"),
-        ("percent%2Fname", b"percent%252Fname"),
-        ("with space", b"with space"),
-        ("ключ.名前", "ключ.名前".encode()),
-        ("$sys.mqtt.sessions", b"$sys.mqtt.sessions"),
-        ("a\nb", b"a%0Ab"),
-        ("\ud800", b"%ED%A0%80"),
-        ("", b"%"),
-        ("x~0123456789abcdef", b"x%7E0123456789abcdef"),
-    ],
-)
-def test_spelling(name: str, expected: bytes) -> None:
-    assert names.encode_name(name) == expected
-
-
-def test_short_form_is_stable_and_needs_the_name_to_exist() -> None:
-    long = "long-" + "n" * 300
-    encoded = names.encode_name(long)
-    assert encoded == b"long-" + b"n" * 233 + b"~6a583b509342dc74"
-    assert names.is_short_form(encoded)
-    table = names.NameTable(["orders", long])
-    assert table.decode(encoded) == long
-    assert table.decode(b"orders") == "orders"
-    table.discard(long)
-    with pytest.raises(NameRefused):
-        table.decode(encoded)
-
-
-@given(st.integers(0, 2**63 - 1), st.sampled_from(names.MESSAGE_SUFFIXES))
-def test_message_name_leads_back(message_id: int, suffix: str) -> None:
-    encoded = names.format_message_name(MessageId(message_id), suffix)
-    assert names.parse_message_name(encoded) == (message_id, suffix)
-
-
-@pytest.mark.parametrize(
-    "name", [b"04411.txt", b"4411.TXT", b"4411", b"-1.txt", b"4411.doc", b"4411.txt\n", b".txt"]
-)
-def test_other_names_are_no_messages(name: bytes) -> None:
-    assert names.parse_message_name(name) is None
-
-
-@given(st.integers(0, 10**10 - 1), st.integers(0, 2**63 - 1))
-def test_part_name_leads_back(generation: int, number: int) -> None:
-    encoded = names.format_part_name(generation, number)
-    assert names.parse_part_name(encoded) == names.PartName(generation, number)
-
-
-def test_part_name_spelling() -> None:
-    assert names.format_part_name(1, 7) == b"part-0001-0000000007.jsonl"
-    for other in (
-        b"part-1-7.jsonl",
-        b"part-0001-00000000007.jsonl",
-        b"part-0001-0000000007.json",
-        b"_tail.jsonl",
-    ):
-        assert names.parse_part_name(other) is None
-
-
-@given(st.integers(0, 10**10 - 1), st.lists(st.integers(0, 10**10 - 1), min_size=2, unique=True))
-def test_part_names_sort_as_their_numbers(generation: int, numbers: list[int]) -> None:
-    by_name = sorted(numbers, key=lambda number: names.format_part_name(generation, number))
-    assert by_name == sorted(numbers)
+def test_a_selector_may_be_longer_than_a_file_name(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    color = "x" * 600
+    view = mounted.path / f"orders/billing/.where/color = '{color}'"
+    assert (view / ".all.jsonl").read_bytes() == b""

@@ -1,0 +1,159 @@
+"""Requests that fail, must fail, or fail for a reason nobody foresaw."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.mount.conftest import MountedFake, MountFake
+
+pytestmark = pytest.mark.mount
+
+
+def failing(call: Callable[[], object]) -> str:
+    """Name of the errno that `call` fails with."""
+    with pytest.raises(OSError) as caught:
+        call()
+    assert caught.value.errno is not None
+    return errno.errorcode[caught.value.errno]
+
+
+def test_a_mistake_in_the_program_ends_a_request_and_not_the_mount(mount_fake: MountFake) -> None:
+    mounted = mount_fake("broken")
+    queue = mounted.path / "orders/broken"
+    assert failing(lambda: os.listdir(queue / ".messages")) == "EIO"
+    assert failing((queue / ".messages/1.txt").stat) == "EIO"
+    assert failing((queue / ".status").read_bytes) == "EIO"
+    # Everything else goes on, in the same queue and beside it.
+    assert (queue / "part-0001-0000000001.jsonl").read_bytes().count(b"\n") == 1
+    assert len(os.listdir(mounted.path / "orders/billing/.messages")) == 26
+    assert mounted.process.poll() is None
+
+
+def test_a_store_that_stops_following_stays_mounted_and_says_so(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    assert mounted.report()["follow"] == "following"
+    mounted.tell("fail")
+    report = mounted.report()
+    assert (report["follow"], report["followFailure"]) == ("failed", "told to fail")
+    assert len(os.listdir(mounted.path / "orders/billing/.messages")) == 26
+
+
+def test_what_is_no_selector_is_invalid_and_the_reason_can_be_read(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    where = mounted.path / "orders/billing/.where"
+    assert failing((where / "nonsense").stat) == "EINVAL"
+    assert failing(lambda: os.stat(os.fsencode(where) + b"/\xff")) == "EINVAL"
+    refused = mounted.report()["refused"]
+    assert isinstance(refused, list)
+    assert [entry["name"] for entry in refused] == ["nonsense", "\ufffd"]
+    assert "only colors can be asked for" in refused[0]["reason"]
+
+
+def changes(path: Path) -> dict[str, Callable[[], object]]:
+    part = path / "orders/billing/part-0001-0000000001.jsonl"
+    return {
+        "create": lambda: open(path / "orders/billing/new.txt", "w"),
+        "write": lambda: os.open(part, os.O_WRONLY),
+        "append": lambda: os.open(part, os.O_WRONLY | os.O_APPEND),
+        "truncate": lambda: os.truncate(part, 0),
+        "unlink": lambda: os.unlink(part),
+        "mkdir": lambda: os.mkdir(path / "new"),
+        "rmdir": lambda: os.rmdir(path / "orders/empty"),
+        "rename": lambda: os.rename(part, path / "orders/billing/other"),
+        "link": lambda: os.link(part, path / "orders/billing/other"),
+        "symlink": lambda: os.symlink("x", path / "orders/billing/other"),
+        "mknod": lambda: os.mknod(path / "orders/billing/other"),
+        "chmod": lambda: os.chmod(part, 0o600),
+        "chown": lambda: os.chown(part, 1, 1),
+        "utime": lambda: os.utime(part, (0, 0)),
+        "setxattr": lambda: os.setxattr(part, "user.x", b"y"),
+        "removexattr": lambda: os.removexattr(part, "user.x"),
+    }
+
+
+def test_every_change_is_refused_as_on_a_read_only_filesystem(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    for name, change in changes(mounted.path).items():
+        assert failing(change) == "EROFS", name
+
+
+def test_changes_are_refused_even_when_the_kernel_lets_them_through(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small", "rw")
+    for name, change in changes(mounted.path).items():
+        assert failing(change) == "EROFS", name
+    assert mounted.requests()["unlink"] == 1
+
+
+def test_files_are_no_directories_and_the_other_way_round(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    assert failing((mounted.path / "orders").read_bytes) == "EISDIR"
+    assert failing((mounted.path / "orders/billing/_tail.jsonl/x").stat) == "ENOTDIR"
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "value"),
+    [
+        ("orders/billing/.messages/7.txt", "user.property.color", b"green"),
+        ("orders/billing/.messages/7.txt", "user.journalfs.id", b"7"),
+        ("orders/billing", "user.journalfs.max-delivery-attempts", b"10"),
+        ("orders", "user.journalfs.max-size-bytes", b"-1"),
+    ],
+)
+def test_headers_properties_and_settings_are_extended_attributes(
+    mount_fake: MountFake, path: str, name: str, value: bytes
+) -> None:
+    mounted = mount_fake("small")
+    assert os.getxattr(mounted.path / path, name) == value
+    assert name in os.listxattr(mounted.path / path)
+
+
+def test_attributes_that_are_not_there(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    message = mounted.path / "orders/billing/.messages/7.txt"
+    assert failing(lambda: os.getxattr(message, "user.property.shape")) == "ENODATA"
+    assert failing(lambda: os.getxattr(message, "security.capability")) == "ENOTSUP"
+    assert os.listxattr(mounted.path / "orders/billing/_tail.jsonl") == []
+
+
+def test_a_long_listing_asks_for_attributes_of_the_system_only_once(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    messages = mounted.path / "orders/billing/.messages"
+    subprocess.run(["ls", "-l"], cwd=messages, check=True, capture_output=True)
+    assert mounted.requests().get("getxattr", 0) <= 4
+
+
+def test_noxattr_turns_the_attributes_off(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small", "noxattr")
+    message = mounted.path / "orders/billing/.messages/7.txt"
+    for _ in range(3):
+        assert failing(lambda: os.getxattr(message, "user.property.color")) == "ENOTSUP"
+        assert failing(lambda: os.listxattr(message)) == "ENOTSUP"
+    # The kernel asks once and then never again.
+    assert mounted.requests()["getxattr"] == mounted.requests()["listxattr"] == 1
+
+
+def test_owner_and_permissions_are_the_mounts(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small", "uid=1234,gid=2345,umask=027")
+    for name, mode in (("orders", 0o40550), ("orders/billing/_tail.jsonl", 0o100440)):
+        stat = (mounted.path / name).stat()
+        assert (stat.st_uid, stat.st_gid, stat.st_mode) == (1234, 2345, mode)
+
+
+def test_the_kernel_enforces_permissions_for_others(mount_fake: MountFake) -> None:
+    mounted: MountedFake = mount_fake("small", "allow_other,umask=007")
+    for directory in [mounted.path, *mounted.path.parents][1:-1]:
+        directory.chmod(directory.stat().st_mode | 0o011)
+    done = subprocess.run(
+        ["cat", mounted.path / "orders/billing/_tail.jsonl"],
+        user=65534,
+        group=65534,
+        check=False,
+        capture_output=True,
+    )
+    assert b"Permission denied" in done.stderr
