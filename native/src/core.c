@@ -166,7 +166,7 @@ static void parse_large(jfs_message *message, jfs_reader *reader) {
         return;
     }
     if (message->large_size >= 0 && (uint64_t)message->large_size > message->large.bytes)
-        jfs_incomplete(message, "the large body's file is shorter than the message says");
+        jfs_damaged(message, "the large body's file is shorter than the message says");
     parse_body(message, message->large);
 }
 
