@@ -82,16 +82,10 @@ def _compare_specificity(one: Pattern, other: Pattern) -> int:
         if any_first and any_second:
             return len(second) - len(first)
         return 1 if any_first else -1
-    single_first, single_second = syntax.single_word in first, syntax.single_word in second
-    if single_first and single_second:
-        by_word = _compare_words(
-            first.split(syntax.delimiter), second.split(syntax.delimiter), syntax.single_word
-        )
-        if by_word:
-            return by_word
-    elif single_first or single_second:
-        return 1 if single_first else -1
-    return len(first) - len(second)
+    by_word = _compare_words(
+        first.split(syntax.delimiter), second.split(syntax.delimiter), syntax.single_word
+    )
+    return by_word or len(first) - len(second)
 
 
 def _compare_words(first: list[str], second: list[str], single_word: str) -> int:
