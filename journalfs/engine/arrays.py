@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from journalfs.engine._native import ffi
@@ -35,8 +35,9 @@ def index_list(fill: Fill, doing: str, *, room: int = ROOM_FIRST) -> array[int]:
         return out
 
 
-def struct_list(kind: str, fill: Fill, doing: str) -> list[Any]:
-    """A list of C structs. Items stay valid as long as one of them is held."""
+def struct_list(kind: str, fill: Fill, doing: str) -> Iterator[Any]:
+    """C structs one by one. An item is a reference into memory that this iterator owns: use it up before the next,
+    and do not keep it."""
     count = ffi.new("uint32_t *")
     room = ROOM_FIRST
     while True:
@@ -46,4 +47,6 @@ def struct_list(kind: str, fill: Fill, doing: str) -> list[Any]:
             room = count[0]
             continue
         check(status, doing)
-        return [out[i] for i in range(count[0])]
+        for i in range(count[0]):
+            yield out[i]
+        return
