@@ -17,11 +17,17 @@ class Xid:
     global_transaction_id: bytes
 
     def base64(self) -> str:
-        """The broker's own text form: branch qualifier, global id, then four bytes of format id."""
-        format_id = self.format_id.to_bytes(4, "big", signed=True)
-        return base64.b64encode(self.branch_qualifier + self.global_transaction_id + format_id).decode(
-            "ascii"
-        )
+        """The broker's own text form: branch qualifier, global id, then four bytes made of the format id."""
+        return base64.b64encode(
+            self.branch_qualifier + self.global_transaction_id + _mangled(self.format_id)
+        ).decode("ascii")
+
+
+def _mangled(format_id: int) -> bytes:
+    """Four bytes as the broker makes them, lowest first: each is a remainder by 255 of what is left, with the sign of
+    the dividend, so most are not the format id's own bytes. Consoles and scripts know transactions by this form."""
+    rest = [format_id >> shift for shift in (0, 8, 16, 24)]
+    return bytes((abs(value) % 255 * (-1 if value < 0 else 1)) & 0xFF for value in rest)
 
 
 def decode_xid(data: bytes | memoryview) -> Xid:

@@ -6,7 +6,9 @@ that everything made from reference indexes knows to make itself again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage
 from journalfs.engine.state_types import Operation
+from journalfs.errors import DecodeError
 from journalfs.format.page_folder import address_matches
+from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader
@@ -25,6 +29,8 @@ from journalfs.paging.cursors import Cursors, SideRecord
 from journalfs.paging.folders import PageFolder, read_paging_directory
 from journalfs.store.events import Events
 from journalfs.store.large_bodies import LargeBodies
+
+logger = logging.getLogger(__name__)
 
 CURSOR_TYPES = (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE, MessageType.PAGE_TRANSACTION)
 
@@ -49,6 +55,7 @@ class Core:
     bindings_damage: tuple[Damage, ...] = ()
     paging_problems: list[Damage] = field(default_factory=list)
     _side_key: tuple[int, int] = (-1, -1)
+    _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     def __post_init__(self) -> None:
         self.bodies = LargeBodies(self)
@@ -124,6 +131,21 @@ class Core:
             for operation in transaction.operations:
                 if operation.kind == RecordKind.ADD:
                     yield _side_record(operation)
+
+    def duplicate_ids(self) -> Mapping[str, int]:
+        """How many ids the duplicate detection of each address has stored."""
+        key = (self.loader.state.counts().side_version, self.epoch)
+        if self._duplicates[0] != key:
+            self._duplicates = (key, Counter(self._duplicate_addresses()))
+        return self._duplicates[1]
+
+    def _duplicate_addresses(self) -> Iterable[str]:
+        for operation in self.loader.state.side(MessageType.DUPLICATE_ID):
+            body = self.loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
+            try:
+                yield Reader(body).simple_string()
+            except DecodeError as error:
+                logger.warning("duplicate id record %d: %s", operation.record_id, error)
 
     def paged(self, address: str) -> PagedAddress | None:
         return self.pages.get(address)

@@ -14,8 +14,6 @@ from journalfs.store.page_parts import PageParts
 from journalfs.store.settings import address_attributes, address_toml, queue_attributes, queue_toml
 from journalfs.store.views import DeliveringView, QueueView
 
-ROUTING_TYPES = ("MULTICAST", "ANYCAST")
-
 
 class StoreQueue(QueueView):
     """A queue and everything live in it."""
@@ -56,7 +54,7 @@ class StoreQueue(QueueView):
             "queue": self.name,
             "address": self.model.address,
             "id": self.model.queue_id,
-            "routingType": ROUTING_TYPES[self.model.binding.routing_type],
+            "routingType": self.model.binding.routing_type.name,
             "filter": self.model.binding.filter or None,
             "messageCount": info.live_count + total_messages(paged) + len(self._delivering),
             "messages": len(self),
@@ -108,7 +106,7 @@ class StoreAddress:
         return {
             "address": self.name,
             "id": self.model.address_id,
-            "routingTypes": [ROUTING_TYPES[kind] for kind in self.model.binding.routing_types],
+            "routingTypes": [kind.name for kind in self.model.binding.routing_types],
             "queues": {name: len(queue) for name, queue in self.bound.items()},
             "messages": sum(len(queue) for queue in self.bound.values()),
             "paging": paged is not None and paged.pages_now(),
@@ -117,6 +115,7 @@ class StoreAddress:
             "paused": self.model.paused,
             "autoCreated": self.model.binding.auto_created,
             "internal": self.model.binding.internal,
+            "duplicateIdCacheSize": self.core.duplicate_ids().get(self.name, 0),
         }
 
     def settings_toml(self) -> str:

@@ -163,7 +163,7 @@ def test_xid() -> None:
     data = bytes.fromhex("00001267 00000007 6272616e636831 0000000a 676c6f62616c2d78797a")
     xid = decode_xid(data)
     assert xid == Xid(4711, b"branch1", b"global-xyz")
-    assert xid.base64() == "YnJhbmNoMWdsb2JhbC14eXoAABJn"
+    assert xid.base64() == "YnJhbmNoMWdsb2JhbC14eXp5EgAA"
     with pytest.raises(DecodeError):
         decode_xid(data[:-1])
 

@@ -67,7 +67,7 @@ def queue_account(
 
 
 def address_account(status: Facts, queues: Iterable[str]) -> dict[str, Any]:
-    keys = ("id", "routingTypes", "autoCreated", "paused", "paging")
+    keys = ("id", "routingTypes", "autoCreated", "internal", "paused", "paging", "duplicateIdCacheSize")
     return {"name": status["address"], "queues": sorted(queues), **{key: status[key] for key in keys}}
 
 
