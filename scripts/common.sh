@@ -83,9 +83,9 @@ make_venv() {
     wanted="$extras $(cat "$ROOT/pyproject.toml" "$ROOT/native/build_backend.py" | sha256sum)"
     if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
         say "Installing journalfs[$extras] into $VENV"
-        # What pyproject.toml needs to build with stands in the environment itself: build_core needs it again.
-        "$VENV/bin/python" -m pip install -q 'setuptools>=77' 'cffi>=1.17'
-        (cd "$ROOT" && "$VENV/bin/python" -m pip install -q --no-build-isolation -e ".[$extras]")
+        # build_core needs in the environment what pip has while it builds.
+        "$VENV/bin/python" -m pip install -q 'setuptools>=77' 'cffi>=1.17' wheel
+        (cd "$ROOT" && "$VENV/bin/python" -m pip install -q -e ".[$extras]")
         printf '%s\n' "$wanted" >"$stamp"
     fi
 }
