@@ -75,3 +75,6 @@ WHERE_VIEWS_KEPT_MAX: Final = 64
 
 DAMAGED_BYTES_SHOWN_MAX: Final = 64 * 1024 * 1024
 """Most raw bytes that one `damaged/*.bin` file gives; the file itself is in the store for more."""
+
+VIRTUAL_SIZES_KEPT_MAX: Final = 65_536
+"""Sizes of record views kept: one for each journal or page file of a store of 640 GB."""

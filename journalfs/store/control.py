@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.recordview import PageView, RecordView
 from journalfs.engine.scan import scan_journal
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
@@ -67,18 +68,18 @@ def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
         file = files().get(name)
         if file is None:
             return None
-        return SourceFile(lambda: _record_view(file), lambda: file.stamp.mtime_ns)
+        return SourceFile(
+            lambda: _record_view(file), lambda: file.stamp.mtime_ns, identity=(file.path, file.stamp)
+        )
 
     return MadeDirectory(files, make, lambda: _mtime_ns(directory))
 
 
 def _record_view(file: JournalFile) -> ByteSource:
-    from journalfs.engine.recordview import RecordView
-
     mapped = _mapped(file.path)
     scan = scan_journal(mapped, rid=file.rid, version=file.version, any_rid=file.header_damaged)
     mapped.detach()
-    return WindowSource(RecordView(mapped, scan, name=file.name))
+    return WindowSource(RecordView(mapped, scan, file.name))
 
 
 def _mapped(path: Path) -> MappedFile:
@@ -119,11 +120,11 @@ def _pages_of(paged: PagedAddress) -> VirtualDirectory:
 
 
 def _page_file(paged: PagedAddress, number: PageNumber) -> VirtualFile:
-    from journalfs.engine.recordview import PageView
-
     file = paged.files[number]
     return SourceFile(
-        lambda: WindowSource(PageView(paged.scan(number), name=file.path.name)), lambda: file.stamp.mtime_ns
+        lambda: WindowSource(PageView(paged.mapped(number), paged.scan(number), file.path.name)),
+        lambda: file.stamp.mtime_ns,
+        identity=(file.path, file.stamp),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
+from journalfs.limits import VIRTUAL_SIZES_KEPT_MAX
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.sources import BytesSource
+
+
+_known_sizes: dict[Hashable, int] = {}
 
 
 def to_json(value: object) -> bytes:
@@ -47,9 +51,21 @@ class SourceFile:
     source: Callable[[], ByteSource]
     mtime: Callable[[], int]
     live: bool = True
+    identity: Hashable = None
+    """Equal identities mean equal content, so that a size that takes work to find is found once."""
 
     @property
     def size_bytes(self) -> int:
+        if self.identity is None:
+            return self._measured()
+        size_bytes = _known_sizes.get(self.identity)
+        if size_bytes is None:
+            while len(_known_sizes) >= VIRTUAL_SIZES_KEPT_MAX:
+                del _known_sizes[next(iter(_known_sizes))]
+            size_bytes = _known_sizes[self.identity] = self._measured()
+        return size_bytes
+
+    def _measured(self) -> int:
         source = self.source()
         try:
             return source.size_bytes
