@@ -20,7 +20,7 @@ def open_one(data: Path) -> dict[str, float]:
     opened = time.perf_counter()
     after = anonymous_bytes("self")
     messages = sum(len(queue) for address in store.addresses() for queue in address.queues())
-    state_bytes = store.state_bytes()
+    state_bytes = store.status()["stateBytes"]
     closing = time.perf_counter()
     store.close()
     return {

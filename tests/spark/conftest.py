@@ -95,4 +95,4 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> StoreMade:
 
 @pytest.fixture(scope="session")
 def many_mounted(many: StoreMade, mount_store: MountStore) -> Path:
-    return mount_store(many.root)
+    return mount_store(many.data)

@@ -47,7 +47,9 @@ def test_spark_sees_the_messages_that_the_broker_listed(
     spark: SparkSession, mount_store: MountStore, stores: PristineStores, expected: ExpectedStores, store: str
 ) -> None:
     mountpoint = mount_store(stores[store])
-    rows = spark.read.schema(SCHEMA).json(f"{mountpoint}/*/*").select("queue", "id").collect()
+    # Not by a pattern: Spark cannot expand one beside a name with a colon, as some of these queues have.
+    queues = [literal(queue) for queue in queue_directories(mountpoint)]
+    rows = spark.read.schema(SCHEMA).json(queues).select("queue", "id").collect()
     listed = [
         (queue["name"], message["id"]) for queue in expected[store]["queues"] for message in queue["messages"]
     ]

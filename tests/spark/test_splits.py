@@ -35,7 +35,7 @@ def split_bytes(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator
 def test_every_message_comes_once_from_splits(
     spark: SparkSession, big: StoreMade, mount_store: MountStore, split_bytes: int
 ) -> None:
-    queue = mount_store(big.root) / "scale" / "scale"
+    queue = mount_store(big.data) / "scale" / "scale"
     size = sum(part.stat().st_size for part in queue.glob("part-*.jsonl"))
     frame = spark.read.schema("id long, body string").json(str(queue))
     assert frame.rdd.getNumPartitions() >= size // split_bytes

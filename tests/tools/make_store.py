@@ -76,6 +76,11 @@ class StoreMade:
     journal_bytes: int
     paging_bytes: int
 
+    @property
+    def data(self) -> Path:
+        """The data directory, which is what a broker is given and journalfs mounts."""
+        return self.root / "data"
+
     def body(self, message_id: int) -> str:
         """The text body of a message."""
         number = message_id - self.first_message_id

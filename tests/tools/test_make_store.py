@@ -53,7 +53,7 @@ def test_a_broker_lists_exactly_the_messages_written(tmp_path: Path, body_kind: 
         file_size_bytes=FILE_BYTES,
     )
     made = make_store(tmp_path, spec)
-    assert len(list((made.root / "data" / "journal").glob("*.amq"))) > 5
+    assert len(list((made.data / "journal").glob("*.amq"))) > 5
     with _broker(made) as broker, CoreClient(broker.port) as client:
         for queue in made.queues:
             assert _browse(client, queue) == _listed(made, queue)
@@ -71,7 +71,7 @@ def test_a_broker_lists_the_paged_messages_too(tmp_path: Path) -> None:
         file_size_bytes=FILE_BYTES,
     )
     made = make_store(tmp_path, spec)
-    assert len(list((made.root / "data" / "paging").glob("*/*.page"))) > 4
+    assert len(list((made.data / "paging").glob("*/*.page"))) > 4
     with _broker(made) as broker, CoreClient(broker.port) as client:
         for queue in made.queues:
             assert _browse(client, queue) == _listed(made, queue)
@@ -93,7 +93,7 @@ def test_the_seed_decides_every_byte(tmp_path: Path) -> None:
 
 def test_journal_files_are_full_and_of_one_size(tmp_path: Path) -> None:
     made = make_store(tmp_path, StoreSpec(messages=1000, file_size_bytes=FILE_BYTES))
-    journal = made.root / "data" / "journal"
+    journal = made.data / "journal"
     files = sorted(journal.glob("*.amq"), key=lambda path: int(path.stem.split("-")[-1]))
     assert {path.stat().st_size for path in files} == {FILE_BYTES}
     longest = max(len(made.body(message_id)) for message_id in made.queues[0].live) * 2 + 300
