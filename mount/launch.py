@@ -10,19 +10,22 @@ import json
 import logging
 import logging.handlers
 import os
+import signal
 import socket
 import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from journalfs_mount import mountpoint
 from journalfs_mount.options import MountOptions
 
 from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
-from journalfs.store.api import Store
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Store
 
 log = logging.getLogger("journalfs.mount")
 
@@ -82,7 +85,12 @@ def _start_in_background(request: Start, place: Path) -> int:
         _background(request, place, writer)
     os.close(writer)
     with open(reader, "rb") as pipe:
-        answer = pipe.read()
+        try:
+            answer = pipe.read()
+        except BaseException:
+            # Interrupted while waiting: the mount that nobody waits for any more must not come up later.
+            os.kill(child, signal.SIGTERM)
+            raise
     if answer == _READY:
         return EXIT_OK
     _, status = os.waitpid(child, 0)
@@ -106,10 +114,9 @@ def _background(request: Start, place: Path, writer: int) -> NoReturn:
 
     try:
         os.setsid()
-        # The working directory of a process keeps its filesystem from being unmounted.
-        store = request.open_store
+        _close_inherited(keep=writer)
         _log_in_background(debug=request.debug, log_file=request.log_file)
-        _serve(request, place, ready, store)
+        _serve(request, place, ready)
         code = EXIT_OK
     except JournalfsError as error:
         code = exit_code(error)
@@ -132,21 +139,24 @@ def exit_code(error: JournalfsError) -> int:
     return error.code if isinstance(error, StartRefused) else error.exit_code
 
 
-def _serve(
-    request: Start,
-    place: Path,
-    ready: Callable[[], None],
-    open_store: Callable[[], Store] | None = None,
-) -> None:
+def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
     # pyfuse3 and trio take longest to import, so this waits until nothing else can be wrong.
     from journalfs_mount import lifecycle  # noqa: PLC0415
 
-    store = (open_store or request.open_store)()
-    lifecycle.run(store, request.store, place, request.options, ready=ready)
+    lifecycle.run(request.open_store(), request.store, place, request.options, ready=ready)
+
+
+def _close_inherited(*, keep: int) -> None:
+    """Let go of what the command was started with, such as a pipe whose reader waits for its end."""
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        if descriptor > 2 and descriptor != keep:
+            with contextlib.suppress(OSError):  # the one that listed the directory
+                os.close(descriptor)
 
 
 def _leave_terminal() -> None:
-    os.chdir("/")
+    os.chdir("/")  # a process's working directory cannot be unmounted
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for descriptor in range(3):
         os.dup2(null, descriptor)

@@ -1,0 +1,96 @@
+"""The `-o` list, inode numbers and the table of nodes: no kernel needed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from journalfs_mount.inodes import MESSAGE_BIT, NodeTable, message_inode, message_of, node_key
+from journalfs_mount.options import MountOptions, parse_options
+
+from journalfs.errors import WrongCall
+from journalfs.ids import Inode, MessageId
+
+
+def test_words_of_fstab_are_accepted_and_later_words_win() -> None:
+    chosen = parse_options(["defaults,nofail,_netdev,x-systemd.automount,comment=mine", "ro,rw,ro"])
+    assert MountOptions(**chosen).read_only
+    assert not MountOptions(**parse_options(["ro,rw"])).read_only
+    assert not MountOptions(**parse_options(["nofollow"])).follow
+    assert MountOptions(**parse_options(["nofollow,follow"])).follow
+
+
+def test_values_are_checked() -> None:
+    options = MountOptions(**parse_options(["uid=7,gid=8,umask=027,loop=stock,noexec"]))
+    assert (options.uid, options.gid, options.umask, options.loop) == (7, 8, 0o27, "stock")
+    assert "noexec" in options.fuse_options("/store")
+    for wrong in ("uid=x", "uid=-1", "umask=9", "umask=1000", "loop=", "uid", "ro=1"):
+        with pytest.raises(WrongCall, match="option"):
+            parse_options([wrong])
+
+
+def test_a_mistyped_word_is_named_with_its_neighbour() -> None:
+    with pytest.raises(WrongCall, match=r"unknown mount option 'noxatr'; did you mean 'noxattr'\?"):
+        parse_options(["ro,noxatr"])
+    assert parse_options(["ro,noxatr"], ignore_unknown=True) == {"read_only": True}
+
+
+@pytest.mark.parametrize("source", ["/a,b", "/ä", "/back\\slash", "/new\nline"])
+def test_a_source_that_would_break_the_option_list_is_not_shown(source: str) -> None:
+    assert "fsname=journalfs" in MountOptions().fuse_options(source)
+    assert "fsname=/plain path" in MountOptions().fuse_options("/plain path")
+
+
+def test_permissions_are_always_the_kernels_to_enforce() -> None:
+    words = MountOptions(read_only=True, allow_other=True).fuse_options("/s")
+    assert {"default_permissions", "allow_other", "nosuid", "nodev", "ro"} <= words
+
+
+@given(slot=st.integers(0, (1 << 20) - 1), message=st.integers(0, (1 << 42) - 1))
+def test_a_messages_number_can_be_taken_apart(slot: int, message: int) -> None:
+    inode = message_inode(slot, MessageId(message))
+    assert inode is not None
+    assert inode & MESSAGE_BIT
+    assert 1 < inode < 1 << 63
+    assert message_of(inode) == (slot, message)
+
+
+@given(slot=st.integers(-(1 << 40), 1 << 40), message=st.integers(-(1 << 63), (1 << 63) - 1))
+def test_what_does_not_fit_gets_no_number(slot: int, message: int) -> None:
+    fits = 0 <= slot < 1 << 20 and 0 <= message < 1 << 42
+    assert (message_inode(slot, MessageId(message)) is not None) == fits
+
+
+class _Node:
+    inode: Inode
+    key: bytes
+    lookups: int
+
+
+def test_a_node_lives_until_every_lookup_is_forgotten() -> None:
+    table: NodeTable[_Node] = NodeTable(_Node(), lambda inode: _Node())
+    key = node_key(1, b"orders")
+    node = table.enter(key, _Node)
+    node.lookups += 3
+    assert table.enter(key, _Node) is node
+    assert not node.inode & MESSAGE_BIT
+    table.forget([(node.inode, 2), (MESSAGE_BIT | 5, 9), (1, 10**9)])
+    assert table.node(node.inode) is node
+    table.forget([(node.inode, 1)])
+    assert table.node(node.inode) is None
+    assert table.node(1) is not None
+    assert table.enter(key, _Node).inode == node.inode, "the same thing gets the same number again"
+
+
+def test_versions_and_parents_make_other_nodes() -> None:
+    keys = {node_key(1, b"a"), node_key(2, b"a"), node_key(1, b"a", b"v"), node_key(1, b"av")}
+    assert len(keys) == 4
+
+
+def test_two_keys_with_one_hash_get_two_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NodeTable, "_places", staticmethod(lambda key: iter(range(100, 200))))
+    table: NodeTable[_Node] = NodeTable(_Node(), lambda inode: _Node())
+    first, second = table.enter(b"first", _Node), table.enter(b"second", _Node)
+    assert (first.inode, second.inode) == (100, 101)
+    assert table.enter(b"first", _Node) is first
+    assert table.known(b"second") is second
