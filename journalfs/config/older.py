@@ -42,16 +42,18 @@ def refuse_other_journals(journal_dir: Path, bindings_dir: Path) -> None:
             raise UnknownVersion(folder, "a HornetQ journal (*.hq)", advice=_ADVICE_2X)
     if any(_names(bindings_dir, "hornetq-bindings-*.bindings")):
         raise UnknownVersion(bindings_dir, "a HornetQ bindings journal", advice=_ADVICE_2X)
-    types = _user_types(journal_dir, "*.amq")
+    bound = _user_types(bindings_dir, "*.bindings", enough={_ADDRESS_BINDING})
+    if _ADDRESS_BINDING in bound:
+        return  # only 2.x has address bindings, so the message journal need not be opened
+    types = _user_types(journal_dir, "*.amq", enough={_CURRENT_MESSAGE})
     if _LEGACY_MESSAGE in types and _CURRENT_MESSAGE not in types:
         raise UnknownVersion(
             journal_dir, "a journal of Artemis 1.x (message records of type 31)", advice=_ADVICE_2X
         )
-    if _CURRENT_MESSAGE not in types and any(_names(bindings_dir, "activemq-jms-*.jms")):
-        bound = _user_types(bindings_dir, "*.bindings")
-        if _QUEUE_BINDING in bound and _ADDRESS_BINDING not in bound:
-            found = "a store of Artemis 1.x (JMS journal, and queues without addresses)"
-            raise UnknownVersion(bindings_dir, found, advice=_ADVICE_2X)
+    jms = any(_names(bindings_dir, "activemq-jms-*.jms"))
+    if jms and _CURRENT_MESSAGE not in types and _QUEUE_BINDING in bound:
+        found = "a store of Artemis 1.x (JMS journal, and queues without addresses)"
+        raise UnknownVersion(bindings_dir, found, advice=_ADVICE_2X)
 
 
 def _other_layout(folder: Path) -> str | None:
@@ -78,10 +80,13 @@ def _names(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern)) if folder.is_dir() else []
 
 
-def _user_types(folder: Path, pattern: str) -> set[int]:
+def _user_types(folder: Path, pattern: str, *, enough: set[int]) -> set[int]:
+    """User types at the beginnings of a journal's files; the rest is not read once one of `enough` was seen."""
     found: set[int] = set()
     for path in _names(folder, pattern):
         found |= _added_types(read_beginning(path, _SAMPLE_BYTES))
+        if found & enough:
+            break
     return found
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import platformdirs
 
 from journalfs.engine.checksum import crc32c
 from journalfs.errors import IndexUnusable
@@ -41,6 +40,8 @@ def index_path(root: Path) -> Path:
     folder = root / FOLDER
     if os.access(folder if folder.exists() else root, os.W_OK):
         return folder / "index"
+    import platformdirs
+
     key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]
     return Path(platformdirs.user_cache_dir("journalfs")) / key / "index"
 

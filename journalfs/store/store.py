@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import trio
-
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.errors import SystemFailure
 from journalfs.ids import QueueId
@@ -177,6 +175,8 @@ class JournalStore:
 
     async def follow(self) -> None:
         """Look again and again, until cancelled. A failure to look is an event, and the next look tries again."""
+        import trio  # only what waits needs it, and commands that do not wait start faster without
+
         await trio.to_thread.run_sync(self.save_index)
         while True:
             try:
@@ -220,6 +220,8 @@ class JournalStore:
 
     async def _reload(self) -> None:
         """Read the journal anew in a thread, then carry parts over from the state it replaces."""
+        import trio
+
         old = self.core.loader
         for _ in range(RELOADS_MAX):
             loader = await trio.to_thread.run_sync(self._loaded)
