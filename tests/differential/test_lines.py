@@ -17,14 +17,12 @@ from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatc
 from tests.differential.encode_messages import core_header, nullable
 from tests.differential.values import amqp_payloads, core_payloads, damaged
 from tests.frozen import FILE_STORES, PristineStores
+from tests.reference.compare import REVERSIBLE_KEYS
 from tests.reference.journal import read_folder
 from tests.reference.messages import decode
 from tests.reference.pages import page
 from tests.reference.primitives import MalformedError
 from tests.truth.bodies import check_file
-
-EXTRAS = {"extraProperties", "messageFormat", "persister", "message_base64", "large_base64"}
-"""Keys that only make a line reversible; docs/ENVELOPE.md."""
 
 
 def real_payloads(store: Path) -> Iterator[tuple[bool, bytes]]:
@@ -44,7 +42,7 @@ def batch_of(payload: bytes, *, core_large: bool = False) -> LineBatch:
 
 
 def plain(line: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in line.items() if key not in EXTRAS}
+    return {key: value for key, value in line.items() if key not in REVERSIBLE_KEYS}
 
 
 def _without_types_of_empty_arrays(value: Any) -> Any:
