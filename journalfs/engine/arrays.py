@@ -36,8 +36,9 @@ def index_list(fill: Fill, doing: str, *, room: int = ROOM_FIRST) -> array[int]:
 
 
 def struct_list(kind: str, fill: Fill, doing: str) -> Iterator[Any]:
-    """C structs one by one. An item is a reference into memory that this iterator owns: use it up before the next,
-    and do not keep it."""
+    """C structs one by one. An item is a reference into memory that this iterator owns: use it up before the
+    next, and do not keep it.
+    """
     count = ffi.new("uint32_t *")
     room = ROOM_FIRST
     while True:

@@ -73,6 +73,13 @@ class MappedFile:
         check(lib.jfs_copy(out, self.pointer + offset, length), f"reading {self.path}")
         return bytes(ffi.buffer(out, length))
 
+    def release(self) -> None:
+        """Give back the memory that reading the mapping took, as after a scan that will not be repeated.
+
+        The bytes stay readable: they come from the page cache, or the disk, when they are asked for again.
+        """
+        lib.jfs_map_release(self.pointer, self.size_bytes)
+
     def close(self) -> None:
         """Let go of the file and of this object's hold on the mapping. May be called again."""
         self.pointer = ffi.NULL

@@ -18,6 +18,9 @@ jfs_status jfs_guarded(jfs_body body, void *context);
 jfs_status jfs_map(int fd, uint64_t size_bytes, const uint8_t **out);
 void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes);
 
+/* Lets go of the memory that reading a mapping took; the bytes come back from the page cache when they are read. */
+void jfs_map_release(const uint8_t *bytes, uint64_t size_bytes);
+
 /* Copies out of a mapped file. */
 jfs_status jfs_copy(uint8_t *to, const uint8_t *from, uint64_t length);
 

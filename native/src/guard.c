@@ -92,6 +92,10 @@ void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes) {
     if (bytes != NULL) munmap((void *)(uintptr_t)bytes, (size_t)size_bytes);
 }
 
+void jfs_map_release(const uint8_t *bytes, uint64_t size_bytes) {
+    if (bytes != NULL) madvise((void *)(uintptr_t)bytes, (size_t)size_bytes, MADV_DONTNEED);
+}
+
 typedef struct {
     uint8_t *to;
     const uint8_t *from;
