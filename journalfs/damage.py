@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Damage:
     """A place in a store's file that does not hold what it should.
 
-    `kind` is a stable word for programs (`torn`, `zeroed`, `garbage`, `short-file`, `bad-header`, ...), `reason` a
-    sentence for people. `length_bytes` is 0 where the damage is something missing rather than bytes that are there.
+    `kind` is a stable word for programs (`torn`, `zeroed`, `garbage`, `short-file`, `bad-header`, ...),
+    `reason` a sentence for people. `length_bytes` is 0 where the damage is something missing rather than
+    bytes that are there.
     """
 
     file: str

@@ -14,7 +14,10 @@ def page_listing(scan: PageScan, indexes: array[int]) -> Listing:
     """What a directory listing shows of these records, by column."""
     count = len(indexes)
     found = Listing(
-        array("q", bytes(8 * count)), array("Q", bytes(8 * count)), array("q", bytes(8 * count)), array("B", bytes(count))
+        array("q", bytes(8 * count)),
+        array("Q", bytes(8 * count)),
+        array("q", bytes(8 * count)),
+        array("B", bytes(count)),
     )
     if count:
         columns = ffi.new("jfs_listing *")
@@ -32,10 +35,15 @@ def page_listing(scan: PageScan, indexes: array[int]) -> Listing:
 
 
 def page_schedules(scan: PageScan, indexes: array[int], *, now_ms: int) -> array[int]:
-    """For each record the delivery time it has of its own if that is after `now_ms`, in epoch milliseconds; else 0."""
+    """For each record the delivery time it has of its own if that is after `now_ms`, in epoch milliseconds;
+    else 0.
+    """
     times = array("q", bytes(8 * len(indexes)))
     if indexes:
         numbers = ffi.from_buffer("uint32_t[]", indexes)
         out = ffi.from_buffer("int64_t[]", times)
-        check(lib.jfs_page_schedules(scan.pointer, numbers, len(indexes), now_ms, out), "reading schedules of a page")
+        check(
+            lib.jfs_page_schedules(scan.pointer, numbers, len(indexes), now_ms, out),
+            "reading schedules of a page",
+        )
     return times

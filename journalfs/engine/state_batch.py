@@ -10,7 +10,9 @@ from journalfs.engine.status import check
 
 
 def file_slots(state: LiveState, refs: array[int], file_count: int) -> list[int]:
-    """File slots, below `file_count`, in which the messages of `refs` lie. Raises CoreRefused if one is gone."""
+    """File slots, below `file_count`, in which the messages of `refs` lie. Raises CoreRefused if one is
+    gone.
+    """
     used = ffi.new("uint8_t[]", max(file_count, 1))
     view = ffi.from_buffer("uint32_t[]", refs) if refs else ffi.NULL
     check(lib.jfs_state_ref_files(state.pointer, view, len(refs), used, file_count), "looking for messages")

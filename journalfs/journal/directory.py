@@ -1,8 +1,9 @@
 """Which files of a journal directory count, and in which order they are read: docs/format/journal-file.md.
 
-A half-done compaction is seen as the broker's own recovery would leave it, but nothing is renamed or deleted. Two
-things are done more carefully than the broker does them: an old file that was already used again when the process
-died in the last step of a compaction is kept, and of two files with one id the compacted one is read first.
+A half-done compaction is seen as the broker's own recovery would leave it, but nothing is renamed or deleted.
+Two things are done more carefully than the broker does them: an old file that was already used again when the
+process died in the last step of a compaction is kept, and of two files with one id the compacted one is read
+first.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class _Candidate:
 def read_directory(directory: Path, *, extension: str, relative_to: Path) -> JournalDirectory:
     """List the journal in `directory` whose files end in `.extension`.
 
-    A missing directory is an empty journal. Raises `UnknownVersion` when every file there has a version that is
-    not known: then it is another product's or a later format's journal, not damage.
+    A missing directory is an empty journal. Raises `UnknownVersion` when every file there has a version that
+    is not known: then it is another product's or a later format's journal, not damage.
     """
     names = _names(directory)
     control, problems = _control(directory, names, relative_to)
@@ -82,7 +83,15 @@ def read_directory(directory: Path, *, extension: str, relative_to: Path) -> Jou
         if candidate is None:
             continue
         if candidate.stamp.size_bytes < JOURNAL_HEADER_BYTES:
-            problems.append(_damage(path, relative_to, 0, candidate.stamp.size_bytes, "short-file", "shorter than a header"))
+            problems.append(
+                _damage(
+                    path,
+                    relative_to,
+                    length=candidate.stamp.size_bytes,
+                    kind="short-file",
+                    reason="shorter than a header",
+                )
+            )
             continue
         candidates.append(candidate)
     files, header_problems = _order(candidates, directory, relative_to)
@@ -96,11 +105,13 @@ def _names(directory: Path) -> list[str]:
         return []
 
 
-def _damage(path: Path, relative_to: Path, offset: int, length: int, kind: str, reason: str) -> Damage:
+def _damage(path: Path, relative_to: Path, *, length: int, kind: str, reason: str, offset: int = 0) -> Damage:
     return Damage(os.path.relpath(path, relative_to), offset, length, kind, reason)
 
 
-def _control(directory: Path, names: Sequence[str], relative_to: Path) -> tuple[ControlFile | None, list[Damage]]:
+def _control(
+    directory: Path, names: Sequence[str], relative_to: Path
+) -> tuple[ControlFile | None, list[Damage]]:
     """The compactor's control file, if it is there and whole. A damaged one means the old files count."""
     if CONTROL_FILE_NAME not in names:
         return None, []
@@ -113,7 +124,9 @@ def _control(directory: Path, names: Sequence[str], relative_to: Path) -> tuple[
         return None, []
     except DecodeError as error:
         reason = f"compaction control file: {error.reason}; the files it replaces are read instead"
-        return None, [_damage(path, relative_to, error.offset, 0, "control-file", reason)]
+        return None, [
+            _damage(path, relative_to, length=0, kind="control-file", reason=reason, offset=error.offset)
+        ]
 
 
 def _effective_names(
@@ -136,7 +149,8 @@ def _effective_names(
 
 
 def _reused(directory: Path, old: set[str], others: set[str]) -> set[str]:
-    """Old files that the journal already used again, so that deleting them would lose what was appended since.
+    """Old files that the journal already used again, so that deleting them would lose what was appended
+    since.
 
     Their id was drawn after the compaction began, so it is above that of the file then current, which is the
     smallest id among the files that the control file does not name.
@@ -157,7 +171,9 @@ def _header_id(path: Path) -> int | None:
 
 
 def _candidate(path: Path, final: str) -> _Candidate | None:
-    """Read the first bytes of a file; `None` when it went away meanwhile (a live broker renames and deletes)."""
+    """Read the first bytes of a file; `None` when it went away meanwhile (a live broker renames and
+    deletes).
+    """
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
@@ -180,7 +196,13 @@ def _order(
             continue
         unknown.append((candidate.path, header))
         problems.append(
-            _damage(candidate.path, relative_to, 0, JOURNAL_HEADER_BYTES, "bad-header", _header_problem(header))
+            _damage(
+                candidate.path,
+                relative_to,
+                length=JOURNAL_HEADER_BYTES,
+                kind="bad-header",
+                reason=_header_problem(header),
+            )
         )
         files.append(_file(candidate, JournalHeader(2, 0, FileId(0)), header_damaged=True))
     if unknown and len(unknown) == len(candidates):

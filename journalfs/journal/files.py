@@ -1,4 +1,6 @@
-"""The journal files of one message journal while they are in use: slots, mappings, and how far each was read."""
+"""The journal files of one message journal while they are in use: slots, mappings, and how far each was
+read.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,15 @@ class ReadFile:
     window_crc: int | None = None
     """CRC-32 of the bytes behind `position` when they were last looked at."""
     unchanged: bool = False
-    """Known from the index, and its size, time and inode are as they were: nothing behind `position` to look for."""
+    """Known from the index, and its size, time and inode are as they were: nothing behind `position` to look
+    for.
+    """
 
 
 class FileSet(Mapping[int, MappedFile]):
-    """Maps journal files on first use. Open handles keep what they use alive, so dropping a mapping is always safe."""
+    """Maps journal files on first use. Open handles keep what they use alive, so dropping a mapping is always
+    safe.
+    """
 
     def __init__(self) -> None:
         self._paths: dict[int, ReadFile] = {}

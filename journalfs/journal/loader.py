@@ -1,8 +1,8 @@
 """Feeds a message journal's files into the live state, first as a whole and then as a broker goes on writing.
 
-The reading order is the order of replay, and what was read once is not read again: each file is scanned from the
-end of its last accepted record. When older files were rewritten (compaction) the live state's locations are void
-and the caller starts over with a new loader.
+The reading order is the order of replay, and what was read once is not read again: each file is scanned from
+the end of its last accepted record. When older files were rewritten (compaction) the live state's locations
+are void and the caller starts over with a new loader.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from journalfs.journal.files import FileSet, ReadFile
 from journalfs.limits import JOURNAL_HEADER_BYTES
 
 UNSETTLED_GAP_WAIT_MS = 1_000
-"""How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order."""
+"""How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.
+"""
 
 NEWS_WINDOW_BYTES = 65_536
-"""What is compared to find out whether a file went on: appending begins within one block behind the last record."""
+"""What is compared to find out whether a file went on: appending begins within one block behind the last
+record.
+"""
 
 DAMAGE_REASONS = {
     GapKind.ZEROED: "zeros where records should be",
@@ -152,8 +155,9 @@ class JournalLoader:
         return read
 
     def _has_news(self, read: ReadFile) -> bool:
-        """Whether a record stands behind the position. Looks at the bytes, not at the file's time: a broker that
-        writes through a mapping changes the one without the other."""
+        """Whether a record stands behind the position. Looks at the bytes, not at the file's time: a broker
+        that writes through a mapping changes the one without the other.
+        """
         if read.unchanged:
             return False
         mapped = self._refreshed(read)
@@ -162,7 +166,9 @@ class JournalLoader:
         if checksum == read.window_crc and read.slot not in self._held_since_ms:
             return False
         read.window_crc = checksum
-        return scan_journal(mapped, rid=read.file.rid, version=read.file.version, start=read.position).count > 0
+        return (
+            scan_journal(mapped, rid=read.file.rid, version=read.file.version, start=read.position).count > 0
+        )
 
     def _refreshed(self, read: ReadFile) -> MappedFile:
         mapped = self.files[read.slot]
@@ -211,7 +217,9 @@ class JournalLoader:
         )
 
     def _identified(self, files: Sequence[JournalFile]) -> list[JournalFile]:
-        """Give files whose header is unreadable the id that their records repeat; those without records go last."""
+        """Give files whose header is unreadable the id that their records repeat; those without records go
+        last.
+        """
         known = {file.file_id for file in files if not file.header_damaged}
         found: list[JournalFile] = []
         for file in files:

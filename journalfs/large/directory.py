@@ -1,7 +1,7 @@
 """Bodies of large messages: files named after the message, docs/format/large-messages.md.
 
-A body that its client compressed is inflated once into a nameless temporary file, so that any range of it can be
-read; the last few of those are kept.
+A body that its client compressed is inflated once into a nameless temporary file, so that any range of it can
+be read; the last few of those are kept.
 """
 
 from __future__ import annotations
@@ -51,14 +51,18 @@ class LargeDirectory:
                 status = entry.stat()
             except FileNotFoundError:
                 continue
-            found.append(LargeFile(entry.name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns))
+            found.append(
+                LargeFile(entry.name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns)
+            )
         return sorted(found, key=lambda file: (file.message_id, file.name))
 
-    def body(self, message_id: MessageId, *, compressed: bool, origin: MessageId | None = None) -> MappedFile | None:
+    def body(
+        self, message_id: MessageId, *, compressed: bool, origin: MessageId | None = None
+    ) -> MappedFile | None:
         """The body of a message, inflated; `None` when there is no file.
 
-        `origin` is the message this one was copied from: a broker that died between the record and the copy leaves
-        only the origin's file. Raises `Damaged` when a compressed body cannot be inflated to its end.
+        `origin` is the message this one was copied from: a broker that died between the record and the copy
+        leaves only the origin's file. Raises `Damaged` when a compressed body cannot be inflated to its end.
         """
         path = self._existing(message_id, origin)
         if path is None:
@@ -92,8 +96,9 @@ class LargeDirectory:
 
 
 def inflate(path: Path) -> MappedFile:
-    """Inflate a zlib stream (RFC 1950) into a nameless file. Raises `Damaged` when the stream is broken or ends early;
-    bytes behind its end are ignored, as the broker does."""
+    """Inflate a zlib stream (RFC 1950) into a nameless file. Raises `Damaged` when the stream is broken or
+    ends early; bytes behind its end are ignored, as the broker does.
+    """
     stream = zlib.decompressobj()
     consumed = 0
     with path.open("rb") as compressed, tempfile.NamedTemporaryFile(prefix="journalfs-") as target:

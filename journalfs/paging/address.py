@@ -1,8 +1,9 @@
 """The pages of one address: which of their records are live for which queue.
 
-Pages are scanned when they are first needed and only a few scans are kept, so an address with a million pages costs no
-more memory than one with a hundred. What listings ask for most, how many live messages and bytes a page has for a
-queue, is remembered per page and valid as long as neither the page nor the queue's position in it changed.
+Pages are scanned when they are first needed and only a few scans are kept, so an address with a million pages
+costs no more memory than one with a hundred. What listings ask for most, how many live messages and bytes a
+page has for a queue, is remembered per page and valid as long as neither the page nor the queue's position in
+it changed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from journalfs.paging.folders import PageFile, PageFolder
 
 @dataclass(frozen=True, slots=True)
 class PageSummary:
-    """What one page holds at one moment, by queue: kept by the index so that unchanged pages are not read again."""
+    """What one page holds at one moment, by queue: kept by the index so that unchanged pages are not read
+    again.
+    """
 
     stamp: FileStamp
     records: int
@@ -55,7 +58,9 @@ class PagedAddress:
         return sorted(self.files)
 
     def pages_now(self) -> bool:
-        """Whether the address is in paging mode as a broker would find it: any page, except a single empty one."""
+        """Whether the address is in paging mode as a broker would find it: any page, except a single empty
+        one.
+        """
         sizes = [page.stamp.size_bytes for page in self.files.values()]
         return bool(sizes) and sizes != [0]
 
@@ -122,10 +127,14 @@ class PagedAddress:
         name = str(page.path.relative_to(self.relative_to))
         for index in scan.undecoded():
             entry = scan.entry(index)
-            yield Damage(name, entry.offset, entry.record_bytes, "page", "a page record that cannot be decoded")
+            yield Damage(
+                name, entry.offset, entry.record_bytes, "page", "a page record that cannot be decoded"
+            )
         if scan.damaged_at is not None:
             length = page.stamp.size_bytes - scan.damaged_at
-            yield Damage(name, scan.damaged_at, length, "page", scan.reason or "no page record can be read here")
+            yield Damage(
+                name, scan.damaged_at, length, "page", scan.reason or "no page record can be read here"
+            )
 
     def live(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of the page's records that are live for the queue, rising."""
@@ -170,5 +179,7 @@ class PagedAddress:
         return [damage for number in self.numbers() for damage in self.summary(number).damage]
 
     def resume(self, summaries: Iterable[tuple[PageNumber, PageSummary]]) -> None:
-        """Take over what the index knows of pages; entries of changed pages are ignored when they are asked for."""
+        """Take over what the index knows of pages; entries of changed pages are ignored when they are asked
+        for.
+        """
         self.summaries.update(summaries)

@@ -54,11 +54,15 @@ class Cursors:
         return cursors
 
     def counts(self, tx_id: int) -> bool:
-        """Whether a page record written under `tx_id` counts: outside a transaction, or its transaction committed."""
+        """Whether a page record written under `tx_id` counts: outside a transaction, or its transaction
+        committed.
+        """
         return tx_id <= 0 or self.transactions.get(tx_id, 0) > 0
 
     def key(self, page: PageOfQueue) -> tuple[bool, frozenset[int], frozenset[int]]:
-        """Equal keys mean that the same records of the page are live for the queue (page transactions aside)."""
+        """Equal keys mean that the same records of the page are live for the queue (page transactions
+        aside).
+        """
         return (
             page in self.complete,
             frozenset(self.consumed.get(page, ())),

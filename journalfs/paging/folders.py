@@ -1,4 +1,6 @@
-"""The paging directory: which folder belongs to which address, and which pages it holds (docs/format/pages.md)."""
+"""The paging directory: which folder belongs to which address, and which pages it holds
+(docs/format/pages.md).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class PageFolder:
-    """One address's pages in number order. `written_address` may have lost characters: see `address_matches`."""
+    """One address's pages in number order. `written_address` may have lost characters: see
+    `address_matches`.
+    """
 
     path: Path
     written_address: str
@@ -35,7 +39,9 @@ class PageFolder:
 
 
 def read_paging_directory(directory: Path, *, relative_to: Path) -> tuple[list[PageFolder], list[Damage]]:
-    """All folders that belong to an address, and what is wrong with others. A missing directory holds none."""
+    """All folders that belong to an address, and what is wrong with others. A missing directory holds
+    none.
+    """
     folders: list[PageFolder] = []
     problems: list[Damage] = []
     try:
@@ -57,7 +63,9 @@ def read_paging_directory(directory: Path, *, relative_to: Path) -> tuple[list[P
             continue
         except DecodeError as error:
             problems.append(
-                Damage(os.path.relpath(path / ADDRESS_FILE_NAME, relative_to), 0, 0, "page-folder", error.reason)
+                Damage(
+                    os.path.relpath(path / ADDRESS_FILE_NAME, relative_to), 0, 0, "page-folder", error.reason
+                )
             )
             continue
         folders.append(PageFolder(path, address, pages))

@@ -1,7 +1,8 @@
 """What the store shows to those above it: the mount, the commands, Spark.
 
-Everything here is a `Protocol`: the mount is written against these and knows no bytes of any format. All methods are
-called on the trio thread; none of them waits (what waits is `async`). Objects are snapshots unless said otherwise.
+Everything here is a `Protocol`: the mount is written against these and knows no bytes of any format. All
+methods are called on the trio thread; none of them waits (what waits is `async`). Objects are snapshots
+unless said otherwise.
 """
 
 from __future__ import annotations
@@ -153,7 +154,9 @@ class Queue(View, Protocol):
 
     @property
     def slot(self) -> int:
-        """A small number that stays this queue's as long as the index lives; inode numbers are made from it."""
+        """A small number that stays this queue's as long as the index lives; inode numbers are made from
+        it.
+        """
 
     def scheduled(self) -> View:
         """Messages not yet due, by their time."""
@@ -237,7 +240,9 @@ class Store(Protocol):
     def subscribe(self, callback: Callable[[Change], None]) -> None: ...
 
     async def follow(self) -> None:
-        """Watch the directory and apply what a live broker writes, until cancelled. Sealing happens here too."""
+        """Watch the directory and apply what a live broker writes, until cancelled. Sealing happens here
+        too.
+        """
 
     def close(self) -> None:
         """Write the index if it is newer than the stored one, and let go of every file."""

@@ -40,7 +40,9 @@ def read_bindings(directory: Path, *, relative_to: Path) -> tuple[BindingsState,
         with mapped:
             scan = _scan(mapped, file)
             problems.extend(_gaps(name, scan))
-            read.append((name, [(record, mapped.copy(record.body_offset, record.body_bytes)) for record in scan]))
+            read.append(
+                (name, [(record, mapped.copy(record.body_offset, record.body_bytes)) for record in scan])
+            )
     state = replay_bindings(read)
     problems.extend(_anomalies(state.anomalies))
     return state, tuple(sorted(problems))
@@ -54,7 +56,9 @@ def _scan(mapped: MappedFile, file: JournalFile) -> Scan:
 def _gaps(name: str, scan: Scan) -> Iterator[Damage]:
     for gap in scan.gaps():
         if gap.kind in DAMAGED_GAPS:
-            yield Damage(name, gap.offset, gap.length, gap.kind.name.lower(), "no bindings record can be read here")
+            yield Damage(
+                name, gap.offset, gap.length, gap.kind.name.lower(), "no bindings record can be read here"
+            )
 
 
 def _anomalies(anomalies: tuple[Anomaly, ...]) -> Iterator[Damage]:

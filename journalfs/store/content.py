@@ -1,4 +1,6 @@
-"""What a queue holds now: runs of messages by arrival, by delivery and by state, and single messages by id."""
+"""What a queue holds now: runs of messages by arrival, by delivery and by state, and single messages by
+id.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ class QueueContent:
     def scheduled(self) -> list[Run]:
         """What is not due yet, by time: journal references and records of pages."""
         refs = self.state.scheduled(self.slot, self.now_ms)
-        runs: list[tuple[int, Run]] = [(self.state.ref(ref).scheduled_ms, JournalRun(array("I", [ref]))) for ref in refs]
+        runs: list[tuple[int, Run]] = [
+            (self.state.ref(ref).scheduled_ms, JournalRun(array("I", [ref]))) for ref in refs
+        ]
         for run in self.page_runs():
             times = page_schedules(self.page_scan(run.number), run.indexes, now_ms=self.now_ms)
             runs.extend(
@@ -112,7 +116,9 @@ class QueueContent:
         return [run for _, run in runs]
 
     def delivery(self) -> list[Run]:
-        """The order in which a consumer would get them: journal by priority and arrival, pages, then what is not due."""
+        """The order in which a consumer would get them: journal by priority and arrival, pages, then what is
+        not due.
+        """
         later = self.scheduled()
         refs = self.state.refs(self.slot, "delivery", "live")
         pages = self.page_runs()

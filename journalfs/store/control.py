@@ -21,7 +21,14 @@ from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
 from journalfs.store.metrics import metrics_text
 from journalfs.store.sources import BytesSource, WindowSource
 from journalfs.store.transactions import transactions_directory
-from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, SourceFile, to_json, to_json_lines
+from journalfs.store.virtual import (
+    FixedDirectory,
+    MadeDirectory,
+    MadeFile,
+    SourceFile,
+    to_json,
+    to_json_lines,
+)
 
 if TYPE_CHECKING:
     from journalfs.paging.address import PagedAddress
@@ -56,7 +63,7 @@ def encoded(name: str) -> str:
     return "%2E" + escaped[1:] if escaped.startswith(".") else escaped
 
 
-# -- record views ------------------------------------------------------------------------------------------------------
+# -- record views --------------------------------------------------------------------------------------------
 
 
 def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
@@ -113,7 +120,9 @@ def _pages_of(paged: PagedAddress) -> VirtualDirectory:
         return [paged.files[number].path.name + LINES_SUFFIX for number in paged.numbers()]
 
     def make(name: str) -> VirtualFile | None:
-        number = {paged.files[number].path.name + LINES_SUFFIX: number for number in paged.numbers()}.get(name)
+        number = {paged.files[number].path.name + LINES_SUFFIX: number for number in paged.numbers()}.get(
+            name
+        )
         return _page_file(paged, number) if number is not None else None
 
     return MadeDirectory(names, make, lambda: _mtime_ns(paged.path))
@@ -128,7 +137,7 @@ def _page_file(paged: PagedAddress, number: PageNumber) -> VirtualFile:
     )
 
 
-# -- large bodies and damage -------------------------------------------------------------------------------------------
+# -- large bodies and damage ---------------------------------------------------------------------------------
 
 
 class FileWindow:
@@ -185,11 +194,15 @@ def _damaged(store: JournalStore) -> VirtualDirectory:
         makers: dict[str, Callable[[], ByteSource]] = {
             "json": lambda: BytesSource(to_json(_damage_facts(damage))),
             "bin": lambda: _file_window(
-                store.core.root / damage.file, damage.offset, min(damage.length_bytes, DAMAGED_BYTES_SHOWN_MAX)
+                store.core.root / damage.file,
+                damage.offset,
+                min(damage.length_bytes, DAMAGED_BYTES_SHOWN_MAX),
             ),
         }
         maker = makers.get(suffix)
-        return SourceFile(maker, lambda: _mtime_ns(store.core.root / damage.file)) if maker is not None else None
+        return (
+            SourceFile(maker, lambda: _mtime_ns(store.core.root / damage.file)) if maker is not None else None
+        )
 
     return MadeDirectory(names, make, lambda: store.core.clock.now_ms() * 1_000_000)
 

@@ -1,7 +1,7 @@
 """The parts of one open store that everything else looks at: journal, pages, large bodies, bindings, damage.
 
-A `Core` is changed in place as a broker goes on writing; `epoch` moves on when the journal had to be read anew, so
-that everything made from reference indexes knows to make itself again.
+A `Core` is changed in place as a broker goes on writing; `epoch` moves on when the journal had to be read
+anew, so that everything made from reference indexes knows to make itself again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Core:
             state.set_measure(unmeasured.message_index, unmeasured.message_id, measure.pointer)
 
     def refresh_pages(self) -> bool:
-        """Take over the paging directory and the positions in the journal. Returns whether anything changed."""
+        """Take over the paging directory and the positions in the journal. Returns whether anything
+        changed.
+        """
         folders, self.paging_problems = read_paging_directory(self.layout.paging_dir, relative_to=self.root)
         changed = self._take_folders(folders)
         side_version = self.loader.state.counts().side_version

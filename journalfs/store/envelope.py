@@ -1,4 +1,6 @@
-"""Envelope lines as Python values. Lone surrogates, legal in the broker's strings, come through as they are."""
+"""Envelope lines as Python values. Lone surrogates, legal in the broker's strings, come through as they
+are.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ def kept(run: Run, chosen: list[int]) -> Run:
 
 
 class SelectorFilter:
-    """Messages that a selector accepts. Each message is looked at once: what a selector sees of it never changes."""
+    """Messages that a selector accepts. Each message is looked at once: what a selector sees of it never
+    changes.
+    """
 
     def __init__(self, content: QueueContent, selector: Selector, inner: Filter | None) -> None:
         self._content = content

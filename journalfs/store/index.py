@@ -1,8 +1,8 @@
 """What the index holds of a store, and whether it still fits the store's files.
 
-The live state is one section of the index; the description says which files it was made from and how far they were
-read. A file whose size, time and inode are unchanged is not opened; one that changed must still begin with the bytes
-that were read, by checksum, or the index is void.
+The live state is one section of the index; the description says which files it was made from and how far they
+were read. A file whose size, time and inode are unchanged is not opened; one that changed must still begin
+with the bytes that were read, by checksum, or the index is void.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class IndexDescription(msgspec.Struct, frozen=True):
 
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
-    """Describe the store as it was read; `None` when a file changed so that no checksum of what was read can be had."""
+    """Describe the store as it was read; `None` when a file changed so that no checksum of what was read can
+    be had.
+    """
     journal: list[IndexedFile] = []
     for read in core.loader.files.read_files():
         if read.file.header_damaged:
@@ -89,7 +91,8 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         journal=journal,
         pages={address: _describe_pages(paged) for address, paged in core.pages.items()},
         page_parts=[
-            IndexedPageParts(queue_id, parts.next_number, parts.parts) for queue_id, parts in page_parts.items()
+            IndexedPageParts(queue_id, parts.next_number, parts.parts)
+            for queue_id, parts in page_parts.items()
         ],
         large_damage=[(message_id, damage) for message_id, damage in core.bodies.known_damage()],
     )
@@ -164,7 +167,4 @@ def _resumed(indexed: IndexedFile, file: JournalFile) -> ReadFile | None:
     same = file.stamp == indexed.stamp and file.name == indexed.name
     if not same and crc32c_of_file(file.path, indexed.position) != indexed.prefix_crc:
         return None
-    return ReadFile(
-        indexed.slot, file, indexed.position, indexed.records, indexed.prefix_crc, unchanged=same
-    )
-
+    return ReadFile(indexed.slot, file, indexed.position, indexed.records, indexed.prefix_crc, unchanged=same)

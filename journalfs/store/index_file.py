@@ -1,8 +1,8 @@
 """The index on disk: a header, described sections and one checksum over all of it. Derived and disposable.
 
-Layout: 8 bytes magic, u64 length of the description, the description (JSON), the sections one after the other, and
-4 bytes CRC-32C of everything before. All integers little-endian. A file that is short, changed or of another version
-is not repaired: the store is scanned instead.
+Layout: 8 bytes magic, u64 length of the description, the description (JSON), the sections one after the
+other, and 4 bytes CRC-32C of everything before. All integers little-endian. A file that is short, changed or
+of another version is not repaired: the store is scanned instead.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def index_path(root: Path) -> Path:
-    """Beside the store when it can be written there, else in the user's cache directory under the store's real path."""
+    """Beside the store when it can be written there, else in the user's cache directory under the store's
+    real path.
+    """
     folder = root / FOLDER
     if os.access(folder if folder.exists() else root, os.W_OK):
         return folder / "index"
-    import platformdirs
+    import platformdirs  # noqa: PLC0415 - seldom needed, and every command imports this module
 
     key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]
     return Path(platformdirs.user_cache_dir("journalfs")) / key / "index"

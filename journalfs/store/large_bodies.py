@@ -90,7 +90,9 @@ class LargeBodies:
             return None, True
         body.detach()
         if isinstance(expected, int) and body.size_bytes < expected:
-            self._report(message_id, body.size_bytes, f"the body ends after {body.size_bytes} of {expected} bytes")
+            self._report(
+                message_id, body.size_bytes, f"the body ends after {body.size_bytes} of {expected} bytes"
+            )
             return body, True
         self._damage.pop(message_id, None)
         return body, False
@@ -102,4 +104,7 @@ class LargeBodies:
 
 def _properties(batch: LineBatch, index: int) -> dict[str, object]:
     """The message's properties, which its record holds without the body."""
-    return cast("dict[str, object]", decode_envelope(LineBatch(batch.lines + index, 1, queue=None).line(0)).get("properties") or {})
+    return cast(
+        "dict[str, object]",
+        decode_envelope(LineBatch(batch.lines + index, 1, queue=None).line(0)).get("properties") or {},
+    )

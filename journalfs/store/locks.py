@@ -14,8 +14,9 @@ _FLOCK = struct.Struct("hhqqi4x")
 
 
 def lock_holder(directory: Path) -> int | None:
-    """Process id of whoever holds the active broker's lock in `directory`, 0 if it is in another PID namespace;
-    `None` when nobody does."""
+    """Process id of whoever holds the active broker's lock in `directory`, 0 if it is in another PID
+    namespace; `None` when nobody does.
+    """
     try:
         descriptor = os.open(directory / PRIMARY_LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

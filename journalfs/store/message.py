@@ -26,7 +26,9 @@ ATTRIBUTE_VALUE_BYTES_MAX = 65_536
 ATTRIBUTE_NAME_BYTES_MAX = 255
 """And as a name (XATTR_NAME_MAX)."""
 
-NOT_HEADERS = frozenset({"properties", "propertyTypes", "body", "body_base64", "amqp", "message_base64", "queue"})
+NOT_HEADERS = frozenset(
+    {"properties", "propertyTypes", "body", "body_base64", "amqp", "message_base64", "queue"}
+)
 
 
 class BodySource:
@@ -108,7 +110,9 @@ class StoreMessage:
 
 
 def _put(found: dict[str, bytes], name: str, value: object) -> None:
-    """Add an attribute if the kernel could carry it; what it cannot carry stands in the envelope all the same."""
+    """Add an attribute if the kernel could carry it; what it cannot carry stands in the envelope all the
+    same.
+    """
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     encoded = text.encode("utf-8", "surrogatepass")
     fits = len(name.encode("utf-8", "surrogatepass")) <= ATTRIBUTE_NAME_BYTES_MAX

@@ -13,16 +13,23 @@ INSTALL = "pip install 'journalfs[metrics]'"
 
 
 def metrics_text(store: JournalStore) -> bytes:
-    """Gauges per queue and for the store. Without the library the text is one comment that says what to install."""
+    """Gauges per queue and for the store. Without the library the text is one comment that says what to
+    install.
+    """
     try:
-        from prometheus_client import CollectorRegistry, Gauge, generate_latest
+        from prometheus_client import CollectorRegistry, Gauge, generate_latest  # noqa: PLC0415 - optional
     except ImportError:
         missing = DependencyMissing("metrics", package="prometheus-client", install=INSTALL)
         return f"# {missing}\n".encode()
     registry = CollectorRegistry()
     labels = ("address", "queue")
     counts = Gauge("journalfs_message_count", "Live messages.", labels, registry=registry)
-    sizes = Gauge("journalfs_persistent_size_bytes", "Bytes of live message bodies in the journal.", labels, registry=registry)
+    sizes = Gauge(
+        "journalfs_persistent_size_bytes",
+        "Bytes of live message bodies in the journal.",
+        labels,
+        registry=registry,
+    )
     for queue in store.queues():
         address = queue.model.address
         counts.labels(address, queue.name).set(len(queue))

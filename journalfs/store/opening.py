@@ -6,8 +6,8 @@ from pathlib import Path
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import StoreLayout, locate_store
-from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.state import LiveState
+from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import IndexUnusable
 from journalfs.ids import QueueId
@@ -29,8 +29,9 @@ def open_store(
 ) -> JournalStore:
     """Open the store at `path`: a data directory, a broker instance, or a journal directory.
 
-    `index=False` neither reads nor writes one; a path says where it lies. Raises `NotAStore`, `UnknownVersion`,
-    `ConfigError`. Damage raises nothing: it is listed in the store's control tree and counted in its status.
+    `index=False` neither reads nor writes one; a path says where it lies. Raises `NotAStore`,
+    `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
+    counted in its status.
     """
     assert read_only, "stores are opened for reading"
     return _Opening(locate_store(Path(path)), clock or SystemClock(), index).store()
@@ -79,19 +80,25 @@ class _Opening:
                 return None, None
             description, sections = found
             if description.format != FORMAT:
-                raise IndexUnusable(self.index, f"format {description.format}, this journalfs writes {FORMAT}")
+                raise IndexUnusable(
+                    self.index, f"format {description.format}, this journalfs writes {FORMAT}"
+                )
             return description, LiveState.load(sections[0])
         except (IndexUnusable, CoreRefused, IndexError) as error:
             self.events.add("index-unusable", f"{self.index}: {error}")
             return None, None
 
     def _resumed(self, description: IndexDescription, state: LiveState) -> JournalLoader | None:
-        """A loader that goes on where the index ends; `None` when the journal is not what the index describes."""
+        """A loader that goes on where the index ends; `None` when the journal is not what the index
+        describes.
+        """
         loader = self._loader(state)
         for queue_id in sorted(self.bindings.queues):
             state.register_queue(queue_id)
         if not fits(loader, description) or loader.poll(trust_stamps=True) is PollResult.REWRITTEN:
-            self.events.add("index-outdated", f"{self.index}: the journal was rewritten since; it is scanned", level=20)
+            self.events.add(
+                "index-outdated", f"{self.index}: the journal was rewritten since; it is scanned", level=20
+            )
             return None
         return loader
 
@@ -106,7 +113,9 @@ class _Opening:
         return loader
 
     def _generation(self, description: IndexDescription | None) -> int:
-        """Seconds since 1970 when part numbers began: after an index was lost, no part's name may come again."""
+        """Seconds since 1970 when part numbers began: after an index was lost, no part's name may come
+        again.
+        """
         if description is not None:
             return description.generation
         return self.clock.now_ms() // 1000

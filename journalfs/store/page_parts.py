@@ -1,7 +1,7 @@
 """Parts made of pages: which stretch of which page is which part of a queue.
 
-A page grows while the broker appends to it, a part never does; so a page may become several parts. Numbers of page
-parts count from their own base, above any number the journal's parts reach, and are never used again.
+A page grows while the broker appends to it, a part never does; so a page may become several parts. Numbers of
+page parts count from their own base, above any number the journal's parts reach, and are never used again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class PageParts:
         return self._ends.get(page, 0)
 
     def seal(self, paged: PagedAddress, *, now_ms: int) -> bool:
-        """Put everything unsealed into parts, a page at a time, and forget pages that are gone. True if any was made."""
+        """Put everything unsealed into parts, a page at a time, and forget pages that are gone. True if any
+        was made.
+        """
         existing = set(paged.numbers())
         self.parts = [part for part in self.parts if part.page in existing]
         self._ends = {page: end for page, end in self._ends.items() if page in existing}
@@ -84,4 +86,3 @@ class PageParts:
                 if rest:
                     runs.append(PageRun(number, rest))
         return runs
-

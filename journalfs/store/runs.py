@@ -1,7 +1,7 @@
 """Stretches of one queue's messages: references in the journal, or records of one page.
 
-Everything a view shows is a sequence of runs. A run knows how long its lines are without reading a message, gives the
-columns of a listing, and opens its lines for reading.
+Everything a view shows is a sequence of runs. A run knows how long its lines are without reading a message,
+gives the columns of a listing, and opens its lines for reading.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
-from journalfs.engine.state_batch import file_slots, large_positions
 from journalfs.engine.pages import PageScan, scan_page
+from journalfs.engine.state_batch import file_slots, large_positions
 from journalfs.errors import Damaged
 from journalfs.format.journal_file import read_header
 from journalfs.ids import PageNumber
@@ -103,12 +103,15 @@ class HeldFile:
     mapped: MappedFile
 
     def check(self) -> None:
-        """Raise `Damaged` if the broker used the file again: it rewrites the header before anything else, so an
-        unchanged header means that no record was overwritten."""
+        """Raise `Damaged` if the broker used the file again: it rewrites the header before anything else, so
+        an unchanged header means that no record was overwritten.
+        """
         if self.file.header_damaged:
             return
         if read_header(self.mapped.copy(0, JOURNAL_HEADER_BYTES)).file_id != self.file.file_id:
-            raise Damaged(self.file.name, 0, "the broker used this journal file again while it was being read")
+            raise Damaged(
+                self.file.name, 0, "the broker used this journal file again while it was being read"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,9 @@ class PageRun:
 
 @dataclass(frozen=True, slots=True)
 class PageSegment:
-    """Records of a page, scanned when they are read: a page is never overwritten, and a deleted one stays mapped."""
+    """Records of a page, scanned when they are read: a page is never overwritten, and a deleted one stays
+    mapped.
+    """
 
     run: PageRun
     content: QueueContent
@@ -188,8 +193,8 @@ def page_batch(
 def open_runs(runs: Sequence[tuple[Run, int]], content: QueueContent) -> ByteSource:
     """Open the lines of several runs, each with their length, as one file.
 
-    Beside a live broker, what fits in memory is rendered now: the broker may reuse the journal file at any moment,
-    and an open file keeps what it had.
+    Beside a live broker, what fits in memory is rendered now: the broker may reuse the journal file at any
+    moment, and an open file keeps what it had.
     """
     segments = [run.segment(content, size_bytes) for run, size_bytes in runs if size_bytes]
     source = segments[0].open() if len(segments) == 1 else SegmentedSource(segments)

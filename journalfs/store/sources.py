@@ -39,7 +39,9 @@ class Windowed(Protocol):
 
 
 class WindowSource:
-    """Renders what is read. `check` runs after each rendering and raises when the bytes below were replaced."""
+    """Renders what is read. `check` runs after each rendering and raises when the bytes below were
+    replaced.
+    """
 
     __slots__ = ("_check", "_window")
 
@@ -71,7 +73,9 @@ class Segment(Protocol):
 
 
 class SegmentedSource:
-    """Segments one after the other; at most one is open at a time, so memory does not grow with their number."""
+    """Segments one after the other; at most one is open at a time, so memory does not grow with their
+    number.
+    """
 
     __slots__ = ("_at", "_ends", "_open", "_segments")
 

@@ -44,7 +44,7 @@ class JournalStore:
         self._last_shown: Shown = {}
         self._written: object = None
 
-    # -- what it shows -----------------------------------------------------------------------------------------------
+    # -- what it shows ---------------------------------------------------------------------------------------
 
     @property
     def read_only(self) -> bool:
@@ -96,11 +96,15 @@ class JournalStore:
         }
 
     def _orphans(self) -> int:
-        """References to queues that no binding names: a broker drops them, so they are counted and not shown."""
+        """References to queues that no binding names: a broker drops them, so they are counted and not
+        shown.
+        """
         state = self.core.loader.state
-        return sum(info.live_count for info in state.queues() if not self.core.knows_queue(QueueId(info.queue_id)))
+        return sum(
+            info.live_count for info in state.queues() if not self.core.knows_queue(QueueId(info.queue_id))
+        )
 
-    # -- becoming and staying current --------------------------------------------------------------------------------
+    # -- becoming and staying current ------------------------------------------------------------------------
 
     def start(self) -> None:
         """First look after opening: pages, measures, addresses, parts."""
@@ -174,8 +178,10 @@ class JournalStore:
         return now_ms - since >= TAIL_WAIT_MS or now_ms - grown >= TAIL_IDLE_MS
 
     async def follow(self) -> None:
-        """Look again and again, until cancelled. A failure to look is an event, and the next look tries again."""
-        import trio  # only what waits needs it, and commands that do not wait start faster without
+        """Look again and again, until cancelled. A failure to look is an event, and the next look tries
+        again.
+        """
+        import trio  # noqa: PLC0415 - commands that do not wait start faster without it
 
         await trio.to_thread.run_sync(self.save_index)
         while True:
@@ -220,7 +226,7 @@ class JournalStore:
 
     async def _reload(self) -> None:
         """Read the journal anew in a thread, then carry parts over from the state it replaces."""
-        import trio
+        import trio  # noqa: PLC0415 - as above
 
         old = self.core.loader
         for _ in range(RELOADS_MAX):
@@ -233,7 +239,9 @@ class JournalStore:
         self.core.measure()
         adopt_parts(loader.state, old.state)
         self.rebuilds += 1
-        self.core.events.add("journal-rewritten", "the journal was compacted and has been read again", level=20)
+        self.core.events.add(
+            "journal-rewritten", "the journal was compacted and has been read again", level=20
+        )
 
     def _loaded(self) -> JournalLoader:
         loader = self._make_loader()
@@ -248,10 +256,12 @@ class JournalStore:
             for queue in self.queues()
         }
 
-    # -- letting go --------------------------------------------------------------------------------------------------
+    # -- letting go ------------------------------------------------------------------------------------------
 
     def save_index(self) -> None:
-        """Write the index if anything was read that it does not hold. A failure costs only the next mount's time."""
+        """Write the index if anything was read that it does not hold. A failure costs only the next mount's
+        time.
+        """
         if self.index is None:
             return
         description = describe(self.core, self._page_parts)
@@ -260,7 +270,9 @@ class JournalStore:
         try:
             write_index(self.index, description, [self.core.loader.state.save()])
         except OSError as error:
-            self.core.events.add("index-not-written", f"{self.index}: cannot write the index: {error.strerror}")
+            self.core.events.add(
+                "index-not-written", f"{self.index}: cannot write the index: {error.strerror}"
+            )
             return
         self._written = description
 

@@ -11,7 +11,9 @@ from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import Xid, decode_xid
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.store.api import VirtualDirectory
+from journalfs.store.content import QueueContent
 from journalfs.store.envelope import decode_envelope
+from journalfs.store.message import StoreMessage
 from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, to_json, to_json_lines
 
 if TYPE_CHECKING:
@@ -42,7 +44,9 @@ class PreparedTransaction:
     def __init__(self, core: Core, transaction: TransactionInfo) -> None:
         self._core = core
         self._transaction = transaction
-        extra = core.loader.files[transaction.file_slot].copy(transaction.extra_offset, transaction.extra_bytes)
+        extra = core.loader.files[transaction.file_slot].copy(
+            transaction.extra_offset, transaction.extra_bytes
+        )
         try:
             self.xid: Xid | None = decode_xid(extra)
         except DecodeError:
@@ -50,7 +54,9 @@ class PreparedTransaction:
 
     @property
     def name(self) -> str:
-        """The transaction manager's id as brokers print it, safe as a file name; the journal's number without one."""
+        """The transaction manager's id as brokers print it, safe as a file name; the journal's number without
+        one.
+        """
         if self.xid is None:
             return f"transaction-{self._transaction.tx_id}"
         return self.xid.base64().replace("/", "%2F")
@@ -121,9 +127,6 @@ class PreparedTransaction:
         return decode_envelope(self._core.bodies.batch_of(added).line(0))
 
     def _acknowledge(self, op: Operation) -> dict[str, object]:
-        from journalfs.store.content import QueueContent
-        from journalfs.store.message import StoreMessage
-
         facts = self._facts("ack", op.a) | {"id": op.record_id}
         queue = self._core.bindings.queues.get(QueueId(op.a))
         if queue is not None:
@@ -137,7 +140,7 @@ class PreparedTransaction:
         facts = self._facts("ack", op.a) | {"page": op.b, "record": op.c}
         queue = self._core.bindings.queues.get(QueueId(op.a))
         paged = self._core.paged(queue.address) if queue is not None else None
-        if paged is not None and PageNumber(op.b) in paged.files:
+        if queue is not None and paged is not None and PageNumber(op.b) in paged.files:
             facts |= self._paged_message(queue.address, PageNumber(op.b), op.c)
         return facts
 

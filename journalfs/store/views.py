@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -76,7 +75,7 @@ class QueueView:
         self._tail: tuple[Run, ...] = ()
         self._wheres: dict[str, QueueView] = {}
 
-    # -- what changed ------------------------------------------------------------------------------------------------
+    # -- what changed ----------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
@@ -85,7 +84,11 @@ class QueueView:
 
     def _refresh(self) -> None:
         """Make the parts anew if the queue or what the filter looks at changed."""
-        now = (self.content.version, self.page_parts.next_number, self._selected.moment() if self._selected else 0)
+        now = (
+            self.content.version,
+            self.page_parts.next_number,
+            self._selected.moment() if self._selected else 0,
+        )
         if now == self._seen:
             return
         parts = [*self._journal_parts(), *self._page_parts()]
@@ -103,7 +106,7 @@ class QueueView:
         self._refresh()
         return self._mtime_ms * MS
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------------------
 
     def _journal_parts(self) -> list[PartRuns]:
         content = self.content
@@ -114,7 +117,9 @@ class QueueView:
                 part = self._part(info.number, size_bytes, info.mtime_ms, info.live_count)
                 found.append(PartRuns(part, ()))
                 continue
-            runs = self._filtered([JournalRun(content.state.part_refs(content.slot, info.number), sealed=True)])
+            runs = self._filtered(
+                [JournalRun(content.state.part_refs(content.slot, info.number), sealed=True)]
+            )
             self._add(found, info.number, runs, info.mtime_ms)
         return found
 
@@ -201,7 +206,7 @@ class QueueView:
         runs = [sized for entry in self._parts.values() for sized in self._sized(entry.part)]
         return open_runs([*runs, *self._sized_tail()], self.content)
 
-    # -- messages ----------------------------------------------------------------------------------------------------
+    # -- messages --------------------------------------------------------------------------------------------
 
     def _delivery(self) -> Sequence[Run]:
         return self._filtered(self.content.delivery())
@@ -225,7 +230,7 @@ class QueueView:
             return JournalRun(array("I"))
         return run
 
-    # -- other views -------------------------------------------------------------------------------------------------
+    # -- other views -----------------------------------------------------------------------------------------
 
     def where(self, selector: str) -> QueueView:
         view = self._wheres.get(selector)

@@ -11,7 +11,6 @@ from journalfs.limits import VIRTUAL_SIZES_KEPT_MAX
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.sources import BytesSource
 
-
 _known_sizes: dict[Hashable, int] = {}
 
 

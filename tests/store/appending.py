@@ -28,7 +28,9 @@ class JournalAppender:
     @classmethod
     def last_of(cls, directory: Path, position: int) -> JournalAppender:
         """The file with the highest id that holds records, at a position the caller knows."""
-        files = sorted(directory.glob("*.amq"), key=lambda path: struct.unpack(">q", path.read_bytes()[8:16])[0])
+        files = sorted(
+            directory.glob("*.amq"), key=lambda path: struct.unpack(">q", path.read_bytes()[8:16])[0]
+        )
         holding = [path for path in files if any(path.read_bytes()[16:4200])]
         path = holding[-1]
         return cls(path, struct.unpack(">q", path.read_bytes()[8:16])[0], position)
@@ -73,10 +75,18 @@ class JournalAppender:
     def send_in_transaction(self, tx_id: int, message_id: int, queue_id: int, text: str = "t") -> None:
         self.append(
             self._record(
-                ADD_TX, tx_id=tx_id, record_id=message_id, user_type=MESSAGE, body=text_message(message_id, text)
+                ADD_TX,
+                tx_id=tx_id,
+                record_id=message_id,
+                user_type=MESSAGE,
+                body=text_message(message_id, text),
             ),
             self._record(
-                UPDATE_TX, tx_id=tx_id, record_id=message_id, user_type=ADD_REF, body=struct.pack(">q", queue_id)
+                UPDATE_TX,
+                tx_id=tx_id,
+                record_id=message_id,
+                user_type=ADD_REF,
+                body=struct.pack(">q", queue_id),
             ),
         )
 

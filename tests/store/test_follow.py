@@ -27,7 +27,9 @@ def queue_of(store: JournalStore, name: str) -> StoreQueue:
 
 
 @pytest.mark.rule("S-44")
-async def test_appended_messages_show_at_the_next_look(little_store: LittleStore, lines_of: ReadLines) -> None:
+async def test_appended_messages_show_at_the_next_look(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
     store = little_store.open()
     assert lines_of(store, "work.a") == []
     little_store.journal.send(1000, QUEUE_A, "one")
@@ -39,7 +41,9 @@ async def test_appended_messages_show_at_the_next_look(little_store: LittleStore
 
 
 @pytest.mark.rule("S-27")
-async def test_open_transaction_counts_once_it_commits(little_store: LittleStore, lines_of: ReadLines) -> None:
+async def test_open_transaction_counts_once_it_commits(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
     little_store.journal.send_in_transaction(500, 1000, QUEUE_A)
     store = little_store.open()
     assert lines_of(store, "work.a") == []
@@ -118,7 +122,9 @@ async def test_acknowledged_message_leaves_its_part(little_store: LittleStore, l
 
 
 @pytest.mark.rule("S-45")
-async def test_switch_to_the_next_file_and_reuse_of_the_first(little_store: LittleStore, lines_of: ReadLines) -> None:
+async def test_switch_to_the_next_file_and_reuse_of_the_first(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
     little_store.journal.send(1000, QUEUE_A, "in the first file")
     store = little_store.open()
     following = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
@@ -140,7 +146,9 @@ async def test_switch_to_the_next_file_and_reuse_of_the_first(little_store: Litt
 
 
 @pytest.mark.rule("S-45")
-async def test_compaction_changes_nothing_that_is_shown(little_store: LittleStore, lines_of: ReadLines) -> None:
+async def test_compaction_changes_nothing_that_is_shown(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
     for number in range(20):
         little_store.journal.send(1000 + number, QUEUE_A, f"text {number}")
     store = little_store.open()
@@ -161,7 +169,9 @@ async def test_compaction_changes_nothing_that_is_shown(little_store: LittleStor
 
 
 @pytest.mark.rule("S-44")
-async def test_record_behind_a_hole_waits_for_the_hole(little_store: LittleStore, lines_of: ReadLines) -> None:
+async def test_record_behind_a_hole_waits_for_the_hole(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
     """Two writes in flight may land in either order; a hole that stays is damage, and hides nothing."""
     little_store.journal.send(1000, QUEUE_A, "first")
     store = little_store.open()

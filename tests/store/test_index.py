@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def part_names(store: JournalStore, queue: str) -> list[str]:
 
 
 @pytest.mark.rule("S-53")
-def test_second_opening_of_an_unchanged_store_reads_no_journal(little_store: LittleStore, lines_of: ReadLines) -> None:
+def test_second_opening_of_an_unchanged_store_reads_no_journal(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
     for number in range(100):
         little_store.journal.send(1000 + number, QUEUE_A, f"text {number}")
     first = little_store.open()
@@ -63,7 +66,9 @@ def test_what_was_appended_is_all_that_is_read(little_store: LittleStore, lines_
 
 @pytest.mark.rule("S-54")
 @pytest.mark.parametrize("where", [0, 9, 40, -1], ids=["magic", "length", "description", "checksum"])
-def test_damaged_index_is_detected_and_rebuilt(little_store: LittleStore, lines_of: ReadLines, where: int) -> None:
+def test_damaged_index_is_detected_and_rebuilt(
+    little_store: LittleStore, lines_of: ReadLines, where: int
+) -> None:
     little_store.journal.send(1000, QUEUE_A, "kept")
     little_store.open().close()
     path = index_path(little_store.root)
@@ -111,7 +116,9 @@ def test_bytes_changed_under_the_index_are_noticed(little_store: LittleStore, li
     little_store.journal.send(1001, QUEUE_A, "other")
     little_store.open().close()
     content = little_store.journal.path.read_bytes()
-    little_store.journal.path.write_bytes(content.replace("first".encode("utf-16-le"), "FIRST".encode("utf-16-le")))
+    little_store.journal.path.write_bytes(
+        content.replace("first".encode("utf-16-le"), "FIRST".encode("utf-16-le"))
+    )
     store = little_store.open()
     assert [event["event"] for event in store.core.events] == ["index-outdated"]
     assert b'"body":"FIRST"' in lines_of(store, "work.a")[0]
@@ -120,8 +127,6 @@ def test_bytes_changed_under_the_index_are_noticed(little_store: LittleStore, li
 @pytest.mark.rule("S-53")
 def test_copied_store_keeps_its_index(little_store: LittleStore, lines_of: ReadLines, tmp_path: Path) -> None:
     """A copy has other inodes and times, but the same bytes: they are checked, and not replayed."""
-    import shutil
-
     little_store.journal.send(1000, QUEUE_A)
     little_store.open().close()
     copied = tmp_path / "copied"
@@ -132,7 +137,9 @@ def test_copied_store_keeps_its_index(little_store: LittleStore, lines_of: ReadL
 
 
 @pytest.mark.rule("S-53")
-def test_compaction_between_two_openings_keeps_part_names(little_store: LittleStore, lines_of: ReadLines) -> None:
+def test_compaction_between_two_openings_keeps_part_names(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
     """The journal is rewritten as compaction does it: other files, the same live messages."""
     for number in range(50):
         little_store.journal.send(1000 + number, QUEUE_A, f"text {number}")
