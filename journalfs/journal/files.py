@@ -57,6 +57,10 @@ class FileSet(Mapping[int, MappedFile]):
     def read_file(self, slot: int) -> ReadFile:
         return self._paths[slot]
 
+    def get_read(self, slot: int) -> ReadFile | None:
+        """The file of a slot, `None` once it is gone."""
+        return self._paths.get(slot)
+
     def read_files(self) -> list[ReadFile]:
         """All files in reading order."""
         return sorted(self._paths.values(), key=lambda read: read.slot)

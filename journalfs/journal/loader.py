@@ -20,6 +20,7 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import GapKind, Scan, scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.ids import FileId
+from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.directory import JournalDirectory, JournalFile, read_directory
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.limits import JOURNAL_HEADER_BYTES
@@ -83,7 +84,13 @@ class JournalLoader:
 
     def damage(self) -> list[Damage]:
         """Everything in the journal that could not be read, by file and offset."""
-        return sorted([*self._problems, *(damage for gaps in self._gaps.values() for damage in gaps)])
+        gaps = (damage for gaps in self._gaps.values() for damage in gaps)
+        anomalies = anomaly_damage(self.state.anomalies(), self._name_of)
+        return sorted({*self._problems, *gaps, *anomalies})
+
+    def _name_of(self, slot: int) -> str | None:
+        read = self.files.get_read(slot)
+        return str(read.file.path.relative_to(self.relative_to)) if read is not None else None
 
     def gaps(self) -> dict[int, tuple[Damage, ...]]:
         return dict(self._gaps)

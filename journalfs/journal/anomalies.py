@@ -1,0 +1,51 @@
+"""Anomalies of the live state as damage: what records that are there say about records that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from journalfs.damage import Damage
+from journalfs.engine.state_types import Anomaly, AnomalyKind
+
+_TEXTS: Mapping[AnomalyKind, tuple[str, str]] = {
+    AnomalyKind.REF_OF_UNKNOWN: (
+        "missing-message",
+        "queue {b} refers to message {a}, whose record is not in the journal: the message is lost",
+    ),
+    AnomalyKind.ACK_OF_UNKNOWN: (
+        "missing-message",
+        "an acknowledgement in queue {b} of message {a}, whose record is not in the journal",
+    ),
+    AnomalyKind.UPDATE_OF_UNKNOWN: (
+        "missing-message",
+        "a delivery count or schedule in queue {b} of message {a}, whose record is not in the journal",
+    ),
+    AnomalyKind.COMMIT_INCOMPLETE: (
+        "incomplete-transaction",
+        "transaction {a} committed {b} records in this file, and not all are there: a broker drops it whole",
+    ),
+    AnomalyKind.PREPARE_INCOMPLETE: (
+        "incomplete-transaction",
+        "transaction {a} prepared {b} records in this file, and not all are there: a broker drops it whole",
+    ),
+    AnomalyKind.SHORT_RECORD: (
+        "short-record",
+        "record {a} of type {b} is too short for its type and was left out",
+    ),
+    AnomalyKind.IN_DAMAGE: (
+        "doubtful-record",
+        "record {a} lies within what a damaged record claims, so it may be part of that record's body",
+    ),
+}
+"""Kinds that mean that something is lost or doubtful. Unfinished transactions and messages without references
+are how every killed broker leaves its journal, and an acknowledgement too many loses nothing."""
+
+
+def anomaly_damage(anomalies: Iterable[Anomaly], file_name: Callable[[int], str | None]) -> Iterator[Damage]:
+    """One entry per anomaly; `file_name` says what a file slot is called, `None` once the file is gone."""
+    for anomaly in anomalies:
+        texts = _TEXTS.get(anomaly.kind)
+        name = file_name(anomaly.file_slot)
+        if texts is not None and name is not None:
+            kind, reason = texts
+            yield Damage(name, anomaly.offset, 0, kind, reason.format(a=anomaly.a, b=anomaly.b))
