@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ WINDOW_BYTES = 4 << 20
 
 SEPARATOR = "::"
 """Between address and queue, as the broker writes fully qualified queue names."""
+
+EXIT_READER_LEFT = 128 + 13
+"""As if SIGPIPE had ended the command, which is what shells expect."""
 
 C = TypeVar("C", bound=Callable[..., object])
 
@@ -47,6 +51,12 @@ def opened(path: Path, *, index: bool = True) -> Iterator[Store]:
     store = open_store(path, read_only=True, index=index)
     try:
         yield store
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has left, as `head` does. What is still buffered is for nobody, and the
+        # interpreter must not fail at its own last flush.
+        sys.stdout = io.StringIO()
+        sys.exit(EXIT_READER_LEFT)
     finally:
         store.close()
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from journalfs.selector.failure import EvaluationFailed
 from journalfs.selector.values import (
     Big,
     Byte,
     Char,
-    EvaluationFailed,
     Long,
     Opaque,
     Short,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from journalfs.selector.identifiers import HEADER_KEYS, PROPERTY_KEYS, Envelope, SizeOf, broker_name
-from journalfs.selector.values import EvaluationFailed
+from journalfs.selector.failure import EvaluationFailed
+
+if TYPE_CHECKING:
+    from journalfs.selector.identifiers import Envelope, SizeOf
 
 _CACHE_ENTRIES = 256
 """Enough for the filters of the queues of one address and the views that are open."""
@@ -61,7 +64,7 @@ def compile_selector(text: str, *, stored: bool = False, size_of: SizeOf | None 
 def _compile(text: str, stored: bool, size_of: SizeOf | None) -> Selector:
     if not text.strip():
         return Selector(text, lambda envelope: True, frozenset(), frozenset())
-    # Whoever may filter imports this module, but few do filter: the parser generator loads when needed.
+    # Whoever may filter imports this module, but few do filter: all the rest loads when it is needed.
     from journalfs.selector.compiler import Compiler  # noqa: PLC0415
     from journalfs.selector.grammar import parse  # noqa: PLC0415
 
@@ -73,6 +76,8 @@ def _compile(text: str, stored: bool, size_of: SizeOf | None) -> Selector:
 
 
 def _keys(identifiers: frozenset[str], *, stored: bool) -> frozenset[str] | None:
+    from journalfs.selector.identifiers import HEADER_KEYS, PROPERTY_KEYS, broker_name  # noqa: PLC0415
+
     keys: set[str] = set()
     for identifier in identifiers:
         name = broker_name(identifier, stored=stored)

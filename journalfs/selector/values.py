@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from journalfs.selector.failure import EvaluationFailed
+
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
@@ -31,10 +33,6 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 _DOUBLE_EXACT_MAX = 2**53
 _SINGLE_MANTISSA_BITS = 24
 _SINGLE_EXPONENT_MIN = -149
-
-
-class EvaluationFailed(Exception):  # noqa: N818 - never leaves this package
-    """The broker throws at this point of an evaluation; the message is then not accepted."""
 
 
 class Byte(int):

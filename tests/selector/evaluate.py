@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from journalfs.errors import SelectorError
 from journalfs.selector import compile_selector
 from journalfs.selector.compiler import Compiler
+from journalfs.selector.failure import EvaluationFailed
 from journalfs.selector.grammar import parse
-from journalfs.selector.values import EvaluationFailed
 
 Properties = Mapping[str, tuple[str, str]]
 """Name -> (type, text)."""

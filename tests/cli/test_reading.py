@@ -1,0 +1,197 @@
+"""`journalfs cat`, `journalfs print` and `journalfs check` on real stores, whole ones and damaged copies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journalfs.errors import EXIT_NOT_A_STORE
+from tests.cli.running import journalfs
+from tests.cli.running import objects as lines
+from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
+from tests.mounting import JOURNALFS
+from tests.reference.journal import read_folder
+
+STRUCTURE = {"file", "kind", "userTypeName", "address", "queue", "protocol", "type"}
+
+
+@pytest.mark.parametrize("name", FILE_STORES)
+def test_cat_prints_every_live_message(stores: PristineStores, expected: ExpectedStores, name: str) -> None:
+    wanted = {
+        (queue["address"], queue["name"], message["id"])
+        for queue in expected[name]["queues"]
+        for message in queue["messages"]
+    }
+    addresses = {queue["name"]: queue["address"] for queue in expected[name]["queues"]}
+    printed = lines("cat", stores[name], "--no-index")
+    assert {(addresses[line["queue"]], line["queue"], line["id"]) for line in printed} == wanted
+    assert len(printed) == len(wanted)
+
+
+def test_cat_of_a_queue_is_in_arrival_order(stores: PristineStores, expected: ExpectedStores) -> None:
+    queue = max(expected["large-and-paged"]["queues"], key=lambda queue: len(queue["messages"]))
+    target = f"{queue['address']}::{queue['name']}"
+    printed = [line["id"] for line in lines("cat", stores["large-and-paged"], target, "--no-index")]
+    assert printed == sorted(printed)
+    assert sorted(printed) == sorted(message["id"] for message in queue["messages"])
+    assert lines("browse", stores["large-and-paged"], target, "--no-index", "--json")[0]["id"] == printed[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "selector", "accepted"),
+    [
+        ("orders-basic", "AMQPriority > 4", lambda m: m["priority"] > 4),
+        (
+            "orders-basic",
+            "_AMQ_ORIG_ADDRESS = 'claims'",
+            lambda m: _property(m, "_AMQ_ORIG_ADDRESS") == "claims",
+        ),
+        ("orders-basic", "JMSType IS NOT NULL", lambda m: _property(m, "JMSType") is not None),
+        ("orders-basic", "TRUE", lambda m: True),
+        ("orders-basic", "JMSExpiration <> 0", lambda m: "expiration" in m),
+        ("amqp-exotic", "int < 0", lambda m: (_property(m, "int") or 0) < 0),
+        (
+            "large-and-paged",
+            "n < 10",
+            lambda m: isinstance(_property(m, "n"), int) and _property(m, "n") < 10,
+        ),
+        (
+            "amqp-mqtt-stomp-openwire",
+            "AMQDurable = 'DURABLE' AND JMSTimestamp = 0",
+            lambda m: m["timestamp"] == 0,
+        ),
+    ],
+)
+def test_cat_where_prints_what_the_selector_accepts(
+    stores: PristineStores,
+    expected: ExpectedStores,
+    name: str,
+    selector: str,
+    accepted: Callable[[dict[str, Any]], bool],
+) -> None:
+    wanted = sorted(
+        (queue["name"], message["id"])
+        for queue in expected[name]["queues"]
+        for message in queue["messages"]
+        if accepted(message)
+    )
+    printed = lines("cat", stores[name], "--no-index", "--where", selector)
+    assert wanted
+    assert sorted((line["queue"], line["id"]) for line in printed) == wanted
+    whole = journalfs("cat", stores[name], "--no-index").stdout.splitlines()
+    chosen = journalfs("cat", stores[name], "--no-index", "--where", selector).stdout.splitlines()
+    assert set(chosen) <= set(whole)
+
+
+def _property(message: dict[str, Any], name: str) -> Any:
+    return message.get("properties", {}).get(name)
+
+
+def test_ls_where_lists_what_cat_where_prints(stores: PristineStores) -> None:
+    arguments: list[str | Path] = [
+        stores["orders-basic"],
+        "typed::typed",
+        "--no-index",
+        "--where",
+        "JMSXGroupSeq IS NULL",
+    ]
+    printed = {line["id"] for line in lines("cat", *arguments)}
+    assert {line["id"] for line in lines("ls", *arguments, "--json")} == printed
+
+
+def test_the_reader_of_cat_may_leave(stores: PristineStores) -> None:
+    command: list[str | Path] = [JOURNALFS, "cat", stores["large-and-paged"], "--no-index"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 128 + 13
+
+
+@pytest.mark.parametrize("name", ["orders-basic", "transactions", "compacted"])
+def test_print_shows_every_record(stores: PristineStores, name: str) -> None:
+    printed = lines("print", stores[name], "--journal")
+    files = read_folder(stores[name] / "data" / "journal")
+    wanted = {(file.name, record.offset) for file in files for record in file.scan.records}
+    assert {(line["file"], line["offset"]) for line in printed} >= wanted
+    assert len({(line["file"], line["offset"]) for line in printed}) == len(printed)
+
+
+def test_print_takes_sections_apart(stores: PristineStores) -> None:
+    store = stores["large-and-paged"]
+    parts = {option: lines("print", store, option) for option in ("--bindings", "--journal", "--pages")}
+    assert all(parts.values())
+    assert {line["file"].rpartition(".")[2] for line in parts["--bindings"]} == {"bindings"}
+    assert {line["file"].rpartition(".")[2] for line in parts["--journal"]} == {"amq"}
+    assert {line["file"].rpartition(".")[2] for line in parts["--pages"]} == {"page"}
+    assert lines("print", store) == [line for part in parts.values() for line in part]
+
+
+def test_safe_print_shows_structure_and_no_content(stores: PristineStores, expected: ExpectedStores) -> None:
+    done = journalfs("print", stores["orders-basic"], "--safe")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(records) == len(lines("print", stores["orders-basic"]))
+    for record in records:
+        assert {key for key, value in record.items() if not isinstance(value, int)} <= STRUCTURE
+    bodies = [
+        message["body"]
+        for queue in expected["orders-basic"]["queues"]
+        for message in queue["messages"]
+        if isinstance(message.get("body"), str) and len(message["body"]) > 12
+    ]
+    assert bodies
+    assert not [body for body in bodies if body in done.stdout]
+
+
+@pytest.mark.parametrize("name", FILE_STORES)
+def test_check_finds_no_damage_in_what_brokers_wrote(stores: PristineStores, name: str) -> None:
+    done = journalfs("check", stores[name])
+    assert done.returncode == 0, done.stdout
+    assert not done.stdout
+    assert "no damage" in done.stderr
+
+
+def test_check_names_the_place_of_the_damage(store_copy: Callable[[str], Path]) -> None:
+    store = store_copy("orders-basic")
+    file = next(file for file in read_folder(store / "data" / "journal") if len(file.scan.records) > 50)
+    record = file.scan.records[20]
+    path = store / "data" / "journal" / file.name
+    with path.open("r+b") as journal:
+        journal.seek(record.offset + record.length - 4)
+        journal.write(b"\xff\xff\xff\xff")
+    done = journalfs("check", store, "--json")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 1
+    assert [(Path(place["file"]).name, place["offset"]) for place in found] == [(file.name, record.offset)]
+    table = journalfs("check", store)
+    assert table.returncode == 1
+    assert file.name in table.stdout
+    assert "1 damaged" in table.stderr
+
+
+def test_check_names_a_large_message_that_is_gone(
+    store_copy: Callable[[str], Path], expected: ExpectedStores
+) -> None:
+    store = store_copy("large-and-paged")
+    live = {
+        message["id"]
+        for queue in expected["large-and-paged"]["queues"]
+        for message in queue["messages"]
+        if message.get("largeMessage")
+    }
+    gone = min(live)
+    (store / "data" / "large-messages" / f"{gone}.msg").unlink()
+    done = journalfs("check", store, "--json")
+    assert done.returncode == 1
+    assert str(gone) in done.stdout
+
+
+def test_check_of_no_store_is_no_damage(tmp_path: Path) -> None:
+    assert journalfs("check", tmp_path).returncode == EXIT_NOT_A_STORE
