@@ -52,7 +52,7 @@ def test_bodies_are_whole(paged: MountedStore, account: Callable[[str], Account]
     for id in texts:
         assert len(lines[id]["body"].encode("utf-16-le")) // 2 == expected[id]["textLength"]
     assert max(len(line.get("body_base64", "")) for line in lines.values()) > 1_000_000
-    compressed = [line for line in lines.values() if line["properties"].get("_AMQ_LARGE_COMPRESSED")]
+    compressed = [line for line in lines.values() if line.get("properties", {}).get("_AMQ_LARGE_COMPRESSED")]
     assert compressed
 
 

@@ -35,9 +35,11 @@ def test_status_counts_as_the_broker_counts(
             assert status.get("scheduledCount", 0) == queue.get("scheduledCount", 0)
             assert status.get("deliveringCount", 0) == queue.get("deliveringCount", 0)
     address = json.loads((orders.path / "prices" / ".status").read_text())
-    assert address["messageCount"] == sum(
-        queue["messageCount"] for queue in account("orders-basic").queues if queue["address"] == "prices"
-    )
+    assert address["queues"] == {
+        queue["name"]: queue["messageCount"]
+        for queue in account("orders-basic").queues
+        if queue["address"] == "prices"
+    }
 
 
 @pytest.mark.rule("S-34")

@@ -103,9 +103,10 @@ def test_scheduled_messages_are_live_and_listed_apart(
     later = expected[-NOT_YET_DUE:]
     assert queue.listed_ids()[-NOT_YET_DUE:] == later
     assert QueueOnDisk(queue.path / ".scheduled").listed_ids() == later
-    times = [line["scheduledTime"] for line in QueueOnDisk(queue.path / ".scheduled").lines()]
+    lines = {line["id"]: line for line in QueueOnDisk(queue.path / ".scheduled").lines()}
+    times = [lines[id]["scheduledTime"] for id in later]
     assert times == sorted(times)
-    assert len(times) == NOT_YET_DUE
+    assert len(times) == len(lines) == NOT_YET_DUE
     assert QueueOnDisk(orders.queue("orders").path / ".scheduled").lines() == []
 
 
