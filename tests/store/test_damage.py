@@ -1,0 +1,134 @@
+"""Damage to a journal: listed with its place, and nothing intact hidden, the second time from the index too."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from journalfs.errors import UnknownVersion
+from journalfs.store.store import JournalStore
+from tests.store.appending import JournalAppender
+from tests.store.conftest import QUEUE_A, LittleStore
+
+ReadLines = Callable[[JournalStore, str], list[bytes]]
+
+
+def places(store: JournalStore) -> list[tuple[str, int, str]]:
+    return [(damage.file, damage.offset, damage.kind) for damage in store.core.damage()]
+
+
+def overwrite(little: LittleStore, offset: int, content: bytes) -> None:
+    with little.journal.path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+JOURNAL = "journal/activemq-data-1.amq"
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize(("filler", "kind"), [(b"\0", "zeroed"), (b"\xaa", "garbage")])
+def test_hole_in_the_middle_hides_nothing(
+    little_store: LittleStore, lines_of: ReadLines, filler: bytes, kind: str
+) -> None:
+    little_store.journal.send(1000, QUEUE_A, "before")
+    hole_at = little_store.journal.at
+    little_store.journal.send(1001, QUEUE_A, "x" * 5000)
+    hole_end = little_store.journal.at
+    little_store.journal.send(1002, QUEUE_A, "after")
+    overwrite(little_store, hole_at, filler * (hole_end - hole_at))
+    for _ in range(2):
+        store = little_store.open()
+        assert [line.split(b'"body":')[1] for line in lines_of(store, "work.a")] == [
+            b'"before"}',
+            b'"after"}',
+        ]
+        assert places(store) == [(JOURNAL, hole_at, kind)]
+        assert store.core.damage()[0].length_bytes == hole_end - hole_at
+        assert store.status()["damage"] == 1
+        store.close()
+
+
+@pytest.mark.rule("S-50")
+def test_torn_tail_is_listed_and_what_precedes_counts(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send(1000, QUEUE_A, "whole")
+    torn_at = little_store.journal.at
+    little_store.journal.send(1001, QUEUE_A, "torn")
+    overwrite(little_store, torn_at + 40, bytes(1000))
+    store = little_store.open()
+    assert len(lines_of(store, "work.a")) == 1
+    assert (JOURNAL, torn_at, "torn") in places(store)
+
+
+@pytest.mark.rule("S-49")
+def test_missing_file_is_noticed_by_what_refers_to_it(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send(1000, QUEUE_A, "in the file that goes")
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    second.send(1001, QUEUE_A, "in the file that stays")
+    second.redeliver(1000, QUEUE_A, 2)
+    little_store.journal.path.unlink()
+    for _ in range(2):
+        store = little_store.open()
+        assert len(lines_of(store, "work.a")) == 1
+        assert [place[2] for place in places(store)] == ["missing-message"]
+        store.close()
+
+
+@pytest.mark.rule("S-48")
+def test_file_without_its_header_is_read_by_what_its_records_say(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
+    little_store.journal.send(1000, QUEUE_A, "first")
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    second.send(1001, QUEUE_A, "second")
+    overwrite(little_store, 0, bytes(16))
+    store = little_store.open()
+    assert [line.split(b'"body":')[1] for line in lines_of(store, "work.a")] == [b'"first"}', b'"second"}']
+    assert (JOURNAL, 0, "bad-header") in places(store)
+
+
+@pytest.mark.rule("S-58")
+def test_journal_of_a_later_format_is_refused(little_store: LittleStore) -> None:
+    overwrite(little_store, 0, struct.pack(">i", 3))
+    with pytest.raises(UnknownVersion, match="format version 3"):
+        little_store.open()
+
+
+@pytest.mark.rule("S-49")
+def test_file_shorter_than_a_header_is_listed(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    (little_store.root / "journal/activemq-data-9.amq").write_bytes(b"\0\0\0\2")
+    store = little_store.open()
+    assert len(lines_of(store, "work.a")) == 1
+    assert places(store) == [("journal/activemq-data-9.amq", 0, "short-file")]
+
+
+@pytest.mark.rule("S-49")
+def test_incomplete_transaction_is_dropped_and_listed(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send_in_transaction(500, 1000, QUEUE_A)
+    little_store.journal.commit(500, 3)
+    little_store.journal.send(1001, QUEUE_A, "alone")
+    store = little_store.open()
+    assert len(lines_of(store, "work.a")) == 1
+    assert [place[2] for place in places(store)] == ["incomplete-transaction"]
+
+
+@pytest.mark.rule("S-49")
+def test_damaged_bytes_can_be_read(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    hole_at = little_store.journal.at
+    little_store.journal.send(1001, QUEUE_A)
+    hole_end = little_store.journal.at
+    little_store.journal.send(1002, QUEUE_A)
+    overwrite(little_store, hole_at, b"\xaa" * (hole_end - hole_at))
+    store = little_store.open()
+    damaged = store.control().child("damaged")
+    assert damaged is not None
+    names = list(damaged.names())  # type: ignore[union-attr]
+    assert names == [
+        f"journal%2Factivemq-data-1.amq@{hole_at}-garbage{suffix}" for suffix in (".json", ".bin")
+    ]
+    raw = damaged.child(names[1]).open()  # type: ignore[union-attr]
+    assert bytes(raw.read(0, 1 << 20)) == b"\xaa" * (hole_end - hole_at)
