@@ -60,6 +60,13 @@ def exists(queue: QueueOnDisk) -> bool:
     return queue.path.is_dir()
 
 
+def new_queue(client: CoreClient, mount: MountedStore, name: str) -> QueueOnDisk:
+    client.create_queue(name)
+    queue = mount.queue(name)
+    shown(partial(exists, queue), "the queue's directory")
+    return queue
+
+
 def has_number(queue: QueueOnDisk, number: int) -> bool:
     return any(line["properties"]["n"] == number for line in queue.lines())
 
@@ -89,9 +96,7 @@ def agrees(client: CoreClient, mount: MountedStore, address: str, queue_name: st
 def test_messages_come_and_go_within_a_second(
     live_client: CoreClient, live_mount: MountedStore, record_property: Callable[[str, object], None]
 ) -> None:
-    live_client.create_queue("flow")
-    queue = live_mount.queue("flow")
-    shown(lambda: exists(queue), "the queue's directory")
+    queue = new_queue(live_client, live_mount, "flow")
     came, went = [], []
     for n in range(15):
         live_client.send("flow", first=n)
@@ -118,14 +123,13 @@ def test_addresses_and_queues_come_and_go(live_client: CoreClient, live_mount: M
     shown(lambda: len(queue.lines()) == 1, "its message")
     live_client.do("delete-queue", queue="short.lived.q")
     shown(lambda: not exists(queue), "the queue is gone")
-    live_client.operation("broker", "deleteAddress", "short.lived")
+    # Its last queue took the address with it, because creating the queue had made both.
     shown(lambda: not (live_mount.path / "short.lived").exists(), "the address is gone")
 
 
 @pytest.mark.rule("S-44")
 def test_paging(live_client: CoreClient, live_mount: MountedStore, live_broker: Broker) -> None:
-    live_client.create_queue("paged")
-    queue = live_mount.queue("paged")
+    queue = new_queue(live_client, live_mount, "paged")
     live_client.send_many("paged", 150, length=1000)
     assert len(live_broker.store.page_files()) > 3
     shown(lambda: len(queue.lines()) == 150, "all messages, most of them in pages")
@@ -146,6 +150,7 @@ def test_paging_for_several_queues(live_client: CoreClient, live_mount: MountedS
     live_client.send_many("paged.topic", 100, length=1000)
     live_client.consume_many("paged.one", 70)
     one, two = (live_mount.queue("paged.topic", f"paged.{name}") for name in ("one", "two"))
+    shown(lambda: exists(one) and exists(two), "the queues' directories")
     shown(lambda: len(one.lines()) == 30 and len(two.lines()) == 100, "each queue at its own position")
     agrees(live_client, live_mount, "paged.topic", "paged.one")
     agrees(live_client, live_mount, "paged.topic", "paged.two")
@@ -154,8 +159,7 @@ def test_paging_for_several_queues(live_client: CoreClient, live_mount: MountedS
 
 @pytest.mark.rule("S-44", "S-24", "S-25", "S-26")
 def test_every_state_a_message_can_be_in(live_client: CoreClient, live_mount: MountedStore) -> None:
-    live_client.create_queue("states")
-    queue = live_mount.queue("states")
+    queue = new_queue(live_client, live_mount, "states")
     live_client.send("states", body="first")
     live_client.send("states", body="later", scheduled_in_ms=3_600_000)
     live_client.send("states", length=150_000, body="large ")
@@ -200,8 +204,7 @@ def read_below(queue: QueueOnDisk, name: str) -> list[dict[str, object]]:
 def test_file_switches_reuse_and_compaction_change_nothing(
     live_client: CoreClient, live_mount: MountedStore, live_broker: Broker
 ) -> None:
-    live_client.create_queue("churn")
-    queue = live_mount.queue("churn")
+    queue = new_queue(live_client, live_mount, "churn")
     files_before = live_broker.store.journal_files()
     compactions = live_broker.log.count(COMPACTED)
     kept = 0
@@ -227,8 +230,7 @@ def test_file_switches_reuse_and_compaction_change_nothing(
 def test_an_open_file_keeps_what_it_had(
     live_client: CoreClient, live_mount: MountedStore, live_broker: Broker
 ) -> None:
-    live_client.create_queue("open")
-    queue = live_mount.queue("open")
+    queue = new_queue(live_client, live_mount, "open")
     live_client.send_many("open", 300, length=300)
     shown(lambda: len(queue.lines()) == 300, "300 messages")
     with (queue.path / ".all.jsonl").open("rb") as file:

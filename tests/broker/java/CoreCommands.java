@@ -119,6 +119,7 @@ final class CoreCommands {
    private void consume(JsonObject command, JsonObjectBuilder answer) throws Exception {
       ClientSession session = sessions.named(command.getString("session", ""));
       String filter = command.getString("filter", null);
+      int commitEvery = command.getInt("commit_every", 0);
       JsonArrayBuilder taken = JsonLoader.createArrayBuilder();
       try (ClientConsumer consumer = session.createConsumer(command.getString("queue"), filter)) {
          for (int i = 0; i < command.getInt("count", 1); i++) {
@@ -128,6 +129,10 @@ final class CoreCommands {
             }
             message.individualAcknowledge();
             taken.add(message.getMessageID());
+            // A paging address reads no further pages while too much of them is taken and not committed.
+            if (commitEvery > 0 && (i + 1) % commitEvery == 0) {
+               session.commit();
+            }
          }
       }
       answer.add("taken", taken);
@@ -139,7 +144,8 @@ final class CoreCommands {
          for (ClientMessage message = browser.receiveImmediate(); message != null; message = browser.receiveImmediate()) {
             JsonObjectBuilder entry = JsonLoader.createObjectBuilder().add("id", message.getMessageID())
                .add("priority", message.getPriority()).add("deliveryCount", message.getDeliveryCount());
-            if (message.getType() == Message.TEXT_TYPE) {
+            // The body of a large message comes on its own stream, and nobody asks for it here.
+            if (message.getType() == Message.TEXT_TYPE && !message.isLargeMessage()) {
                entry.add("body", String.valueOf(message.getReadOnlyBodyBuffer().readNullableSimpleString()));
             }
             found.add(entry);
