@@ -17,6 +17,7 @@ import time
 from array import array
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 from tests.tools import store_bytes as sb
@@ -173,6 +174,7 @@ class PageWriter:
         self._used_bytes = 0
 
 
+@cache
 def _rests(spec: StoreSpec) -> list[str]:
     """The part of the body that all messages of one variant share."""
     rng = random.Random(spec.seed)
