@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -134,7 +135,7 @@ def write_all(source: ByteSource) -> None:
         source.close()
 
 
-def write_json(values: Iterator[object] | Sequence[object]) -> None:
+def write_json(values: Iterable[object]) -> None:
     """One JSON object a line."""
     import msgspec  # noqa: PLC0415
 
@@ -144,35 +145,45 @@ def write_json(values: Iterator[object] | Sequence[object]) -> None:
         out.write(encode(value) + b"\n")
 
 
-def write_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def write_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Aligned columns under a header on a terminal; otherwise tab-separated rows alone, for other tools.
 
     Columns of numbers are right-aligned. Control characters in names are shown escaped, so that a name cannot
     break its line.
     """
-    texts = [[_cell(value) for value in row] for row in rows]
-    if not sys.stdout.isatty():
-        click.echo("".join("\t".join(row) + "\n" for row in texts), nl=False)
+    out = sys.stdout
+    if not out.isatty():
+        out.writelines("\t".join(map(_cell, row)) + "\n" for row in rows)
         return
-    columns = list(zip(header, *texts, strict=True))
-    width = [max(map(len, column)) for column in columns]
-    numeric = [bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
-    for line in (list(header), *texts):
+    kept = [list(row) for row in rows]
+    numeric = [bool(kept) and all(isinstance(row[i], int) for row in kept) for i in range(len(header))]
+    texts = [list(header), *(list(map(_cell, row)) for row in kept)]
+    width = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for line in texts:
         cells = [text.rjust(width[i]) if numeric[i] else text.ljust(width[i]) for i, text in enumerate(line)]
-        click.echo("  ".join(cells).rstrip())
+        out.write("  ".join(cells).rstrip() + "\n")
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return str(value)
     if value is None:
         return "-"
     text = str(value)
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def when(time_ms: int | None) -> str | None:
-    """A time in milliseconds as people read it, in UTC."""
-    if not time_ms:
-        return None
-    from datetime import UTC, datetime  # noqa: PLC0415
+def when(time_ms: int) -> str | None:
+    """A time in milliseconds as people read it, in UTC; None for 0, which says that there is none."""
+    return f"{_second(time_ms // 1000)}.{time_ms % 1000:03d}Z" if time_ms else None
 
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+@lru_cache(maxsize=4096)
+def _second(time_s: int) -> str:
+    """Messages come in bursts: the many of one second share this text, which takes long to make."""
+    from datetime import UTC, datetime, timedelta  # noqa: PLC0415
+
+    try:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=time_s)).strftime("%Y-%m-%dT%H:%M:%S")
+    except OverflowError:
+        return f"@{time_s}"  # a client may write any 64-bit number as its time

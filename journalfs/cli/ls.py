@@ -35,6 +35,8 @@ QUEUE_COLUMNS = {
 }
 """Heading -> key of a queue's status."""
 
+MESSAGE_COLUMNS = {"ID": "id", "PUBLISHED": "timestamp", "BYTES": "bodyBytes", "NAME": "name"}
+
 MS = 1_000_000
 
 
@@ -80,18 +82,16 @@ def _empty(address: Mapping[str, object]) -> Mapping[str, object]:
 
 def _list_messages(view: View, selector: str | None, *, as_json: bool) -> None:
     listing = (view if selector is None else view.where(selector)).listing()
+    rows = _messages(listing)
     if as_json:
-        write_json(_messages(listing))
-        return
-    rows = [[m["id"], when(int(str(m["timestamp"]))), m["bodyBytes"], m["name"]] for m in _messages(listing)]
-    write_table(["ID", "PUBLISHED", "BYTES", "NAME"], rows)
+        write_json(dict(zip(MESSAGE_COLUMNS.values(), row, strict=True)) for row in rows)
+    else:
+        write_table(
+            list(MESSAGE_COLUMNS), ((i, when(time_ms), size, name) for i, time_ms, size, name in rows)
+        )
 
 
-def _messages(listing: Listing) -> Iterator[Mapping[str, object]]:
+def _messages(listing: Listing) -> Iterator[tuple[int, int, int, str]]:
     for index in range(len(listing)):
-        yield {
-            "id": listing.message_id(index),
-            "timestamp": listing.mtime_ns(index) // MS,
-            "bodyBytes": listing.size_bytes(index),
-            "name": listing.name(index).decode("ascii"),
-        }
+        time_ms, size_bytes = listing.mtime_ns(index) // MS, listing.size_bytes(index)
+        yield listing.message_id(index), time_ms, size_bytes, listing.name(index).decode("ascii")

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,22 @@ def test_wrong_calls_say_what_is_wrong(
     assert said in done.stderr
     assert not done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_listing_loads_only_what_it_needs(stores: PristineStores) -> None:
+    """Start-up time is part of a shell tool: what takes long to load is loaded by the commands that use it."""
+    code = "import sys, atexit; from journalfs.cli.main import main; atexit.register(lambda: print(*sys.modules)); main()"
+    command = [sys.executable, "-c", code, "ls", str(stores["aio"]), "--no-index"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    assert "journalfs" in loaded
+    assert not loaded & {
+        "lark",
+        "rich",
+        "trio",
+        "pyfuse3",
+        "sqlalchemy",
+        "pyarrow",
+        "asyncio",
+        "journalfs_mount",
+    }

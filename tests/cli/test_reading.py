@@ -17,6 +17,7 @@ from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
 from tests.mounting import JOURNALFS
 from tests.reference.journal import read_folder
 
+MESSAGE_RECORD = 45
 STRUCTURE = {"file", "kind", "userTypeName", "address", "queue", "protocol", "type"}
 
 
@@ -159,9 +160,10 @@ def test_check_finds_no_damage_in_what_brokers_wrote(stores: PristineStores, nam
 
 
 def test_check_names_the_place_of_the_damage(store_copy: Callable[[str], Path]) -> None:
+    """A record destroyed at its end: its place is named, and the message that went with it."""
     store = store_copy("orders-basic")
     file = next(file for file in read_folder(store / "data" / "journal") if len(file.scan.records) > 50)
-    record = file.scan.records[20]
+    record = next(record for record in file.scan.records[20:] if record.user_type == MESSAGE_RECORD)
     path = store / "data" / "journal" / file.name
     with path.open("r+b") as journal:
         journal.seek(record.offset + record.length - 4)
@@ -169,11 +171,14 @@ def test_check_names_the_place_of_the_damage(store_copy: Callable[[str], Path]) 
     done = journalfs("check", store, "--json")
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 1
-    assert [(Path(place["file"]).name, place["offset"]) for place in found] == [(file.name, record.offset)]
+    destroyed, *missing = found
+    assert (Path(destroyed["file"]).name, destroyed["offset"]) == (file.name, record.offset)
+    assert {place["kind"] for place in missing} == {"missing-message"}
+    assert all(f"message {record.record_id}," in place["reason"] for place in missing)
     table = journalfs("check", store)
     assert table.returncode == 1
-    assert file.name in table.stdout
-    assert "1 damaged" in table.stderr
+    assert f"{file.name}\t{record.offset}\t" in table.stdout
+    assert f"{len(found)} damaged" in table.stderr
 
 
 def test_check_names_a_large_message_that_is_gone(
