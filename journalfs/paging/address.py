@@ -138,11 +138,20 @@ class PagedAddress:
 
     def live(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of the page's records that are live for the queue, rising."""
-        return self._filtered(number, queue, delivering=False)
+        return self._chosen(number, queue, delivering=False)
 
     def delivering(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of records that a prepared transaction has consumed."""
-        return self._filtered(number, queue, delivering=True)
+        return self._chosen(number, queue, delivering=True)
+
+    def _chosen(self, number: PageNumber, queue: QueueId, *, delivering: bool) -> array[int]:
+        if number not in self.files:
+            return array("I")
+        try:
+            return self._filtered(number, queue, delivering=delivering)
+        except FileNotFoundError:
+            # The broker deleted it after the last look: every queue is done with it.
+            return array("I")
 
     def _filtered(self, number: PageNumber, queue: QueueId, *, delivering: bool) -> array[int]:
         place = (int(queue), int(number))

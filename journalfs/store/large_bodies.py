@@ -45,7 +45,10 @@ class LargeBodies:
 
     def measure_page(self, scan: PageScan) -> None:
         """Measure the large messages of a page that was just scanned."""
+        undecoded = set(scan.undecoded())
         for index, _ in scan.large():
+            if index in undecoded:
+                continue
             batch = scan.fill_lines([index], queue=None, now_ms=0)
             self.attach(batch, [0])
             scan.set_measure(index, batch.measure(0))

@@ -1,4 +1,4 @@
-"""Damage to a journal: listed with its place, and nothing intact hidden, the second time from the index too."""
+"""Damage to a journal: listed with its place, nothing intact hidden, the second time from the index too."""
 
 from __future__ import annotations
 
