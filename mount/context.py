@@ -32,7 +32,7 @@ class MountContext:
         self.options = options
         self.report = report
         self.caching: Caching = caching_for(follow=options.follow)
-        self.present = Presenter(options)
+        self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.selections = Selections()
         self._queue_names: dict[int, tuple[str, str]] = {}
 

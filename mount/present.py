@@ -16,11 +16,15 @@ BLOCK_BYTES: Final = 512
 
 
 class Presenter:
-    """Fills attribute objects; owner and permissions are the mount's."""
+    """Fills attribute objects; owner and permissions are the mount's.
 
-    __slots__ = ("_directory", "_file")
+    What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
+    """
 
-    def __init__(self, options: MountOptions) -> None:
+    __slots__ = ("_directory", "_file", "_mounted_ns")
+
+    def __init__(self, options: MountOptions, *, mounted_ns: int) -> None:
+        self._mounted_ns = mounted_ns
         write = 0 if options.read_only else 0o200
         self._file = _template(stat.S_IFREG | (0o444 | write) & ~options.umask, options)
         self._directory = _template(stat.S_IFDIR | (0o555 | write) & ~options.umask, options)
@@ -31,7 +35,7 @@ class Presenter:
         are."""
         entry = self._directory
         entry.st_ino = InodeT(inode)
-        entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns
+        entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns or self._mounted_ns
         entry.entry_timeout = name_s
         entry.attr_timeout = attributes_s
         return entry
@@ -43,7 +47,7 @@ class Presenter:
         entry.st_ino = InodeT(inode)
         entry.st_size = size_bytes
         entry.st_blocks = (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES
-        entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns
+        entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns or self._mounted_ns
         entry.entry_timeout = name_s
         entry.attr_timeout = attributes_s
         return entry
