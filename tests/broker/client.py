@@ -100,9 +100,9 @@ class CoreClient:
         return taken
 
     def consume_many(self, queue_name: str, count: int) -> list[int]:
-        """The same in transactions of ten messages: a flush of the journal for each."""
+        """The same in one transaction."""
         self.do("begin", session="take")
-        taken = self.consume(queue_name, count, session="take", commit_every=10)
+        taken = self.consume(queue_name, count, session="take")
         self.do("commit", session="take")
         self.do("end", session="take")
         return taken

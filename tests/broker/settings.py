@@ -138,4 +138,6 @@ def _address_setting(match: str, max_size_bytes: str, settings: BrokerSettings) 
         <auto-delete-addresses>false</auto-delete-addresses>
         <max-size-bytes>{max_size_bytes}</max-size-bytes>
         <page-size-bytes>{settings.page_size_bytes}</page-size-bytes>
+        <max-read-page-bytes>-1</max-read-page-bytes>
+        <max-read-page-messages>-1</max-read-page-messages>
       </address-setting>"""

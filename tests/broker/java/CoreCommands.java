@@ -119,7 +119,6 @@ final class CoreCommands {
    private void consume(JsonObject command, JsonObjectBuilder answer) throws Exception {
       ClientSession session = sessions.named(command.getString("session", ""));
       String filter = command.getString("filter", null);
-      int commitEvery = command.getInt("commit_every", 0);
       JsonArrayBuilder taken = JsonLoader.createArrayBuilder();
       try (ClientConsumer consumer = session.createConsumer(command.getString("queue"), filter)) {
          for (int i = 0; i < command.getInt("count", 1); i++) {
@@ -129,10 +128,6 @@ final class CoreCommands {
             }
             message.individualAcknowledge();
             taken.add(message.getMessageID());
-            // A paging address reads no further pages while too much of them is taken and not committed.
-            if (commitEvery > 0 && (i + 1) % commitEvery == 0) {
-               session.commit();
-            }
          }
       }
       answer.add("taken", taken);
