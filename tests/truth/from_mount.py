@@ -15,6 +15,9 @@ from tests.truth.bodies import check_file
 
 Line = dict[str, Any]
 
+ATTRIBUTES_CHECKED = 1000
+"""About so many messages of a store have their attributes looked at."""
+
 
 def attributes_of(path: Path) -> dict[str, bytes]:
     return {name: os.getxattr(path, name) for name in os.listxattr(path)}
@@ -38,16 +41,21 @@ def read_whole(path: Path) -> bytes:
     return content
 
 
-def check_messages(directory: Path, lines: list[Line]) -> Iterator[str]:
-    """Differences between the files in `.messages` and the lines."""
+def check_messages(directory: Path, lines: list[Line], attributes_of_every: int) -> Iterator[str]:
+    """Differences between the files in `.messages` and the lines.
+
+    Every file is read; attributes, a dozen calls each, are looked at of every so-many-th message.
+    """
     by_id = {line["id"]: line for line in lines}
-    for name in os.listdir(directory / ".messages"):
+    for index, name in enumerate(os.listdir(directory / ".messages")):
         path = directory / ".messages" / name
         line = by_id[int(name.partition(".")[0])]
         yield from check_file(line, name, read_whole(path))
-        if path.stat().st_mtime_ns != line["timestamp"] * 1_000_000:
+        # Some protocols give no time; such a file is dated otherwise.
+        if line["timestamp"] and path.stat().st_mtime_ns != line["timestamp"] * 1_000_000:
             yield f"{name}: mtime {path.stat().st_mtime_ns} is not the timestamp {line['timestamp']}"
-        yield from _check_attributes(name, attributes_of(path), line)
+        if index % attributes_of_every == 0:
+            yield from _check_attributes(name, attributes_of(path), line)
 
 
 def _check_attributes(name: str, attributes: dict[str, bytes], line: Line) -> Iterator[str]:
@@ -79,6 +87,8 @@ def _name_of(entry: str, status_name: str) -> str:
 def account(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Addresses, queues with messages, prepared transactions; and what is wrong with the messages' files."""
     addresses, queues, wrong = [], [], []
+    messages = json.loads(read_whole(root / ".journalfs/status.json"))["messages"]
+    every = 1 + messages // ATTRIBUTES_CHECKED
     for address_entry in os.listdir(root):
         address_directory = root / address_entry
         status = json.loads(read_whole(address_directory / ".status"))
@@ -90,7 +100,7 @@ def account(root: Path) -> tuple[dict[str, Any], list[str]]:
             assert queue_status["queue"] == _name_of(queue_entry, queue_status["queue"])
             names.append(queue_status["queue"])
             lines = lines_of(directory)
-            wrong += [f"{directory}: {one}" for one in check_messages(directory, lines)]
+            wrong += [f"{directory}: {one}" for one in check_messages(directory, lines, every)]
             ordered = delivery_order(directory, lines)
             queues.append(queue_account(queue_status, attributes_of(directory), ordered))
         addresses.append(address_account(status, names))
