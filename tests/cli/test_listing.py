@@ -146,20 +146,19 @@ def test_wrong_calls_say_what_is_wrong(
     assert "Traceback" not in done.stderr
 
 
+HEAVY = {"lark", "rich", "trio", "pyfuse3", "sqlalchemy", "pyarrow", "asyncio", "journalfs_mount"}
+LIST_AND_TELL = """
+import atexit, sys
+from journalfs.cli.main import main
+atexit.register(lambda: print(*sys.modules))
+main()
+"""
+
+
 def test_listing_loads_only_what_it_needs(stores: PristineStores) -> None:
-    """Start-up time is part of a shell tool: what takes long to load is loaded by the commands that use it."""
-    code = "import sys, atexit; from journalfs.cli.main import main; atexit.register(lambda: print(*sys.modules)); main()"
-    command = [sys.executable, "-c", code, "ls", str(stores["aio"]), "--no-index"]
+    """Start-up time is part of a shell tool: what takes long to load waits for the command that uses it."""
+    command = [sys.executable, "-c", LIST_AND_TELL, "ls", str(stores["aio"]), "--no-index"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
     assert "journalfs" in loaded
-    assert not loaded & {
-        "lark",
-        "rich",
-        "trio",
-        "pyfuse3",
-        "sqlalchemy",
-        "pyarrow",
-        "asyncio",
-        "journalfs_mount",
-    }
+    assert not loaded & HEAVY
