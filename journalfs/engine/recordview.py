@@ -28,7 +28,7 @@ class _View:
         self._view.prefix = ffi.from_buffer("uint8_t[]", prefix)
         self._view.prefix_bytes = len(prefix)
         self._view.count = count
-        self._keep = (file.pointer, prefix, keep)
+        self._keep: tuple[Any, ...] = (file.pointer, prefix, keep)
         self._starts: array[int] | None = None
 
     @property
