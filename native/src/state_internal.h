@@ -129,6 +129,7 @@ typedef struct {
     uint64_t sequence; /* order of first appearance */
     uint32_t first_op; /* in a free slot: the next free one */
     uint32_t last_op;
+    uint32_t hidden_op; /* up to this one its acknowledgements are hidden; JFS_NONE: none */
     uint32_t operations;
     uint32_t counted_slot; /* the file whose records `counted` counts */
     uint32_t counted;

@@ -28,6 +28,7 @@ static jfs_status tx_get(jfs_state *state, int64_t tx_id, uint32_t file_slot, ui
     tx->sequence = state->tx_sequence++;
     tx->first_op = JFS_NONE;
     tx->last_op = JFS_NONE;
+    tx->hidden_op = JFS_NONE;
     tx->counted_slot = file_slot;
     tx->used = 1;
     state->open_txs++;
@@ -79,9 +80,9 @@ static jfs_status tx_append(jfs_state *state, uint32_t found, uint32_t file_slot
     return JFS_OK;
 }
 
-/* Hides or shows again what the transaction acknowledges. */
-static void tx_acks(jfs_state *state, const tx_item *tx, void (*change)(jfs_state *, uint32_t)) {
-    for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
+/* Hides or shows again what the transaction acknowledges, from an operation on. */
+static void change_acks(jfs_state *state, uint32_t from_op, void (*change)(jfs_state *, uint32_t)) {
+    for (uint32_t op = from_op; op != JFS_NONE; op = state->ops.items[op].next) {
         const jfs_operation *const operation = &state->ops.items[op].op;
         uint32_t message, slot, ref;
         if (operation->kind != JFS_UPDATE && operation->kind != JFS_ADD) continue;
@@ -92,6 +93,17 @@ static void tx_acks(jfs_state *state, const tx_item *tx, void (*change)(jfs_stat
         ref = ref_find(state, message, slot);
         if (ref != JFS_NONE) change(state, ref);
     }
+}
+
+/* A hostile file may prepare again after every record: each operation is looked at once. */
+static void tx_hide(jfs_state *state, tx_item *tx) {
+    const uint32_t from_op = tx->hidden_op == JFS_NONE ? tx->first_op : state->ops.items[tx->hidden_op].next;
+    change_acks(state, from_op, ref_hide);
+    tx->hidden_op = tx->last_op;
+}
+
+static void tx_show(jfs_state *state, const tx_item *tx) {
+    if (tx->hidden_op != JFS_NONE) change_acks(state, tx->first_op, ref_show);
 }
 
 static jfs_status tx_prepare(jfs_state *state, uint32_t file_slot, const jfs_record *record) {
@@ -109,7 +121,7 @@ static jfs_status tx_prepare(jfs_state *state, uint32_t file_slot, const jfs_rec
         return anomaly_add(state, JFS_ANOMALY_PREPARE_INCOMPLETE, record->tx_id, record->count, file_slot,
                            record->offset);
     }
-    if (state->finished && is_prepared(tx)) tx_acks(state, tx, ref_hide);
+    if (state->finished && is_prepared(tx)) tx_hide(state, tx);
     return JFS_OK;
 }
 
@@ -135,7 +147,7 @@ static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_reco
     if (record->count >= 0 && counted_in(tx, file_slot) == (uint32_t)record->count) {
         status = tx_effects(state, tx);
     } else {
-        if (state->finished && is_prepared(tx)) tx_acks(state, tx, ref_show);
+        tx_show(state, tx);
         status = anomaly_add(state, JFS_ANOMALY_COMMIT_INCOMPLETE, record->tx_id, record->count, file_slot,
                              record->offset);
     }
@@ -146,7 +158,7 @@ static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_reco
 static void tx_rollback(jfs_state *state, int64_t tx_id) {
     const uint32_t found = tx_find(state, tx_id);
     if (found == JFS_NONE) return;
-    if (state->finished && is_prepared(&state->txs.items[found])) tx_acks(state, &state->txs.items[found], ref_show);
+    tx_show(state, &state->txs.items[found]);
     tx_free(state, found);
 }
 
@@ -167,7 +179,7 @@ jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *rec
 jfs_status tx_finish(jfs_state *state) {
     jfs_status status = JFS_OK;
     for (uint32_t i = 0; i < state->txs.count && status == JFS_OK; i++) {
-        const tx_item *const tx = &state->txs.items[i];
+        tx_item *const tx = &state->txs.items[i];
         if (!tx->used) continue;
         for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
             const jfs_operation *const operation = &state->ops.items[op].op;
@@ -176,7 +188,7 @@ jfs_status tx_finish(jfs_state *state) {
             if (message != JFS_NONE) state->messages.items[message].state |= MESSAGE_KEPT;
         }
         if (is_prepared(tx)) {
-            tx_acks(state, tx, ref_hide);
+            tx_hide(state, tx);
         } else {
             status = anomaly_add(state, JFS_ANOMALY_TX_UNFINISHED, tx->tx_id, tx->operations, tx->counted_slot, 0);
         }
@@ -203,6 +215,7 @@ jfs_status tx_restore(jfs_state *state, const tx_item *saved, const uint8_t *ope
     tx->extra_offset = saved->extra_offset;
     tx->extra_bytes = saved->extra_bytes;
     tx->flags = saved->flags;
+    if (is_prepared(tx)) tx->hidden_op = tx->last_op; /* the references were saved as hidden */
     return JFS_OK;
 }
 

@@ -151,6 +151,26 @@ static void rolling_back_shows_again(void) {
     journal_close(&j);
 }
 
+/* No broker prepares twice; what the second one adds is hidden too, and all of it comes back. */
+static void preparing_again_hides_what_was_added(void) {
+    journal j;
+    live l;
+    journal_open(&j, 2, 1);
+    for (int64_t id = 1; id <= 3; id++) sent(&j, id, Q);
+    l = live_of(&j);
+    update_tx(&j, 67, ACK, 1, Q);
+    put_prepare(&j, 67, 1, "", 0);
+    update_tx(&j, 67, ACK, 3, Q);
+    put_prepare(&j, 67, 2, "", 0);
+    live_apply(&l, 0, &j);
+    CHECK_LIVE(&l, Q, 2, 0);
+    put_commit(&j, 67, 5); /* a wrong count drops the transaction */
+    live_apply(&l, 0, &j);
+    CHECK_LIVE(&l, Q, 1, 2, 3, 0);
+    jfs_state_free(l.state);
+    journal_close(&j);
+}
+
 /* A lost body with a PREPARE and its end: stops a broker's loader, and must not stop us. */
 static void an_incomplete_prepare_does_nothing(void) {
     journal j;
@@ -233,6 +253,7 @@ int main(void) {
     RUN(counts_are_per_file);
     RUN(prepared_ones_hide_what_they_do);
     RUN(rolling_back_shows_again);
+    RUN(preparing_again_hides_what_was_added);
     RUN(an_incomplete_prepare_does_nothing);
     RUN(unfinished_ones_can_still_end);
     RUN(a_promised_reference_keeps_its_message);
