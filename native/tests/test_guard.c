@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,10 +13,8 @@
 enum { FILE_BYTES = 3 * 65536 };
 
 static int make_file(void) {
-    char path[] = "/tmp/jfs-guard-XXXXXX";
-    const int fd = mkstemp(path);
+    const int fd = memfd_create("mapped", MFD_CLOEXEC);
     CHECK(fd >= 0);
-    CHECK(unlink(path) == 0);
     CHECK(ftruncate(fd, FILE_BYTES) == 0);
     return fd;
 }
