@@ -4,15 +4,23 @@
 static jfs_amqp_type type_of(uint8_t code) {
     switch (code) {
     case 0x40: return JFS_A_NULL;
-    case 0x41: case 0x42: case 0x56: return JFS_A_BOOLEAN;
+    case 0x41:
+    case 0x42:
+    case 0x56: return JFS_A_BOOLEAN;
     case 0x50: return JFS_A_UBYTE;
     case 0x51: return JFS_A_BYTE;
     case 0x60: return JFS_A_USHORT;
     case 0x61: return JFS_A_SHORT;
-    case 0x70: case 0x52: case 0x43: return JFS_A_UINT;
-    case 0x71: case 0x54: return JFS_A_INT;
-    case 0x80: case 0x53: case 0x44: return JFS_A_ULONG;
-    case 0x81: case 0x55: return JFS_A_LONG;
+    case 0x70:
+    case 0x52:
+    case 0x43: return JFS_A_UINT;
+    case 0x71:
+    case 0x54: return JFS_A_INT;
+    case 0x80:
+    case 0x53:
+    case 0x44: return JFS_A_ULONG;
+    case 0x81:
+    case 0x55: return JFS_A_LONG;
     case 0x72: return JFS_A_FLOAT;
     case 0x82: return JFS_A_DOUBLE;
     case 0x74: return JFS_A_DECIMAL32;
@@ -21,22 +29,29 @@ static jfs_amqp_type type_of(uint8_t code) {
     case 0x73: return JFS_A_CHAR;
     case 0x83: return JFS_A_TIMESTAMP;
     case 0x98: return JFS_A_UUID;
-    case 0xa0: case 0xb0: return JFS_A_BINARY;
-    case 0xa1: case 0xb1: return JFS_A_STRING;
-    case 0xa3: case 0xb3: return JFS_A_SYMBOL;
-    case 0x45: case 0xc0: case 0xd0: return JFS_A_LIST;
-    case 0xc1: case 0xd1: return JFS_A_MAP;
-    case 0xe0: case 0xf0: return JFS_A_ARRAY;
+    case 0xa0:
+    case 0xb0: return JFS_A_BINARY;
+    case 0xa1:
+    case 0xb1: return JFS_A_STRING;
+    case 0xa3:
+    case 0xb3: return JFS_A_SYMBOL;
+    case 0x45:
+    case 0xc0:
+    case 0xd0: return JFS_A_LIST;
+    case 0xc1:
+    case 0xd1: return JFS_A_MAP;
+    case 0xe0:
+    case 0xf0: return JFS_A_ARRAY;
     case 0x00: return JFS_A_DESCRIBED;
     default: return JFS_A_UNKNOWN;
     }
 }
 
 const char *jfs_amqp_type_name(jfs_amqp_type type) {
-    static const char *const names[] = {"null", "boolean", "ubyte", "ushort", "uint", "ulong", "byte", "short", "int",
-                                        "long", "float", "double", "decimal32", "decimal64", "decimal128", "char",
-                                        "timestamp", "uuid", "binary", "string", "symbol", "list", "map", "array",
-                                        "described", "unknown"};
+    static const char *const names[] = {
+        "null",   "boolean", "ubyte",  "ushort",    "uint",      "ulong",      "byte",      "short",     "int",
+        "long",   "float",   "double", "decimal32", "decimal64", "decimal128", "char",      "timestamp", "uuid",
+        "binary", "string",  "symbol", "list",      "map",       "array",      "described", "unknown"};
     return names[type];
 }
 
@@ -50,14 +65,26 @@ static uint64_t number_of(const jfs_amqp *value) {
     const uint8_t *at = value->bytes.at;
     switch (value->code) {
     case 0x41: return 1;
-    case 0x42: case 0x43: case 0x44: return 0;
-    case 0x56: case 0x50: case 0x52: case 0x53: return at[0];
-    case 0x51: case 0x54: case 0x55: return (uint64_t)(int64_t)(int8_t)at[0];
+    case 0x42:
+    case 0x43:
+    case 0x44: return 0;
+    case 0x56:
+    case 0x50:
+    case 0x52:
+    case 0x53: return at[0];
+    case 0x51:
+    case 0x54:
+    case 0x55: return (uint64_t)(int64_t)(int8_t)at[0];
     case 0x60: return jfs_load16(at);
     case 0x61: return (uint64_t)(int64_t)(int16_t)jfs_load16(at);
-    case 0x70: case 0x72: case 0x73: return jfs_load32(at);
+    case 0x70:
+    case 0x72:
+    case 0x73: return jfs_load32(at);
     case 0x71: return (uint64_t)(int64_t)(int32_t)jfs_load32(at);
-    case 0x80: case 0x81: case 0x82: case 0x83: return jfs_load64(at);
+    case 0x80:
+    case 0x81:
+    case 0x82:
+    case 0x83: return jfs_load64(at);
     default: return 0;
     }
 }
@@ -148,7 +175,8 @@ static int check_one(const jfs_reader *reader, const jfs_amqp *value, jfs_amqp_b
     if (value->type == JFS_A_UNKNOWN) return refuse(budget, "an AMQP value has an unknown constructor");
     if (reader->bad) return refuse(budget, "an AMQP value ends too early");
     if (value->type == JFS_A_CHAR && value->number > 0x10ffff) return refuse(budget, "an AMQP char is no character");
-    if (value->type == JFS_A_BOOLEAN && value->number > 1) return refuse(budget, "an AMQP boolean is neither 0 nor 1");
+    if (value->type == JFS_A_BOOLEAN && value->number > 1)
+        return refuse(budget, "an AMQP boolean is neither 0 nor 1");
     if (value->type < JFS_A_LIST) return 1;
     if (depth >= JFS_AMQP_DEPTH_MAX) return refuse(budget, "AMQP values are nested too deeply");
     return check_inside(value, budget, depth + 1);
@@ -165,7 +193,8 @@ static int check_array(const jfs_amqp *value, jfs_reader *items, jfs_amqp_budget
         if (!jfs_check_amqp(&descriptor, budget, depth)) return 0;
     }
     const uint8_t code = value->element.at[value->element.bytes - 1];
-    if (code == 0x00 || type_of(code) == JFS_A_UNKNOWN) return refuse(budget, "an AMQP array has an unknown constructor");
+    if (code == 0x00 || type_of(code) == JFS_A_UNKNOWN)
+        return refuse(budget, "an AMQP array has an unknown constructor");
     if (code < 0x50) {
         if (value->count > budget->widthless) return refuse(budget, "AMQP arrays have too many elements of no width");
         budget->widthless -= value->count;

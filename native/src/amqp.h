@@ -39,12 +39,12 @@ typedef enum {
 /* One value, shallow. */
 typedef struct {
     jfs_amqp_type type;
-    uint8_t code;      /* the constructor */
-    jfs_view bytes;    /* fixed and variable ones: the value; list and map: the items; described: descriptor and value;
-                          array: the elements behind their constructor */
-    uint64_t number;   /* integers, booleans, timestamps, chars and floats: the value, sign-extended */
-    uint32_t count;    /* list, map (keys and values), array */
-    jfs_view element;  /* array: the element constructor, empty for an empty array without one */
+    uint8_t code;     /* the constructor */
+    jfs_view bytes;   /* fixed and variable ones: the value; list and map: the items; described: descriptor and value;
+                         array: the elements behind their constructor */
+    uint64_t number;  /* integers, booleans, timestamps, chars and floats: the value, sign-extended */
+    uint32_t count;   /* list, map (keys and values), array */
+    jfs_view element; /* array: the element constructor, empty for an empty array without one */
 } jfs_amqp;
 
 /* Reads one value with its constructor; reader->bad or type JFS_A_UNKNOWN when it is none. */
@@ -60,7 +60,8 @@ enum { JFS_AMQP_WIDTHLESS_MAX = 65536 };
 /* And for arrays of described values: the bytes of their descriptors, each time one is written out. */
 enum { JFS_AMQP_REPEATED_MAX = 16 * 1024 * 1024 };
 
-/* What checking allows over all values of one message together, so that a few bytes cannot become gigabytes of text. */
+/* What checking allows over all values of one message together, so that a few bytes cannot become gigabytes of text.
+ */
 typedef struct {
     uint64_t widthless; /* array elements that take no byte each: how many more are allowed */
     uint64_t repeated;  /* descriptor bytes of array elements: how many more */

@@ -6,7 +6,8 @@
 enum { FIELD_MESSAGE_ID = 0, FIELD_GROUP_ID = 10 };
 
 static int is_id(const jfs_amqp *value) {
-    return value->type == JFS_A_STRING || value->type == JFS_A_ULONG || value->type == JFS_A_UUID || value->type == JFS_A_BINARY;
+    return value->type == JFS_A_STRING || value->type == JFS_A_ULONG || value->type == JFS_A_UUID ||
+           value->type == JFS_A_BINARY;
 }
 
 void jfs_put_amqp_user_id(jfs_sink *sink, const jfs_message *message) {
@@ -25,7 +26,8 @@ void jfs_put_amqp_group(jfs_sink *sink, const jfs_message *message) {
     jfs_put_string8(sink, group.bytes);
 }
 
-/* Whether an entry stands in `properties` (types = 0) or `propertyTypes` (types = 1). Keys that are no text have no place there. */
+/* Whether an entry stands in `properties` (types = 0) or `propertyTypes` (types = 1). Keys that are no text have no
+ * place there. */
 static int is_member(const jfs_amqp *key, const jfs_amqp *value, int types) {
     if (key->type != JFS_A_STRING && key->type != JFS_A_SYMBOL) return 0;
     return !types || (value->type != JFS_A_STRING && value->type != JFS_A_BOOLEAN && value->type != JFS_A_NULL);
@@ -49,7 +51,9 @@ static void put_type_name(jfs_sink *sink, jfs_amqp_type type) {
 
 static void put_members(jfs_sink *sink, const jfs_amqp *map, int types) {
     jfs_piece piece;
-    if (!jfs_piece_begin(sink, &piece, map->bytes.at, map->bytes.bytes, types ? JFS_PIECE_TYPES : JFS_PIECE_PROPERTIES)) return;
+    if (!jfs_piece_begin(sink, &piece, map->bytes.at, map->bytes.bytes,
+                         types ? JFS_PIECE_TYPES : JFS_PIECE_PROPERTIES))
+        return;
     jfs_reader reader = jfs_reader_over(map->bytes);
     reader.at += piece.mark.source;
     uint64_t written = piece.mark.index;
@@ -86,8 +90,8 @@ void jfs_put_amqp_properties(jfs_sink *sink, const jfs_message *message) {
 }
 
 /*
- * Base64 of sections laid end to end: a group of three bytes may begin in one and end in another. A mark's index holds
- * the bytes of an open group: how many, then each.
+ * Base64 of sections laid end to end: a group of three bytes may begin in one and end in another. A mark's index
+ * holds the bytes of an open group: how many, then each.
  */
 void jfs_put_data_base64(jfs_sink *sink, const jfs_message *message) {
     jfs_piece piece;
@@ -140,8 +144,10 @@ void jfs_put_amqp_body(jfs_sink *sink, const jfs_message *message) {
 }
 
 static const char *const header_names[] = {"durable", "priority", "ttl", "firstAcquirer", "deliveryCount"};
-static const char *const property_names[] = {"messageId", "userId", "to", "subject", "replyTo", "correlationId", "contentType",
-                                             "contentEncoding", "absoluteExpiryTime", "creationTime", "groupId", "groupSequence",
+static const char *const property_names[] = {"messageId",     "userId",          "to",
+                                             "subject",       "replyTo",         "correlationId",
+                                             "contentType",   "contentEncoding", "absoluteExpiryTime",
+                                             "creationTime",  "groupId",         "groupSequence",
                                              "replyToGroupId"};
 static const jfs_amqp_type header_types[] = {JFS_A_BOOLEAN, JFS_A_UBYTE, JFS_A_UINT, JFS_A_BOOLEAN, JFS_A_UINT};
 

@@ -155,7 +155,8 @@ void jfs_put_amqp(jfs_sink *sink, const jfs_amqp *value) {
 }
 
 void jfs_put_amqp_text(jfs_sink *sink, const jfs_amqp *value) {
-    if (value->type == JFS_A_STRING || value->type == JFS_A_SYMBOL || value->type == JFS_A_UUID || value->type == JFS_A_BINARY) {
+    if (value->type == JFS_A_STRING || value->type == JFS_A_SYMBOL || value->type == JFS_A_UUID ||
+        value->type == JFS_A_BINARY) {
         jfs_put_amqp_plain(sink, value);
         return;
     }

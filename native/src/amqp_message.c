@@ -67,7 +67,8 @@ int jfs_next_body_section(jfs_reader *reader, jfs_amqp *value) {
 static const jfs_body_kind body_kinds[] = {JFS_BODY_DATA, JFS_BODY_SEQUENCE, JFS_BODY_VALUE};
 
 /* Files one checked section. Returns 0 when it may not stand here. */
-static int note_section(jfs_message *message, int section, const uint8_t *begin, jfs_view value, const jfs_amqp *decoded) {
+static int note_section(jfs_message *message, int section, const uint8_t *begin, jfs_view value,
+                        const jfs_amqp *decoded) {
     const int repeats = section == JFS_SECTION_DATA || section == JFS_SECTION_SEQUENCE;
     if (message->sections[section].at != NULL && !repeats) return 0;
     message->sections[section] = value;
@@ -119,14 +120,15 @@ static void note_schedule(jfs_message *message) {
     for (uint32_t i = 0; annotations.type == JFS_A_MAP && i + 1 < annotations.count; i += 2) {
         static const char at_time[] = "x-opt-delivery-time", after[] = "x-opt-delivery-delay";
         jfs_amqp key = jfs_take_amqp(&reader), value = jfs_take_amqp(&reader);
-        if (key.type != JFS_A_SYMBOL || value.type < JFS_A_UBYTE || (value.type > JFS_A_LONG && value.type != JFS_A_TIMESTAMP))
+        if (key.type != JFS_A_SYMBOL || value.type < JFS_A_UBYTE ||
+            (value.type > JFS_A_LONG && value.type != JFS_A_TIMESTAMP))
             continue;
         if (key.bytes.bytes == sizeof at_time - 1 && memcmp(key.bytes.at, at_time, sizeof at_time - 1) == 0) {
             message->scheduled_ms = (int64_t)value.number;
             return;
         }
-        if (key.bytes.bytes == sizeof after - 1 && memcmp(key.bytes.at, after, sizeof after - 1) == 0 && message->timestamp_ms > 0 &&
-            value.number < INT64_MAX / 2)
+        if (key.bytes.bytes == sizeof after - 1 && memcmp(key.bytes.at, after, sizeof after - 1) == 0 &&
+            message->timestamp_ms > 0 && value.number < INT64_MAX / 2)
             message->scheduled_ms = message->timestamp_ms + (int64_t)value.number;
     }
 }
@@ -158,7 +160,8 @@ static void note_address(jfs_message *message) {
         const jfs_view address = property.value.bytes;
         if (message->address.at == NULL)
             message->address = address;
-        else if (message->address.bytes == address.bytes && memcmp(message->address.at, address.at, address.bytes) == 0)
+        else if (message->address.bytes == address.bytes &&
+                 memcmp(message->address.at, address.at, address.bytes) == 0)
             message->extra_is_address = message->extra.count == 1;
     }
 }
@@ -169,7 +172,8 @@ static int take_extra(jfs_message *message, jfs_reader *reader) {
     jfs_reader inner = jfs_reader_over(jfs_take_sized(reader));
     if (reader->bad) return jfs_damaged(message, "the extra properties end too early");
     if (inner.at == inner.end) return 1;
-    if (!jfs_take_properties(&inner, &message->extra, &reason, &message->irregular)) return jfs_damaged(message, reason);
+    if (!jfs_take_properties(&inner, &message->extra, &reason, &message->irregular))
+        return jfs_damaged(message, reason);
     if (jfs_left(&inner) > 0) message->irregular = 1;
     note_address(message);
     return 1;
@@ -204,7 +208,8 @@ void jfs_amqp_parse(jfs_message *message, jfs_reader *reader) {
     note_headers(message);
 }
 
-/* One section that the record of a large message repeats: a described value or null, behind its place in the body file. */
+/* One section that the record of a large message repeats: a described value or null, behind its place in the body
+ * file. */
 static int take_cached(jfs_message *message, jfs_reader *reader, int section, jfs_view *sections) {
     jfs_amqp_budget budget = {JFS_AMQP_WIDTHLESS_MAX, JFS_AMQP_REPEATED_MAX, NULL};
     uint8_t ignored = 0;
@@ -212,7 +217,8 @@ static int take_cached(jfs_message *message, jfs_reader *reader, int section, jf
         jfs_take8(reader);
         return 1;
     }
-    if (take_descriptor(reader, &ignored) != section) return jfs_damaged(message, "a cached AMQP section is another one");
+    if (take_descriptor(reader, &ignored) != section)
+        return jfs_damaged(message, "a cached AMQP section is another one");
     const uint8_t *at = reader->at;
     if (!jfs_check_amqp(reader, &budget, 0)) return jfs_damaged(message, budget.reason);
     jfs_reader again = {at, reader->at, 0};
@@ -262,6 +268,7 @@ void jfs_amqp_large_parse(jfs_message *message, jfs_reader *reader) {
     }
     parse_sections(message, message->large);
     /* The broker changes annotations and properties of a large message in the record alone, and says so there. */
-    for (size_t i = 0; rewritten && i < sizeof cached / sizeof cached[0]; i++) message->sections[cached[i]] = sections[cached[i]];
+    for (size_t i = 0; rewritten && i < sizeof cached / sizeof cached[0]; i++)
+        message->sections[cached[i]] = sections[cached[i]];
     note_headers(message);
 }

@@ -19,12 +19,13 @@ static void encode_group(const uint8_t *source, uint8_t *out) {
 
 #if defined(__x86_64__)
 /* Twelve source bytes to sixteen letters at a time; reads four bytes beyond them. Returns the groups done. */
-__attribute__((target("ssse3"))) static uint64_t encode_vectors(const uint8_t *source, uint64_t groups, uint8_t *out) {
+__attribute__((target("ssse3"))) static uint64_t encode_vectors(const uint8_t *source, uint64_t groups,
+                                                                uint8_t *out) {
     const __m128i spread = _mm_setr_epi8(1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10);
     /* What to add to a 6-bit value, by its class: 13 = A-Z, 0 = a-z, 1-10 = 0-9, 11 = +, 12 = /. */
     const __m128i shift_by_class =
-        _mm_setr_epi8('a' - 26, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52,
-                      '0' - 52, '+' - 62, '/' - 63, 'A', 0, 0);
+        _mm_setr_epi8('a' - 26, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52,
+                      '0' - 52, '0' - 52, '+' - 62, '/' - 63, 'A', 0, 0);
     uint64_t done = 0;
     while (groups - done >= 6) {
         __m128i in = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)(source + 3 * done)), spread);
@@ -33,7 +34,8 @@ __attribute__((target("ssse3"))) static uint64_t encode_vectors(const uint8_t *s
         __m128i six = _mm_or_si128(odd, even);
         __m128i class = _mm_subs_epu8(six, _mm_set1_epi8(51));
         class = _mm_or_si128(class, _mm_and_si128(_mm_cmpgt_epi8(_mm_set1_epi8(26), six), _mm_set1_epi8(13)));
-        _mm_storeu_si128((__m128i *)(void *)(out + 4 * done), _mm_add_epi8(six, _mm_shuffle_epi8(shift_by_class, class)));
+        _mm_storeu_si128((__m128i *)(void *)(out + 4 * done),
+                         _mm_add_epi8(six, _mm_shuffle_epi8(shift_by_class, class)));
         done += 4;
     }
     return done;
@@ -80,5 +82,6 @@ void jfs_put_base64(jfs_sink *sink, jfs_view bytes) {
         encode_group(bytes.at + 3 * group++, letters);
         jfs_put(sink, letters, 4);
     }
-    if (group == groups && bytes.bytes % 3 != 0 && !jfs_full(sink)) put_last(sink, bytes.at + 3 * groups, bytes.bytes % 3);
+    if (group == groups && bytes.bytes % 3 != 0 && !jfs_full(sink))
+        put_last(sink, bytes.at + 3 * groups, bytes.bytes % 3);
 }

@@ -23,7 +23,8 @@ static size_t printable_run(const uint8_t *at, const uint8_t *end) {
     while (end - at >= 16) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
         /* As signed bytes, everything from 0x20 to 0x7e is above 0x1f and below 0x7f. */
-        __m128i good = _mm_and_si128(_mm_cmpgt_epi8(bytes, _mm_set1_epi8(0x1f)), _mm_cmplt_epi8(bytes, _mm_set1_epi8(0x7f)));
+        __m128i good =
+            _mm_and_si128(_mm_cmpgt_epi8(bytes, _mm_set1_epi8(0x1f)), _mm_cmplt_epi8(bytes, _mm_set1_epi8(0x7f)));
         int mask = _mm_movemask_epi8(good) ^ 0xffff;
         if (mask != 0) return (size_t)(at - begin) + (size_t)__builtin_ctz((unsigned)mask);
         at += 16;
@@ -74,9 +75,11 @@ static uint8_t text16_suffix(jfs_view text) {
     uint8_t aside[6 * STEP + 24];
     jfs_json json;
     uint64_t first = 0;
-    while (first + 1 < text.bytes && text.at[first + 1] == 0 && text.at[first] != 0 && strchr(" \t\r\n", text.at[first]) != NULL)
+    while (first + 1 < text.bytes && text.at[first + 1] == 0 && text.at[first] != 0 &&
+           strchr(" \t\r\n", text.at[first]) != NULL)
         first += 2;
-    if (first + 1 >= text.bytes || text.at[first + 1] != 0 || (text.at[first] != '{' && text.at[first] != '[')) return JFS_SUFFIX_TXT;
+    if (first + 1 >= text.bytes || text.at[first + 1] != 0 || (text.at[first] != '{' && text.at[first] != '['))
+        return JFS_SUFFIX_TXT;
     jfs_json_begin(&json);
     jfs_view rest = {text.at + first, text.bytes - first};
     while (rest.bytes > 0) {
@@ -141,7 +144,8 @@ static uint8_t value_suffix(const jfs_message *message) {
     if (value.type != JFS_A_STRING) return JFS_SUFFIX_JSON;
     jfs_json json;
     jfs_json_begin(&json);
-    return jfs_json_feed(&json, value.bytes.at, value.bytes.bytes) && jfs_json_whole(&json) ? JFS_SUFFIX_JSON : JFS_SUFFIX_TXT;
+    return jfs_json_feed(&json, value.bytes.at, value.bytes.bytes) && jfs_json_whole(&json) ? JFS_SUFFIX_JSON
+                                                                                            : JFS_SUFFIX_TXT;
 }
 
 uint8_t jfs_body_suffix(const jfs_message *message) {

@@ -56,7 +56,8 @@ static int parse_header(jfs_message *message, jfs_reader *reader) {
     message->priority = jfs_take8(reader);
     if (reader->bad) return jfs_damaged(message, "the header ends too early");
     if (durable > 1 || user_mark > 1 || message->priority > 9) message->irregular = 1;
-    if (!jfs_take_properties(reader, &message->properties, &reason, &message->irregular)) return jfs_damaged(message, reason);
+    if (!jfs_take_properties(reader, &message->properties, &reason, &message->irregular))
+        return jfs_damaged(message, reason);
     message->has |= JFS_HAS_HEADER;
     jfs_reader entries = jfs_reader_over(message->properties.bytes);
     for (uint32_t i = 0; i < message->properties.count; i++) {
@@ -96,7 +97,8 @@ static int parse_map(jfs_message *message, jfs_reader *reader) {
     jfs_entries entries = {{NULL, 0}, 0};
     uint8_t odd_keys = 0;
     message->body_kind = JFS_BODY_MAP;
-    if (jfs_left(reader) > 0 && !jfs_take_properties(reader, &entries, &reason, &odd_keys)) return jfs_damaged(message, reason);
+    if (jfs_left(reader) > 0 && !jfs_take_properties(reader, &entries, &reason, &odd_keys))
+        return jfs_damaged(message, reason);
     message->body = entries.bytes;
     message->map_count = entries.count;
     if (odd_keys || jfs_left(reader) > 0) message->irregular = 1;

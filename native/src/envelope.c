@@ -14,7 +14,8 @@ static void put_address(jfs_sink *sink, const jfs_message *message) {
 }
 
 static void put_type(jfs_sink *sink, const jfs_message *message) {
-    static const char *const names[] = {"default", NULL, "object", "text", "bytes", "map", "stream", "embedded", "largeEmbedded"};
+    static const char *const names[] = {"default", NULL,     "object",   "text",         "bytes",
+                                        "map",     "stream", "embedded", "largeEmbedded"};
     static const char *const amqp_names[] = {"amqp-data", "amqp-value", "amqp-sequence", "none"};
     const char *name = NULL;
     JFS_PUT(sink, ",\"type\":\"");

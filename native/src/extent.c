@@ -1,7 +1,8 @@
 /* Where a payload ends that has something behind it. */
 #include "amqp.h"
 
-/* Passes over the fields that the record of a large AMQP message caches (docs/format/messages.md, "AMQP large message"). */
+/* Passes over the fields that the record of a large AMQP message caches (docs/format/messages.md, "AMQP large
+ * message"). */
 static void skip_amqp_large(jfs_reader *reader) {
     int null_address;
     jfs_take(reader, 8 + 1 + 8);
@@ -14,7 +15,7 @@ static void skip_amqp_large(jfs_reader *reader) {
     jfs_take(reader, 4);
     jfs_skip_amqp(reader); /* properties */
     jfs_take(reader, 4 + 4);
-    jfs_skip_amqp(reader); /* application properties */
+    jfs_skip_amqp(reader);   /* application properties */
     jfs_take(reader, 8 + 1); /* expiration, re-encoded: in a page they are always there */
 }
 

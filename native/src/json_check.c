@@ -6,11 +6,11 @@
 #endif
 
 enum {
-    START,        /* only { or [ */
+    START, /* only { or [ */
     VALUE,
     VALUE_OR_END, /* behind [ */
     KEY,
-    KEY_OR_END,   /* behind { */
+    KEY_OR_END, /* behind { */
     COLON,
     NEXT_OR_END,
     STRING,

@@ -56,10 +56,11 @@ static void measure_message(const jfs_message *message, jfs_measure *out) {
     out->scheduled_ms = message->scheduled_ms;
     out->priority = measured_priority(message);
     out->suffix = jfs_body_suffix(message);
-    out->flags = (uint8_t)((message->durable ? JFS_MESSAGE_DURABLE : 0) | (message->is_large ? JFS_MESSAGE_LARGE : 0) |
-                           (message->damage != NULL ? JFS_MESSAGE_DAMAGED : 0) |
-                           (message->protocol == JFS_AMQP ? JFS_MESSAGE_AMQP : 0) |
-                           (message->is_large && message->compressed ? JFS_MESSAGE_COMPRESSED : 0));
+    out->flags =
+        (uint8_t)((message->durable ? JFS_MESSAGE_DURABLE : 0) | (message->is_large ? JFS_MESSAGE_LARGE : 0) |
+                  (message->damage != NULL ? JFS_MESSAGE_DAMAGED : 0) |
+                  (message->protocol == JFS_AMQP ? JFS_MESSAGE_AMQP : 0) |
+                  (message->is_large && message->compressed ? JFS_MESSAGE_COMPRESSED : 0));
 }
 
 typedef struct {
@@ -103,7 +104,8 @@ typedef struct {
 static jfs_status measure_body(void *context) {
     const measure_job *job = context;
     jfs_status status = JFS_OK;
-    for (uint64_t i = 0; i < job->count && status == JFS_OK; i++) status = jfs_line_measure(&job->lines[i], &job->measures[i]);
+    for (uint64_t i = 0; i < job->count && status == JFS_OK; i++)
+        status = jfs_line_measure(&job->lines[i], &job->measures[i]);
     return status;
 }
 
@@ -161,7 +163,8 @@ static jfs_status lines_body(void *context) {
     read_job *job = context;
     const jfs_lines *lines = job->lines;
     jfs_sink *sink = &job->sink;
-    for (uint64_t i = jfs_find_line(lines->starts, lines->count, sink->from); i < lines->count && lines->starts[i] < sink->to; i++) {
+    for (uint64_t i = jfs_find_line(lines->starts, lines->count, sink->from);
+         i < lines->count && lines->starts[i] < sink->to; i++) {
         const jfs_line *line = &lines->lines[i];
         const uint64_t end = lines->starts[i + 1];
         const int kept = job->cursor != NULL && end - lines->starts[i] >= KEPT_LINE_BYTES;

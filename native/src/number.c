@@ -67,7 +67,8 @@ static void put_form(jfs_sink *sink, const decimal_form *form) {
         text[at++] = form->digits[0];
         if (count > 1) text[at++] = '.';
         for (int i = 1; i < count; i++) text[at++] = form->digits[i];
-        at += (size_t)snprintf(text + at, sizeof text - at, "e%c%02d", form->exponent < 0 ? '-' : '+', abs(form->exponent));
+        at += (size_t)snprintf(text + at, sizeof text - at, "e%c%02d", form->exponent < 0 ? '-' : '+',
+                               abs(form->exponent));
     } else if (point <= 0) {
         text[at++] = '0';
         text[at++] = '.';
@@ -104,7 +105,8 @@ static int put_special(jfs_sink *sink, int negative, int top_exponent, int zero_
 }
 
 void jfs_put_double(jfs_sink *sink, uint64_t bits) {
-    const uint64_t fraction = bits & 0xfffffffffffffu, exponent = (bits >> 52) & 0x7ff, magnitude = bits & ~(1ull << 63);
+    const uint64_t fraction = bits & 0xfffffffffffffu, exponent = (bits >> 52) & 0x7ff,
+                   magnitude = bits & ~(1ull << 63);
     if (!put_special(sink, (int)(bits >> 63), exponent == 0x7ff, fraction == 0, exponent == 0)) return;
     double value;
     memcpy(&value, &magnitude, sizeof value);

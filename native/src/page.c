@@ -8,8 +8,8 @@
 enum {
     OPENING = '{',
     CLOSING = '}',
-    FRAME_BYTES = 6,   /* opening byte, length, closing byte */
-    RECORD_FRONT = 9,  /* transaction and kind */
+    FRAME_BYTES = 6,  /* opening byte, length, closing byte */
+    RECORD_FRONT = 9, /* transaction and kind */
 };
 
 enum { KIND_SMALL = 0, KIND_CORE_LARGE = 1, KIND_CORE_LARGE_OLD = -1, KIND_OTHER_LARGE = 2 };
@@ -90,7 +90,8 @@ static jfs_status add_entry(jfs_page *page, const uint8_t *file, uint64_t offset
     take_message(entry, &reader, file);
     status = take_queues(page, entry, &reader);
     if (status != JFS_OK) return status;
-    const jfs_line line = {.payload = file + entry->payload_offset, .payload_bytes = entry->payload_bytes, .source = entry->source};
+    const jfs_line line = {
+        .payload = file + entry->payload_offset, .payload_bytes = entry->payload_bytes, .source = entry->source};
     status = jfs_line_measure(&line, &page->measures[page->count]);
     if (status == JFS_OK) page->count++;
     return status;

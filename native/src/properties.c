@@ -70,7 +70,8 @@ static int odd_boolean(const jfs_value *value) {
     return value->code == JFS_CODE_BOOLEAN && value->bytes.at != NULL && value->bytes.at[0] > 1;
 }
 
-/* A JSON object keeps one value a key. Few keys are compared; a map of more comes from a program, whose map had each once. */
+/* A JSON object keeps one value a key. Few keys are compared; a map of more comes from a program, whose map had each
+ * once. */
 static int has_repeated_key(jfs_entries entries) {
     enum { COMPARED_MAX = 24 };
     jfs_view keys[COMPARED_MAX];
@@ -126,7 +127,8 @@ int jfs_key_is(jfs_view key, const char *name) {
 }
 
 const char *jfs_code_name(uint8_t code) {
-    static const char *const names[] = {"null", "", "boolean", "byte", "bytes", "short", "int", "long", "float", "double", "string", "char"};
+    static const char *const names[] = {"null", "",     "boolean", "byte",   "bytes",  "short",
+                                        "int",  "long", "float",   "double", "string", "char"};
     return names[code];
 }
 

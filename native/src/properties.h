@@ -33,7 +33,8 @@ typedef struct {
     jfs_value value;
 } jfs_property;
 
-/* Presence mark, count and all entries. Returns 0 with a reason on what no writer makes. *irregular is set on oddities. */
+/* Presence mark, count and all entries. Returns 0 with a reason on what no writer makes. *irregular is set on
+ * oddities. */
 int jfs_take_properties(jfs_reader *reader, jfs_entries *out, const char **reason, uint8_t *irregular);
 /* The next entry of checked ones. */
 jfs_property jfs_next_property(jfs_reader *reader);
@@ -51,7 +52,8 @@ void jfs_put_plain(jfs_sink *sink, const jfs_value *value);
 void jfs_put_typed(jfs_sink *sink, const jfs_value *value);
 /* {"key":plain,...} */
 void jfs_put_properties(jfs_sink *sink, jfs_entries entries);
-/* {"key":"type",...} of those that JSON's own types do not tell apart; *any = 0 when there is none and nothing was written. */
+/* {"key":"type",...} of those that JSON's own types do not tell apart; *any = 0 when there is none and nothing was
+ * written. */
 int jfs_has_property_types(jfs_entries entries);
 void jfs_put_property_types(jfs_sink *sink, jfs_entries entries);
 /* {"key":{"t":..,"v":..},...} */

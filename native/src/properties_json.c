@@ -99,10 +99,12 @@ static int needs_type(const jfs_value *value) {
     return value->code != JFS_CODE_STRING && value->code != JFS_CODE_BOOLEAN && value->code != JFS_CODE_NULL;
 }
 
-/* The members of an object; `kind` tells the ways of rendering the same entries apart. index of a mark: members written. */
+/* The members of an object; `kind` tells the ways of rendering the same entries apart. index of a mark: members
+ * written. */
 static void put_members(jfs_sink *sink, jfs_entries entries, put_entry put, uint32_t kind, int types_only) {
     jfs_piece piece;
-    if (!jfs_piece_begin(sink, &piece, entries.bytes.at, entries.bytes.bytes, JFS_PIECE_ENTRIES + (kind << 8))) return;
+    if (!jfs_piece_begin(sink, &piece, entries.bytes.at, entries.bytes.bytes, JFS_PIECE_ENTRIES + (kind << 8)))
+        return;
     jfs_reader reader = jfs_reader_over(entries.bytes);
     reader.at += piece.mark.source;
     uint64_t written = piece.mark.index;

@@ -13,9 +13,7 @@ typedef struct {
     int bad;
 } jfs_reader;
 
-static inline jfs_reader jfs_reader_over(jfs_view view) {
-    return (jfs_reader){view.at, view.at + view.bytes, 0};
-}
+static inline jfs_reader jfs_reader_over(jfs_view view) { return (jfs_reader){view.at, view.at + view.bytes, 0}; }
 
 static inline uint64_t jfs_left(const jfs_reader *reader) { return (uint64_t)(reader->end - reader->at); }
 

@@ -192,7 +192,9 @@ static void put_page_record(jfs_sink *sink, const void *context, uint64_t index)
     JFS_PUT(sink, "}\n");
 }
 
-static jfs_put_line put_of(const jfs_record_view *view) { return view->records != NULL ? put_record : put_page_record; }
+static jfs_put_line put_of(const jfs_record_view *view) {
+    return view->records != NULL ? put_record : put_page_record;
+}
 
 jfs_status jfs_record_view_starts(const jfs_record_view *view, uint64_t *starts) {
     return jfs_view_starts(put_of(view), view, view->count, starts);

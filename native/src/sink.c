@@ -14,12 +14,13 @@ void jfs_put_clipped(jfs_sink *sink, const uint8_t *bytes, size_t length) {
     sink->pos = end;
     if (begin < sink->from) begin = sink->from;
     if (end > sink->to) end = sink->to;
-    if (begin < end) memcpy(sink->out + (begin - sink->from), bytes + (begin - (sink->pos - length)), (size_t)(end - begin));
+    if (begin < end)
+        memcpy(sink->out + (begin - sink->from), bytes + (begin - (sink->pos - length)), (size_t)(end - begin));
 }
 
-static const char two_digits[] =
-    "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960"
-    "6162636465666768697071727374757677787980818283848586878889909192939495969798990";
+static const char two_digits[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404"
+                                 "142434445464748495051525354555657585960"
+                                 "6162636465666768697071727374757677787980818283848586878889909192939495969798990";
 
 static size_t decimal(char *end, uint64_t value) {
     char *at = end;

@@ -77,7 +77,8 @@ typedef struct {
 void jfs_sink_measure(jfs_sink *sink);
 void jfs_put_clipped(jfs_sink *sink, const uint8_t *bytes, size_t length);
 
-/* 0: nothing of the piece lies in the window, and it has been passed over. 1: write it, beginning at `piece->mark`. */
+/* 0: nothing of the piece lies in the window, and it has been passed over. 1: write it, beginning at `piece->mark`.
+ */
 int jfs_piece_begin(jfs_sink *sink, jfs_piece *piece, const uint8_t *source, uint64_t source_bytes, uint32_t kind);
 /* The window is full: remember that the step which crossed its end began at `mark`. */
 void jfs_piece_stop(jfs_piece *piece, jfs_mark mark);
@@ -89,6 +90,7 @@ static inline int jfs_measuring(const jfs_sink *sink) { return sink->from == UIN
 
 static inline void jfs_put(jfs_sink *sink, const void *bytes, size_t length) {
     uint64_t pos = sink->pos;
+    if (length == 0) return; /* `bytes` may be NULL */
     sink->pos = pos + length;
     if (pos >= sink->from) {
         if (sink->pos <= sink->to)

@@ -121,8 +121,10 @@ static inline uint32_t count_wide16(const uint8_t *at, __m128i bytes, int wide, 
     const __m128i top = _mm_set1_epi16((short)0xf800), zero = _mm_setzero_si128();
     const __m128i low_top = _mm_and_si128(low, top), high_top = _mm_and_si128(high, top);
     const __m128i surrogate = _mm_set1_epi16((short)0xd800);
-    if (_mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi16(low_top, surrogate), _mm_cmpeq_epi16(high_top, surrogate)))) return 0;
-    const int two_at_most = _mm_movemask_epi8(_mm_packs_epi16(_mm_cmpeq_epi16(low_top, zero), _mm_cmpeq_epi16(high_top, zero)));
+    if (_mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi16(low_top, surrogate), _mm_cmpeq_epi16(high_top, surrogate))))
+        return 0;
+    const int two_at_most =
+        _mm_movemask_epi8(_mm_packs_epi16(_mm_cmpeq_epi16(low_top, zero), _mm_cmpeq_epi16(high_top, zero)));
     uint32_t count = 16 + bits_set(wide) + bits_set(~two_at_most & 0xffff);
     return json ? count + escape_bytes(bytes, ~wide & 0xffff) : count;
 }
@@ -174,7 +176,8 @@ static inline size_t convert_utf16(const uint8_t *at, const uint8_t *stop, const
         if (stop - at >= 16) {
             const __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)at);
             const __m128i bytes = _mm_packus_epi16(eight, eight);
-            const __m128i wide = _mm_cmpgt_epi16(_mm_and_si128(eight, _mm_set1_epi16((short)0xff80)), _mm_setzero_si128());
+            const __m128i wide =
+                _mm_cmpgt_epi16(_mm_and_si128(eight, _mm_set1_epi16((short)0xff80)), _mm_setzero_si128());
             const int negative = _mm_movemask_epi8(eight) & 0xaaaa;
             if (_mm_movemask_epi8(wide) == 0 && negative == 0 && (!json || json_care(bytes) == 0)) {
                 _mm_storel_epi64((__m128i *)(void *)to, bytes);
@@ -196,7 +199,8 @@ static inline size_t convert_utf16(const uint8_t *at, const uint8_t *stop, const
     return (size_t)(to - out);
 }
 
-static inline uint64_t count_utf16(const uint8_t *at, const uint8_t *stop, const uint8_t *end, int json, size_t *used) {
+static inline uint64_t count_utf16(const uint8_t *at, const uint8_t *stop, const uint8_t *end, int json,
+                                   size_t *used) {
     const uint8_t *begin = at;
     uint64_t count = 0;
     while (at < stop) {
@@ -358,7 +362,9 @@ void jfs_put_text(jfs_sink *sink, jfs_view text, jfs_text how) {
             else
                 put_fine(sink, rest, STEP_BYTES, how, &used);
         } else {
-            uint64_t room = (sink->to - sink->pos) / 6, step = room > STEP_BYTES + 4 ? STEP_BYTES : room < 4 ? 0 : room - 4;
+            uint64_t room = (sink->to - sink->pos) / 6, step = room > STEP_BYTES + 4 ? STEP_BYTES
+                                                               : room < 4            ? 0
+                                                                                     : room - 4;
             if (step >= FINE_BYTES)
                 sink->pos += jfs_convert(rest, step, how, sink->out + (sink->pos - sink->from), &used);
             else

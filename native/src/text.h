@@ -18,8 +18,9 @@ void jfs_put_string8(jfs_sink *sink, jfs_view utf8);
 uint64_t jfs_text_bytes(jfs_view text, jfs_text how);
 
 /*
- * Converts about `step` source bytes: whole characters, never past `text`. `out` must have room for 6 times the source
- * bytes plus 24. Returns the bytes written; *used = source bytes consumed (at least 1 when the text is not empty).
+ * Converts about `step` source bytes: whole characters, never past `text`. `out` must have room for 6 times the
+ * source bytes plus 24. Returns the bytes written; *used = source bytes consumed (at least 1 when the text is not
+ * empty).
  */
 size_t jfs_convert(jfs_view text, size_t step, jfs_text how, uint8_t *out, size_t *used);
 
