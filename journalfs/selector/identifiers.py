@@ -31,6 +31,8 @@ _JMS_TO_BROKER = {
 _ANNOTATION_PREFIX = "m."
 _BROKER_PREFIX = "_AMQ_"
 _HOPS_PREFIX = "_AMQ_Hops"
+_UNTYPED = ("string", "boolean", "null")
+"""Kinds of typed values that JSON tells apart by itself."""
 
 HEADER_KEYS = {
     "AMQPriority": ("priority",),
@@ -44,7 +46,7 @@ HEADER_KEYS = {
 }
 """Keys of the envelope that a header name reads, beside the properties it may fall back to."""
 
-PROPERTY_KEYS = ("protocol", "properties", "propertyTypes", "amqp", "extraProperties", "extraPropertyTypes")
+PROPERTY_KEYS = ("protocol", "properties", "propertyTypes", "amqp", "extraProperties")
 """Keys of the envelope that any other name may read."""
 
 
@@ -144,30 +146,28 @@ def _first_of(first: Getter, second: Getter) -> Getter:
     return get
 
 
-def _typed(envelope: Envelope, values_key: str, types_key: str, name: str) -> Value:
-    values = envelope.get(values_key)
-    if not isinstance(values, Mapping):
-        return None
-    raw = values.get(name)
+def _plain_property(envelope: Envelope, name: str) -> Value:
+    values = envelope.get("properties")
+    raw = values.get(name) if isinstance(values, Mapping) else None
     if raw is None:
         return None
-    types = envelope.get(types_key)
+    types = envelope.get("propertyTypes")
     return from_json(raw, types.get(name) if isinstance(types, Mapping) else None, name)
 
 
 def _own_property(envelope: Envelope, name: str) -> Value:
-    value = _typed(envelope, "properties", "propertyTypes", name)
+    value = _plain_property(envelope, name)
     return _extra_property(envelope, name) if value is None and envelope.get("protocol") == "AMQP" else value
 
 
 def _extra_property(envelope: Envelope, name: str) -> Value:
-    """One of the properties that the broker keeps beside an AMQP message.
-
-    It writes its own (`_AMQ_ORIG_ADDRESS`, ...) as annotations too, which every envelope shows.
-    """
-    if "extraProperties" in envelope:
-        return _typed(envelope, "extraProperties", "extraPropertyTypes", name)
-    return _annotation(envelope, name) if name.startswith(_BROKER_PREFIX) else None
+    """One of the properties that the broker keeps beside an AMQP message, as `_AMQ_ORIG_ADDRESS`."""
+    extra = envelope.get("extraProperties")
+    typed = extra.get(name) if isinstance(extra, Mapping) else None
+    if typed is None:
+        return None
+    kind = str(typed.get("t"))
+    return from_json(typed.get("v"), None if kind in _UNTYPED else kind, name)
 
 
 def _native_message_id(envelope: Envelope) -> Value:
@@ -303,7 +303,7 @@ def _annotation_value(value: object, name: str) -> Value:
     kind, raw = str(value.get("t")), value.get("v")
     if kind in ("ubyte", "ushort", "uint", "ulong") and isinstance(raw, int):
         return Opaque(kind, raw, raw, str(raw))
-    if kind in ("string", "boolean", "null"):
+    if kind in _UNTYPED:
         return from_json(raw, None, name)
     if kind == "binary":
         return Opaque("binary", raw, None)

@@ -55,6 +55,11 @@ def test_cat_of_a_queue_is_in_arrival_order(stores: PristineStores, expected: Ex
         ("orders-basic", "JMSType IS NOT NULL", lambda m: _property(m, "JMSType") is not None),
         ("orders-basic", "TRUE", lambda m: True),
         ("orders-basic", "JMSExpiration <> 0", lambda m: "expiration" in m),
+        (
+            "amqp-mqtt-stomp-openwire",
+            "_AMQ_ORIG_ADDRESS = 'amqp.states'",
+            lambda m: "x-opt-ORIG-ADDRESS" in str(m.get("amqp")),
+        ),
         ("amqp-exotic", "int < 0", lambda m: (_property(m, "int") or 0) < 0),
         (
             "large-and-paged",
