@@ -102,8 +102,9 @@ static void tx_hide(jfs_state *state, tx_item *tx) {
     tx->hidden_op = tx->last_op;
 }
 
-static void tx_show(jfs_state *state, const tx_item *tx) {
+static void tx_show(jfs_state *state, tx_item *tx) {
     if (tx->hidden_op != JFS_NONE) change_acks(state, tx->first_op, ref_show);
+    tx->hidden_op = JFS_NONE;
 }
 
 static jfs_status tx_prepare(jfs_state *state, uint32_t file_slot, const jfs_record *record) {
@@ -118,6 +119,7 @@ static jfs_status tx_prepare(jfs_state *state, uint32_t file_slot, const jfs_rec
     tx->extra_bytes = record->body_bytes;
     if (record->count < 0 || counted_in(tx, file_slot) != (uint32_t)record->count) {
         tx->flags |= JFS_TX_INVALID;
+        tx_show(state, tx);
         return anomaly_add(state, JFS_ANOMALY_PREPARE_INCOMPLETE, record->tx_id, record->count, file_slot,
                            record->offset);
     }
@@ -171,7 +173,12 @@ jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *rec
         case JFS_ROLLBACK: tx_rollback(state, record->tx_id); return JFS_OK;
         default:
             status = tx_get(state, record->tx_id, file_slot, &found);
-            return status == JFS_OK ? tx_append(state, found, file_slot, operation) : status;
+            if (status == JFS_OK) status = tx_append(state, found, file_slot, operation);
+            /* No broker adds to a prepared transaction; a file that does means the same during the load and after. */
+            if (status == JFS_OK && state->finished && is_prepared(&state->txs.items[found])) {
+                tx_hide(state, &state->txs.items[found]);
+            }
+            return status;
     }
 }
 

@@ -161,6 +161,8 @@ static void preparing_again_hides_what_was_added(void) {
     update_tx(&j, 67, ACK, 1, Q);
     put_prepare(&j, 67, 1, "", 0);
     update_tx(&j, 67, ACK, 3, Q);
+    live_apply(&l, 0, &j);
+    CHECK_LIVE(&l, Q, 2, 0);
     put_prepare(&j, 67, 2, "", 0);
     live_apply(&l, 0, &j);
     CHECK_LIVE(&l, Q, 2, 0);
