@@ -96,16 +96,16 @@ typedef struct {
     jfs_json json;
     jfs_plain plain;
     int may_be_json;
-} content;
+} raw_content;
 
-static void content_begin(content *content) {
+static void content_begin(raw_content *content) {
     jfs_json_begin(&content->json);
     jfs_plain_begin(&content->plain);
     content->may_be_json = 1;
 }
 
 /* 0: binary. Looked at in steps, so that long binary content is left at its first strange byte. */
-static int content_feed(content *content, jfs_view bytes) {
+static int content_feed(raw_content *content, jfs_view bytes) {
     enum { STEP = 16384 };
     while (bytes.bytes > 0) {
         const size_t step = bytes.bytes < STEP ? bytes.bytes : STEP;
@@ -117,19 +117,19 @@ static int content_feed(content *content, jfs_view bytes) {
     return 1;
 }
 
-static uint8_t content_suffix(const content *content) {
+static uint8_t content_suffix(const raw_content *content) {
     if (!jfs_plain_whole(&content->plain)) return JFS_SUFFIX_BIN;
     return content->may_be_json && jfs_json_whole(&content->json) ? JFS_SUFFIX_JSON : JFS_SUFFIX_TXT;
 }
 
 static uint8_t raw_suffix(jfs_view bytes) {
-    content content;
+    raw_content content;
     content_begin(&content);
     return content_feed(&content, bytes) ? content_suffix(&content) : JFS_SUFFIX_BIN;
 }
 
 static uint8_t data_suffix(const jfs_message *message) {
-    content content;
+    raw_content content;
     jfs_amqp section;
     jfs_reader reader = jfs_reader_over(message->body);
     content_begin(&content);

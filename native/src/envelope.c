@@ -36,7 +36,8 @@ static void put_type(jfs_sink *sink, const jfs_message *message) {
 }
 
 static void put_headers(jfs_sink *sink, const jfs_message *message) {
-    put_type(sink, message);
+    /* An AMQP message's type is that of its body, so without one nothing is known of it. */
+    if (message->protocol == JFS_CORE || (message->has & JFS_HAS_BODY)) put_type(sink, message);
     JFS_PUT(sink, ",\"durable\":");
     jfs_put_bool(sink, message->durable);
     JFS_PUT(sink, ",\"priority\":");
