@@ -51,15 +51,17 @@ def run(
         "readOnly": options.read_only,
         "extendedAttributes": options.xattr,
     }
-    mount = _Mount(store, mountpoint, options, report, ready)
     try:
-        trio.run(mount.serve, str(source), strict_exception_groups=True)
+        mount = _Mount(store, mountpoint, options, report, ready)
+        try:
+            trio.run(mount.serve, str(source), strict_exception_groups=True)
+        finally:
+            mount.operations.close()
     except* JournalfsError as group:
         raise _first(group) from None
     except* OSError as group:
         raise SystemFailure(f"{mountpoint}: the mount broke off: {_first(group)}") from None
     finally:
-        mount.operations.close()
         store.close()
 
 

@@ -22,6 +22,7 @@ from journalfs_mount.limits import NAME_BYTES_MAX
 from journalfs_mount.nodes.base import Node, OpenedFile, Snapshot
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.xattrs import attribute_name, listed_names
 from pyfuse3 import (
     EntryAttributes,
     FileHandleT,
@@ -183,7 +184,8 @@ class Operations(pyfuse3.Operations):
         # told that the filesystem does not have such attributes, it asks once.
         if not name.startswith(b"user."):
             raise refuse(errno.EOPNOTSUPP)
-        value = self._node(inode).extended_attributes().get(os.fsdecode(name))
+        known = attribute_name(name)
+        value = None if known is None else self._node(inode).extended_attributes().get(known)
         if value is None:
             raise refuse(errno.ENODATA)
         return value
@@ -192,7 +194,8 @@ class Operations(pyfuse3.Operations):
     async def listxattr(self, inode: InodeT, ctx: RequestContext) -> Sequence[XAttrNameT]:
         if not self._context.options.xattr:
             raise refuse(errno.ENOSYS)
-        return [XAttrNameT(os.fsencode(name)) for name in self._node(inode).extended_attributes()]
+        names = listed_names(self._node(inode).extended_attributes())
+        return [XAttrNameT(name) for name in names]
 
     def _node(self, inode: int) -> Node:
         node = self._context.nodes.node(inode)

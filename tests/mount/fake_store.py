@@ -61,6 +61,7 @@ class FakeMessage:
     color: str
     part: int
     state: str = "live"
+    properties: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def name(self) -> bytes:
@@ -80,7 +81,8 @@ class FakeMessage:
         return json.dumps(content).encode() + b"\n"
 
     def attributes(self) -> Mapping[str, bytes]:
-        return {"user.journalfs.id": b"%d" % self.message_id, "user.property.color": self.color.encode()}
+        plain = {"user.journalfs.id": b"%d" % self.message_id, "user.property.color": self.color.encode()}
+        return {**plain, **self.properties}
 
     def envelope(self) -> Mapping[str, object]:
         return dict(json.loads(self.line))

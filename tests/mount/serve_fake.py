@@ -18,6 +18,7 @@ from journalfs_mount import lifecycle
 from journalfs_mount.mountpoint import prepare
 from journalfs_mount.options import MountOptions, parse_options
 
+from journalfs.ids import MessageId
 from tests.mount.fake_store import BrokenQueue, FakeSource, FakeStore, ManyQueue
 
 LONG_NAME = "long." * 100
@@ -32,6 +33,13 @@ def small(store: FakeStore) -> None:
     store.add_messages(billing, [31, 32], part=0, state="scheduled")
     store.add_messages(billing, [33], part=0, state="delivering")
     store.add_messages(billing, [1 << 50], part=0)
+    billing.messages[MessageId(2)].properties = {
+        "user.property.ümläut": "größe".encode(),
+        "user.property.\ud800": b"a lone surrogate",
+        "user.property." + "x" * 300: b"too long a name",
+        "user.property.big": b"x" * 65_537,
+        "user.property.nul\0": b"a name with NUL",
+    }
     store.add_queue("orders", "empty")
     store.add_queue("DLQ", "DLQ")
 

@@ -121,6 +121,18 @@ def test_attributes_that_are_not_there(mount_fake: MountFake) -> None:
     assert os.listxattr(mounted.path / "orders/billing/_tail.jsonl") == []
 
 
+def test_what_the_kernel_cannot_pass_is_not_listed(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small")
+    message = mounted.path / "orders/billing/.messages/2.txt"
+    listed = os.listxattr(os.fsencode(message))
+    plain = ["user.journalfs.id", "user.property.color", "user.property.ümläut"]
+    assert listed == [*plain, os.fsdecode(b"user.property.\xed\xa0\x80")]
+    for name in listed:
+        assert os.getxattr(message, name)
+    assert os.getxattr(message, "user.property.ümläut") == "größe".encode()
+    assert failing(lambda: os.getxattr(message, b"user.property.\xff")) == "ENODATA"
+
+
 def test_a_long_listing_asks_for_attributes_of_the_system_only_once(mount_fake: MountFake) -> None:
     mounted = mount_fake("small")
     messages = mounted.path / "orders/billing/.messages"
