@@ -59,7 +59,8 @@ PART_MESSAGES_MAX: Final = 65_536
 """Messages in one part."""
 
 PART_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Size of one part: small enough to render in tens of milliseconds, large enough that Spark reads few files."""
+"""Size of one part: small enough to render in tens of milliseconds, large enough that Spark reads few files.
+"""
 
 TAIL_WAIT_MS: Final = 10_000
 """Longest time a message stays in the tail before it gets a part."""

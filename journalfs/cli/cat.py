@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,8 +13,6 @@ from journalfs.cli.common import find_queues, index_option, opened, store_argume
 if TYPE_CHECKING:
     from journalfs.selector import Selector
     from journalfs.store.api import ByteSource
-
-Decode = Callable[[bytes], Mapping[str, object]]
 
 
 @click.command(epilog="Example: journalfs cat /var/lib/artemis/data orders::billing | jq .body")
@@ -46,29 +42,11 @@ def cat(*, store: Path, target: str | None, text: str | None, _as_json: bool, no
 
 def _write_accepted(source: ByteSource, selector: Selector) -> None:
     """Copy the lines that a selector accepts, decoding of each only what the selector reads."""
-    decode, accepts, out = _decoder(selector.keys), selector.accepts, sys.stdout.buffer
+    from journalfs.store.envelope import envelope_decoder  # noqa: PLC0415
+
+    decode, accepts, out = envelope_decoder(selector.keys), selector.accepts, sys.stdout.buffer
     try:
         for lines in whole_lines(source):
             out.write(b"".join([line for line in lines if accepts(decode(line))]))
     finally:
         source.close()
-
-
-def _decoder(keys: frozenset[str] | None) -> Decode:
-    """Decodes `keys` of a line; bodies, which may be long, are skipped unless asked for."""
-    import msgspec  # noqa: PLC0415
-
-    quick: Decode = msgspec.json.Decoder(dict[str, object]).decode
-    if keys is not None:
-        make: Any = TypedDict
-        quick = msgspec.json.Decoder(make("Keys", dict.fromkeys(keys, Any), total=False)).decode
-
-    def decode(line: bytes) -> Mapping[str, object]:
-        try:
-            return quick(line)
-        except msgspec.DecodeError:
-            # Escaped lone surrogates, legal in the broker's strings, are taken by the standard library only.
-            whole: dict[str, object] = json.loads(line)
-            return whole
-
-    return decode

@@ -15,9 +15,6 @@ from urllib.parse import unquote, urlsplit
 from xml.sax import SAXParseException, handler
 from xml.sax.xmlreader import AttributesImpl, Locator
 
-import defusedxml.sax
-from defusedxml.common import DefusedXmlException
-
 from journalfs import limits
 from journalfs.config.files import read_beginning
 from journalfs.errors import ConfigError
@@ -128,6 +125,10 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(path: Path, data: bytes) -> Element:
+    # Imported here: its parts reach as far as HTTP and mail, and most stores are opened without a configuration.
+    import defusedxml.sax  # noqa: PLC0415
+    from defusedxml.common import DefusedXmlException  # noqa: PLC0415
+
     builder = _Builder(path)
     try:
         defusedxml.sax.parseString(data, builder)

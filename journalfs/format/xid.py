@@ -24,8 +24,11 @@ class Xid:
 
 
 def _mangled(format_id: int) -> bytes:
-    """Four bytes as the broker makes them, lowest first: each is a remainder by 255 of what is left, with the sign of
-    the dividend, so most are not the format id's own bytes. Consoles and scripts know transactions by this form."""
+    """Four bytes as the broker makes them, lowest first.
+
+    Each is a remainder by 255 of what is left, with the sign of the dividend, so most are not the format
+    id's own bytes. Consoles and scripts know transactions by this form.
+    """
     rest = [format_id >> shift for shift in (0, 8, 16, 24)]
     return bytes((abs(value) % 255 * (-1 if value < 0 else 1)) & 0xFF for value in rest)
 

@@ -5,25 +5,33 @@ are.
 from __future__ import annotations
 
 import json
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict, cast
 
 import msgspec
 
-_decode = msgspec.json.Decoder(dict[str, object]).decode
+Decode = Callable[[bytes], Mapping[str, object]]
 
 
-def decode_envelope(line: bytes) -> dict[str, object]:
-    """One line as a dictionary."""
-    try:
-        return _decode(line)
-    except msgspec.DecodeError:
-        # The fast decoder refuses escaped lone surrogates; the standard library takes them.
-        return cast("dict[str, object]", json.loads(line))
+def envelope_decoder(keys: frozenset[str] | None) -> Decode:
+    """A function that decodes `keys` of a line, all for `None`; bodies, which may be long, are skipped unless
+    asked for.
+    """
+    if keys is None:
+        quick: Decode = msgspec.json.Decoder(dict[str, object]).decode
+    else:
+        make: Any = TypedDict
+        quick = msgspec.json.Decoder(make("Keys", dict.fromkeys(keys, Any), total=False)).decode
+
+    def decode(line: bytes) -> Mapping[str, object]:
+        try:
+            return quick(line)
+        except msgspec.DecodeError:
+            # Escaped lone surrogates, legal in the broker's strings, are taken by the standard library only.
+            return cast("dict[str, object]", json.loads(line))
+
+    return decode
 
 
-def json_string(text: str) -> bytes:
-    """A JSON string as the renderer writes it: UTF-8, lone surrogates escaped."""
-    try:
-        return msgspec.json.encode(text)
-    except UnicodeEncodeError:
-        return json.dumps(text, ensure_ascii=True).encode("ascii")
+decode_envelope: Decode = envelope_decoder(None)
+"""One line as a dictionary."""

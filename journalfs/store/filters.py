@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
 from journalfs.selector import Selector
-from journalfs.store.envelope import decode_envelope
+from journalfs.store.envelope import envelope_decoder
 from journalfs.store.runs import JournalRun, PageRun, Run
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ class SelectorFilter:
 
     def _judge(self, run: Run, ids: list[int]) -> None:
         accepts = self._selector.accepts
+        decode = envelope_decoder(self._selector.keys)
         at = 0
         for piece in run.split(4096):
             batch = piece.batch(self._content)
             for index in range(len(piece)):
-                self._verdicts[ids[at + index]] = accepts(decode_envelope(batch.line(index)))
+                self._verdicts[ids[at + index]] = accepts(decode(batch.line(index)))
             at += len(piece)
 
 

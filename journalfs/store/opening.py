@@ -9,7 +9,8 @@ from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.status import CoreRefused
-from journalfs.errors import IndexUnusable
+from journalfs.errors import IndexUnusable, UnknownVersion
+from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
@@ -110,7 +111,16 @@ class _Opening:
             loader.load()
             if loader.poll() is not PollResult.REWRITTEN:
                 break
+        self._refuse_old_messages(loader)
         return loader
+
+    def _refuse_old_messages(self, loader: JournalLoader) -> None:
+        """Messages of Artemis 1.x have another layout, and no broker of today starts on them."""
+        if next(iter(loader.state.side(MessageType.LEGACY_MESSAGE)), None) is not None:
+            found = "a journal of Artemis 1.x (message records of type 31)"
+            raise UnknownVersion(
+                self.layout.journal_dir, found, advice="only file stores of Artemis 2.x can be mounted"
+            )
 
     def _generation(self, description: IndexDescription | None) -> int:
         """Seconds since 1970 when part numbers began: after an index was lost, no part's name may come
