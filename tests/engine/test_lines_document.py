@@ -1,4 +1,4 @@
-"""The envelope document shows what the renderer writes; real messages come without their payload beside them."""
+"""The envelope document shows what is written; real messages come without their payload beside them."""
 
 from __future__ import annotations
 
