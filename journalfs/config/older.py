@@ -81,7 +81,7 @@ def _names(folder: Path, pattern: str) -> list[Path]:
 
 
 def _user_types(folder: Path, pattern: str, *, enough: set[int]) -> set[int]:
-    """User types at the beginnings of a journal's files; the rest is not read once one of `enough` was seen."""
+    """User types at the beginnings of a journal's files, until one of `enough` was seen."""
     found: set[int] = set()
     for path in _names(folder, pattern):
         found |= _added_types(read_beginning(path, _SAMPLE_BYTES))

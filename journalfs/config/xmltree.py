@@ -125,7 +125,7 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(path: Path, data: bytes) -> Element:
-    # Imported here: its parts reach as far as HTTP and mail, and most stores are opened without a configuration.
+    # Imported here: it draws in HTTP and mail, and many stores are opened without a configuration.
     import defusedxml.sax  # noqa: PLC0415
     from defusedxml.common import DefusedXmlException  # noqa: PLC0415
 
