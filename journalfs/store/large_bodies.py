@@ -20,6 +20,8 @@ from journalfs.store.envelope import decode_envelope
 if TYPE_CHECKING:
     from journalfs.store.core import Core
 
+UNDECODABLE = "the large message cannot be decoded with its body file"
+
 
 @dataclass(slots=True)
 class LargeBodies:
@@ -41,7 +43,7 @@ class LargeBodies:
         payload = file.copy(unmeasured.offset, unmeasured.body_bytes)
         batch = LineBatch.of_payloads([payload], queue=None, sources=[unmeasured.source])
         self.attach(batch, [0])
-        return batch.measure(0)
+        return self._measured(batch)
 
     def measure_page(self, scan: PageScan) -> None:
         """Measure the large messages of a page that was just scanned."""
@@ -51,7 +53,17 @@ class LargeBodies:
                 continue
             batch = scan.fill_lines([index], queue=None, now_ms=0)
             self.attach(batch, [0])
-            scan.set_measure(index, batch.measure(0))
+            scan.set_measure(index, self._measured(batch))
+
+    def _measured(self, batch: LineBatch) -> Measure:
+        """Measure a message with its body, and list a body that is there but cannot be decoded to its end."""
+        found = batch.measure(0)
+        message_id = MessageId(found.message_id)
+        if not found.damaged:
+            self._damage.pop(message_id, None)
+        elif message_id not in self._damage:
+            self._report(message_id, 0, UNDECODABLE)
+        return found
 
     def batch_of(self, operation: Operation) -> LineBatch:
         """The line of a message that a transaction adds; it is in no queue yet."""
@@ -97,7 +109,9 @@ class LargeBodies:
                 message_id, body.size_bytes, f"the body ends after {body.size_bytes} of {expected} bytes"
             )
             return body, True
-        self._damage.pop(message_id, None)
+        known = self._damage.get(message_id)
+        if known is not None and known.reason != UNDECODABLE:
+            del self._damage[message_id]
         return body, False
 
     def _report(self, message_id: MessageId, offset: int, reason: str) -> None:
