@@ -18,12 +18,10 @@ from journalfs.cli.common import (
     write_json,
     write_table,
 )
+from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
     from journalfs.store.api import Queue, Store
-
-FOUND_DAMAGE = 1
-"""Exit code. Nothing failed: the check was carried out and found something."""
 
 _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind", "REASON": "reason"}
 
@@ -34,7 +32,7 @@ _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind"
 def check(*, store: Path, as_json: bool) -> None:
     """Read all of STORE, journals, pages, large messages and every live message, and list the damage.
 
-    Ends with 0 if there is none and with 1 if there is. Nothing is changed, and no index is used.
+    Ends with 0 if there is none and with 5 if there is. Nothing is changed, and no index is used.
     """
     with opened(store, index=False) as found:
         messages, bytes_read, damage = _read_everything(found)
@@ -46,7 +44,7 @@ def check(*, store: Path, as_json: bool) -> None:
     if not as_json:
         places = "no damage" if not damage else f"{len(damage)} damaged"
         click.echo(f"{messages} messages ({bytes_read} bytes as lines) read, {places}", err=True)
-    sys.exit(FOUND_DAMAGE if damage else 0)
+    sys.exit(EXIT_DAMAGED if damage else 0)
 
 
 def _read_everything(store: Store) -> tuple[int, int, list[Mapping[str, object]]]:

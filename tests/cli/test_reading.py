@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from journalfs.errors import EXIT_NOT_A_STORE
+from journalfs.errors import EXIT_DAMAGED, EXIT_NOT_A_STORE
 from tests.cli.running import journalfs
 from tests.cli.running import objects as lines
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
@@ -175,13 +175,13 @@ def test_check_names_the_place_of_the_damage(store_copy: Callable[[str], Path]) 
         journal.write(b"\xff\xff\xff\xff")
     done = journalfs("check", store, "--json")
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 1
+    assert done.returncode == EXIT_DAMAGED
     destroyed, *missing = found
     assert (Path(destroyed["file"]).name, destroyed["offset"]) == (file.name, record.offset)
     assert {place["kind"] for place in missing} == {"missing-message"}
     assert all(f"message {record.record_id}," in place["reason"] for place in missing)
     table = journalfs("check", store)
-    assert table.returncode == 1
+    assert table.returncode == EXIT_DAMAGED
     assert f"{file.name}\t{record.offset}\t" in table.stdout
     assert f"{len(found)} damaged" in table.stderr
 
@@ -199,7 +199,7 @@ def test_check_names_a_large_message_that_is_gone(
     gone = min(live)
     (store / "data" / "large-messages" / f"{gone}.msg").unlink()
     done = journalfs("check", store, "--json")
-    assert done.returncode == 1
+    assert done.returncode == EXIT_DAMAGED
     assert str(gone) in done.stdout
 
 
