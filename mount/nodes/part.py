@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.nodes.base import Node, OpenedFile
+from journalfs_mount.nodes.tail import TailSource
 from pyfuse3 import EntryAttributes
 
 from journalfs.store.api import Part
@@ -54,8 +55,7 @@ class PartFile(Node):
 
 
 class TailFile(Node):
-    """`_tail.jsonl`. What it holds moves, so each open reads past the kernel's cache and keeps what it
-    had."""
+    """`_tail.jsonl`. What it holds moves, so it is read past the kernel's cache."""
 
     __slots__ = ("_directory",)
 
@@ -76,7 +76,8 @@ class TailFile(Node):
 
     def open(self) -> OpenedFile:
         fixed = self.context.caching.tail_is_fixed
-        return OpenedFile(self._directory.view().open_tail(), direct_io=not fixed, keep_cache=fixed)
+        source = self._directory.view().open_tail() if fixed else TailSource(self._directory)
+        return OpenedFile(source, direct_io=not fixed, keep_cache=fixed)
 
     def _now(self) -> Part:
         return self._directory.view().tail()
