@@ -8,7 +8,7 @@
 #include "jfs_status.h"
 
 enum {
-    JFS_PAGE_UNDECODED = 1 /* the record's frame is right, but not what is in it: it belongs to no queue */
+    JFS_PAGE_UNDECODED = 1 /* damaged: it belongs to no queue, and may stand for more than one record */
 };
 
 /* One record. Its number is its place among all records of the file, which is what acknowledgements name. */
@@ -31,7 +31,7 @@ typedef struct {
     jfs_measure *measures;   /* of each entry; a large message's only after its body was seen */
     int64_t *queue_ids;
     uint64_t end_offset;     /* behind the last record */
-    uint64_t damaged_at;     /* JFS_PAGE_WHOLE: nowhere; otherwise what lies there ends the page */
+    uint64_t damaged_at;     /* JFS_PAGE_WHOLE: nowhere; otherwise no record can be found from there on */
     const char *reason;      /* of the damage, NULL: none */
     uint32_t count;
     uint32_t capacity;

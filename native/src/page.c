@@ -115,29 +115,89 @@ typedef struct {
     jfs_page *out;
 } scan_job;
 
+/* Why no record's frame is at `at`; NULL if one is, and then its content. */
+static const char *frame_at(const scan_job *job, uint64_t at, jfs_view *content) {
+    const uint8_t *record = job->bytes + at;
+    const uint64_t left = job->size_bytes - at;
+    if (record[0] != OPENING) return only_zeros(record, left) ? "only zeros follow" : "no record begins here";
+    const uint32_t length = jfs_load32(record + 1);
+    if (length > INT32_MAX || length > left - FRAME_BYTES) return "the record is longer than the page";
+    if (record[FRAME_BYTES - 1 + length] != CLOSING || length < RECORD_FRONT)
+        return "the record does not end where it says";
+    *content = (jfs_view){record + FRAME_BYTES - 1, length};
+    return NULL;
+}
+
+/* Whether a record's content is what a record holds, without keeping anything of it. */
+static int decodes(const uint8_t *file, jfs_view content) {
+    jfs_page_entry entry = {0};
+    jfs_reader reader = jfs_reader_over(content);
+    jfs_take64(&reader);
+    entry.kind = (int8_t)jfs_take8(&reader);
+    take_message(&entry, &reader, file);
+    const uint32_t queues = jfs_take32(&reader);
+    return !reader.bad && queues <= INT32_MAX && 8 * (uint64_t)queues == jfs_left(&reader);
+}
+
+/* Whether reading may go on at `at`: a whole record is there, and behind it another one or the end of the page. A
+ * message body can hold what looks like one record, but hardly what fits its surroundings. */
+static int resumes(const scan_job *job, uint64_t at) {
+    jfs_view content;
+    if (frame_at(job, at, &content) != NULL || !decodes(job->bytes, content)) return 0;
+    const uint64_t next = at + content.bytes + FRAME_BYTES;
+    return job->size_bytes - next < FRAME_BYTES || frame_at(job, next, &content) == NULL;
+}
+
+/* Where reading goes on behind damage at `at`; the end of the page if nowhere. */
+static uint64_t resume_after(const scan_job *job, uint64_t at) {
+    for (uint64_t next = at + 1; job->size_bytes - next >= FRAME_BYTES;) {
+        const uint8_t *found = memchr(job->bytes + next, OPENING, job->size_bytes - FRAME_BYTES + 1 - next);
+        if (found == NULL) break;
+        next = (uint64_t)(found - job->bytes);
+        if (resumes(job, next)) return next;
+        next++;
+    }
+    return job->size_bytes;
+}
+
+/* Keeps the place of one record, so that those behind it keep their numbers as far as can be known. */
+static jfs_status add_damaged(jfs_page *page, uint64_t offset, uint64_t bytes) {
+    jfs_status status = page->count == page->capacity ? grow_entries(page) : JFS_OK;
+    if (status != JFS_OK) return status;
+    jfs_page_entry *entry = &page->entries[page->count];
+    memset(entry, 0, sizeof *entry);
+    entry->offset = offset;
+    entry->payload_offset = offset;
+    entry->record_bytes = entry->payload_bytes = bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes;
+    entry->queue_index = page->queue_count;
+    entry->tx_id = -1;
+    undecoded(entry);
+    memset(&page->measures[page->count], 0, sizeof *page->measures);
+    page->measures[page->count++].flags = JFS_MESSAGE_DAMAGED;
+    return JFS_OK;
+}
+
 static jfs_status scan_body(void *context) {
     const scan_job *job = context;
     jfs_page *page = job->out;
     uint64_t at = job->start;
     while (job->size_bytes - at >= FRAME_BYTES) {
-        const uint8_t *record = job->bytes + at;
-        const uint64_t left = job->size_bytes - at;
-        if (record[0] != OPENING) {
-            damaged(page, at, only_zeros(record, left) ? "only zeros follow" : "no record begins here");
-            break;
+        jfs_view content;
+        const char *reason = frame_at(job, at, &content);
+        jfs_status status;
+        if (reason == NULL) {
+            status = add_entry(page, job->bytes, at, content);
+            at += content.bytes + FRAME_BYTES;
+        } else {
+            const uint64_t next = resume_after(job, at);
+            if (next == job->size_bytes) {
+                damaged(page, at, reason);
+                break;
+            }
+            status = add_damaged(page, at, next - at);
+            at = next;
         }
-        const uint32_t length = jfs_load32(record + 1);
-        if (length > INT32_MAX || length > left - FRAME_BYTES) {
-            damaged(page, at, "the record is longer than the page");
-            break;
-        }
-        if (record[FRAME_BYTES - 1 + length] != CLOSING || length < RECORD_FRONT) {
-            damaged(page, at, "the record does not end where it says");
-            break;
-        }
-        jfs_status status = add_entry(page, job->bytes, at, (jfs_view){record + FRAME_BYTES - 1, length});
         if (status != JFS_OK) return status;
-        at += length + FRAME_BYTES;
         page->end_offset = at;
     }
     return JFS_OK;
