@@ -227,15 +227,18 @@ static int take_cached(jfs_message *message, jfs_reader *reader, int section, jf
     return 1;
 }
 
-/* The positions are those of the body file, which is parsed itself; only the copies count. */
-static int take_cache(jfs_message *message, jfs_reader *reader, jfs_view *sections, int *rewritten) {
+/* The positions are those of the body file, which is parsed itself: only the copies count, and where its body
+ * begins. */
+static int take_cache(jfs_message *message, jfs_reader *reader, jfs_view *sections, int *rewritten,
+                      uint32_t *body_at) {
     jfs_take(reader, 8);
     if (!take_cached(message, reader, JFS_SECTION_HEADER, sections)) return 0;
     jfs_take(reader, 12);
     if (!take_cached(message, reader, JFS_SECTION_MESSAGE_ANNOTATIONS, sections)) return 0;
     jfs_take(reader, 4);
     if (!take_cached(message, reader, JFS_SECTION_PROPERTIES, sections)) return 0;
-    jfs_take(reader, 8);
+    jfs_take(reader, 4);
+    *body_at = jfs_take32(reader);
     if (!take_cached(message, reader, JFS_SECTION_APPLICATION_PROPERTIES, sections)) return 0;
     if (reader->bad) return jfs_damaged(message, "the record of a large message ends too early");
     if (jfs_left(reader) >= 8) {
@@ -252,6 +255,7 @@ void jfs_amqp_large_parse(jfs_message *message, jfs_reader *reader) {
                                  JFS_SECTION_APPLICATION_PROPERTIES};
     jfs_view sections[JFS_SECTIONS] = {{NULL, 0}};
     int rewritten = 0;
+    uint32_t body_at = 0;
     message->protocol = JFS_AMQP;
     message->is_large = 1;
     take_front(message, reader);
@@ -259,11 +263,15 @@ void jfs_amqp_large_parse(jfs_message *message, jfs_reader *reader) {
         jfs_damaged(message, "the record of a large message ends too early");
         return;
     }
-    if (!take_extra(message, reader) || !take_cache(message, reader, sections, &rewritten)) return;
-    if (message->large.at == NULL) {
+    if (!take_extra(message, reader) || !take_cache(message, reader, sections, &rewritten, &body_at)) return;
+    /* A file that ends where two sections meet decodes well, an empty one too: its length has to tell. */
+    const int cut =
+        message->large.at != NULL && !rewritten && body_at <= INT32_MAX && message->large.bytes <= body_at;
+    if (message->large.at == NULL || cut) {
         memcpy(message->sections, sections, sizeof sections);
         note_headers(message);
-        jfs_incomplete(message, "the large body's file is missing");
+        jfs_incomplete(message,
+                       cut ? "the large body's file ends before its body" : "the large body's file is missing");
         return;
     }
     parse_sections(message, message->large);
