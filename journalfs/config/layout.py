@@ -1,11 +1,11 @@
 """Finds the parts of a store from whatever path a user gives.
 
 Taken are: a broker instance (`etc/broker.xml`), a folder with `broker.xml`, a `broker.xml` itself, a data
-directory (`journal/`, `bindings/`, ...), and a journal directory. When a broker.xml belongs to what was
-given, its directories win over the usual places, because they are where the broker writes. Two exceptions:
-directories of a configuration that has none of them on this machine (an instance copied from elsewhere)
-give way to `data/` beside it, and a configuration whose store is not the data directory that was asked for
-is left alone. Both leave a warning.
+directory (`journal/`, `bindings/`, ...), a folder with that as `data/`, and a journal directory. When a
+broker.xml belongs to what was given, its directories win over the usual places, because they are where the
+broker writes. Two exceptions: directories of a configuration that has none of them on this machine (an
+instance copied from elsewhere) give way to `data/` beside it, and a configuration whose store is not the data
+directory that was asked for is left alone. Both leave a warning.
 """
 
 from __future__ import annotations
@@ -110,6 +110,8 @@ def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout |
         if _is_data_directory(given.parent) and given.name in ("journal", "bindings"):
             return _data_directory(given.parent, environment)
         return _usual(given, journal=given, bindings=given)
+    if _is_data_directory(given / "data"):
+        return _data_directory(given / "data", environment)
     return None
 
 

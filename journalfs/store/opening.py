@@ -44,6 +44,8 @@ class _Opening:
         self.clock = clock
         self.events = Events(clock)
         self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
+        for warning in layout.warnings:
+            self.events.add("configuration", warning)
         self.bindings, self.bindings_damage = read_bindings(layout.bindings_dir, relative_to=layout.root)
 
     def store(self) -> JournalStore:

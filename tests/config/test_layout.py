@@ -245,3 +245,9 @@ def test_directory_that_cannot_be_read() -> None:
     else:
         with pytest.raises(NotAStore):
             locate_store(path)
+
+
+def test_folder_around_a_data_directory(store_copy: Callable[[str], Path]) -> None:
+    store = store_copy("aio")
+    (store / "broker.xml").unlink()
+    assert locate_store(store).journal_dir == store / "data" / "journal"
