@@ -1,7 +1,7 @@
 """An open `_tail.jsonl`: it keeps what it had, and whoever reads on at its end gets what came since.
 
 That is what `tail -f` needs, and what one expects of a file that somebody appends to. When lines of it went
-into a part or were acknowledged, the handle ends where it ended; reading it again from the front, as `tail -f`
+into a part or were acknowledged, the handle ends where it ended. Reading it again from the front, as `tail`
 does with a file that became shorter, shows the tail as it is by then.
 """
 
