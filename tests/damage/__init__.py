@@ -1,0 +1,1 @@
+"""Stores damaged on purpose: nothing crashes, nothing intact is hidden, and the damage is listed."""
