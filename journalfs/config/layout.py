@@ -103,15 +103,14 @@ def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout |
         return _configured(*found, environment)
     if given.is_file():
         return None
-    if _is_data_directory(given):
-        return _data_directory(given, environment)
+    for data in (given, given / "data"):
+        if _is_data_directory(data):
+            return _data_directory(data, environment)
     if _has_journal(given) or _has_bindings(given):
         # The journal of a whole data directory means that store; alone, it is a journal without the rest.
         if _is_data_directory(given.parent) and given.name in ("journal", "bindings"):
             return _data_directory(given.parent, environment)
         return _usual(given, journal=given, bindings=given)
-    if _is_data_directory(given / "data"):
-        return _data_directory(given / "data", environment)
     return None
 
 
