@@ -7,9 +7,11 @@ before it knows what is wanted.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # importing typing for its own constant takes longer than the answer to --version
 if TYPE_CHECKING:
+    from typing import Final
+
     import click
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
