@@ -86,6 +86,13 @@ class BindingsState:
     """Largest record or transaction id in the journal, deleted ones included; -1 when it is empty."""
     anomalies: tuple[Anomaly, ...]
 
+    def queues_by_address(self) -> Mapping[str, tuple[Queue, ...]]:
+        """All queues by their address, each address's by name."""
+        grouped: dict[str, list[Queue]] = {}
+        for queue in sorted(self.queues.values(), key=lambda queue: queue.name):
+            grouped.setdefault(queue.address, []).append(queue)
+        return {address: tuple(queues) for address, queues in grouped.items()}
+
     def queues_of(self, address: str) -> tuple[Queue, ...]:
         """The queues bound to `address`, by name."""
         bound = (queue for queue in self.queues.values() if queue.address == address)

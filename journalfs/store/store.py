@@ -24,6 +24,9 @@ from journalfs.store.queues import StoreAddress, StoreQueue
 RELOADS_MAX = 8
 """Times a load starts over because a live broker compacted the journal under it; once is already rare."""
 
+MESSAGES_FREE_SHOWN = 2**31
+"""Free inodes in `df -i`: a store has no such limit, and a full one would alarm whoever watches disks."""
+
 Shown = dict[tuple[str, str], dict[str, int]]
 """Part sizes by name, by (address, queue)."""
 
@@ -65,7 +68,7 @@ class JournalStore:
     def usage(self) -> Usage:
         disk = shutil.disk_usage(self.core.root)
         messages = sum(len(queue) for queue in self.queues())
-        return Usage(disk.total, disk.free, messages, messages)
+        return Usage(disk.total, disk.free, messages, messages + MESSAGES_FREE_SHOWN)
 
     def subscribe(self, callback: Callable[[Change], None]) -> None:
         self._subscribers.append(callback)
@@ -129,6 +132,7 @@ class JournalStore:
         addresses: dict[str, StoreAddress] = {}
         changed = False
         known = {queue.content.queue_id: queue for queue in self.queues()}
+        by_address = core.bindings.queues_by_address()
         for name in sorted(core.bindings.addresses):
             model = core.bindings.addresses[name]
             address = self._addresses.get(name)
@@ -137,7 +141,7 @@ class JournalStore:
                 changed = True
             address.model = model
             bound: dict[str, StoreQueue] = {}
-            for queue_model in core.bindings.queues_of(name):
+            for queue_model in by_address.get(name, ()):
                 queue = known.get(queue_model.queue_id)
                 if queue is None or queue.name != queue_model.name:
                     parts = self._page_parts.setdefault(queue_model.queue_id, PageParts(queue_model.queue_id))
