@@ -54,7 +54,7 @@ def unpack(archive: str, target: Path) -> None:
     with (ARCHIVES / f"{archive}.tar.zst").open("rb") as packed:
         plain = io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read())
     with tarfile.open(fileobj=plain) as tar:
-        # The archives are the project's own, so nothing is lost where Python has no filters yet (3.11.2, Debian 12).
+        # The archives are our own: nothing is lost where Python has no filters yet (3.11.2 of Debian 12).
         if hasattr(tarfile, "data_filter"):
             tar.extraction_filter = tarfile.data_filter
         tar.extractall(target)
