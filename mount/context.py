@@ -6,14 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from journalfs.store.api import Queue, Store, View
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.errnos import gone
 from journalfs_mount.limits import SELECTIONS_MAX
 from journalfs_mount.options import MountOptions
 from journalfs_mount.present import Presenter
 from journalfs_mount.report import MountReport
-
-from journalfs.store.api import Queue, Store, View
 
 if TYPE_CHECKING:
     from journalfs_mount.inodes import NodeTable

@@ -12,9 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from journalfs_mount.launch import Start, exit_code, start
-from journalfs_mount.options import MountOptions, parse_options
-
 from journalfs.errors import (
     EXIT_MOUNT_FAILED,
     EXIT_OK,
@@ -23,6 +20,8 @@ from journalfs.errors import (
     JournalfsError,
     WrongCall,
 )
+from journalfs_mount.launch import Start, exit_code, start
+from journalfs_mount.options import MountOptions, parse_options
 
 _MOUNT_CODES = frozenset({EXIT_OK, EXIT_WRONG_CALL, EXIT_SYSTEM, EXIT_MOUNT_FAILED})
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyfuse3
+from pyfuse3 import FileNameT
+
+from journalfs.store.api import Change, QueueChange
 from journalfs_mount.context import MountContext
 from journalfs_mount.inodes import ROOT, node_key
 from journalfs_mount.limits import INVALIDATED_MESSAGES_MAX
@@ -16,9 +19,6 @@ from journalfs_mount.names import MESSAGES_DIRECTORY, encode_name
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Node
 from journalfs_mount.nodes.view import QueueDirectory
-from pyfuse3 import FileNameT
-
-from journalfs.store.api import Change, QueueChange
 
 
 class Invalidator:

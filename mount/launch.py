@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
 from journalfs_mount import mountpoint
 from journalfs_mount.options import MountOptions
-
-from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
 
 if TYPE_CHECKING:
     from journalfs.store.api import Store

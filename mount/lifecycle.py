@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pyfuse3
 import trio
+
+from journalfs.clock import Clock, SystemClock
+from journalfs.errors import JournalfsError, MountFailed, SystemFailure
+from journalfs.store.api import Store
 from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
 from journalfs_mount.invalidate import Invalidator
@@ -20,10 +24,6 @@ from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
 from journalfs_mount.report import MountReport
-
-from journalfs.clock import Clock, SystemClock
-from journalfs.errors import JournalfsError, MountFailed, SystemFailure
-from journalfs.store.api import Store
 
 log = logging.getLogger("journalfs.mount")
 

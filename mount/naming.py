@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from journalfs_mount.names import decode_name, encode_name, is_reserved, is_short_form
-
 from journalfs.errors import NameRefused
+from journalfs_mount.names import decode_name, encode_name, is_reserved, is_short_form
 
 
 class Named(Protocol):

@@ -14,15 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import pyfuse3
-from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import gone, guarded, refuse
-from journalfs_mount.handles import HandleTable
-from journalfs_mount.inodes import NodeTable
-from journalfs_mount.limits import NAME_BYTES_MAX
-from journalfs_mount.nodes.base import Node, OpenedFile, Snapshot
-from journalfs_mount.nodes.message import MessageFile
-from journalfs_mount.nodes.root import RootDirectory
-from journalfs_mount.xattrs import attribute_name, listed_names
 from pyfuse3 import (
     EntryAttributes,
     FileHandleT,
@@ -38,6 +29,15 @@ from pyfuse3 import (
 )
 
 from journalfs.store.api import Bytes
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import gone, guarded, refuse
+from journalfs_mount.handles import HandleTable
+from journalfs_mount.inodes import NodeTable
+from journalfs_mount.limits import NAME_BYTES_MAX
+from journalfs_mount.nodes.base import Node, OpenedFile, Snapshot
+from journalfs_mount.nodes.message import MessageFile
+from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.xattrs import attribute_name, listed_names
 
 log = logging.getLogger("journalfs.mount")
 

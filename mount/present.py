@@ -9,8 +9,9 @@ from __future__ import annotations
 import stat
 from typing import Final
 
-from journalfs_mount.options import MountOptions
 from pyfuse3 import EntryAttributes, InodeT, ModeT
+
+from journalfs_mount.options import MountOptions
 
 BLOCK_BYTES: Final = 512
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
-from journalfs_mount.limits import REFUSALS_MAX
 
 from journalfs.clock import Clock
 from journalfs.store.api import Bytes, VirtualDirectory, VirtualFile
+from journalfs_mount.limits import REFUSALS_MAX
 
 REPORT_NAME: Final = "mount.json"
 

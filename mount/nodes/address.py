@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from journalfs.store.api import Address, Queue
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, encode_name
@@ -13,8 +14,6 @@ from journalfs_mount.nodes.base import Directory, Entry, Node
 from journalfs_mount.nodes.view import QueueDirectory, json_text
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.report import RenderedFile
-
-from journalfs.store.api import Address, Queue
 
 
 class AddressDirectory(Directory):

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
-from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import refuse
-from journalfs_mount.inodes import node_key
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
 
 from journalfs.ids import Inode
 from journalfs.store.api import ByteSource
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import refuse
+from journalfs_mount.inodes import node_key
 
 NO_ATTRIBUTES: Final[Mapping[str, bytes]] = {}
 DOTS: Final = 2

@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
+
+from journalfs.ids import Inode, MessageId
+from journalfs.store.api import Listing, Message, View
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.inodes import message_inode, message_of
@@ -19,10 +23,6 @@ from journalfs_mount.nodes.base import (
     Snapshot,
     reply_dots,
 )
-from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
-
-from journalfs.ids import Inode, MessageId
-from journalfs.store.api import Listing, Message, View
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory

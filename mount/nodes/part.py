@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyfuse3 import EntryAttributes
+
+from journalfs.store.api import Part
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.nodes.base import Node, OpenedFile
 from journalfs_mount.nodes.tail import TailSource
-from pyfuse3 import EntryAttributes
-
-from journalfs.store.api import Part
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from journalfs.store.api import Address
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import no_such_name
 from journalfs_mount.inodes import ROOT
@@ -14,8 +15,6 @@ from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Directory, Entry, Node
 from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.report import ControlDirectory
-
-from journalfs.store.api import Address
 
 
 class RootDirectory(Directory):

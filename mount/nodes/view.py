@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
+
+from journalfs.store.api import Part, Queue, View
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import no_such_name
 from journalfs_mount.names import (
@@ -30,8 +32,6 @@ from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.report import RenderedFile
-
-from journalfs.store.api import Part, Queue, View
 
 
 class ViewDirectory(Directory):

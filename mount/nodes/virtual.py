@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeGuard
 
-from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import gone, no_such_name
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 from pyfuse3 import EntryAttributes
 
 from journalfs.store.api import VirtualDirectory, VirtualFile
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import gone, no_such_name
+from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 
 Found = VirtualDirectory | VirtualFile | None
 

@@ -12,13 +12,12 @@ from functools import partial
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
+from journalfs.errors import SelectorError
+from journalfs.store.api import View
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
 from journalfs_mount.nodes.base import Directory, Entry, Node
 from journalfs_mount.nodes.view import QueueDirectory, ViewDirectory
-
-from journalfs.errors import SelectorError
-from journalfs.store.api import View
 
 log = logging.getLogger("journalfs.mount")
 

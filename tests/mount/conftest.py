@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from journalfs_mount.mountpoint import mounted_at
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import trio
+
+from journalfs.ids import MessageId
 from journalfs_mount import lifecycle
 from journalfs_mount.mountpoint import prepare
 from journalfs_mount.options import MountOptions, parse_options
-
-from journalfs.ids import MessageId
 from tests.mount.fake_store import BrokenQueue, FakeSource, FakeStore, ManyQueue
 
 LONG_NAME = "long." * 100

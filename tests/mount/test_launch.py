@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from journalfs_mount.mountpoint import is_dead, mounted_at, serving_process
 
+from journalfs_mount.mountpoint import is_dead, mounted_at, serving_process
 from tests.frozen import PristineStores
 from tests.mount.conftest import DEADLINE_S, ROOT, until
 

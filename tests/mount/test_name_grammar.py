@@ -7,10 +7,10 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from journalfs_mount import names
 
 from journalfs.errors import NameRefused
 from journalfs.ids import MessageId
+from journalfs_mount import names
 
 # Text with lone surrogates: queue names come from UTF-16 that nobody checked.
 ANY_NAME = st.text(st.characters(exclude_categories=()), max_size=120)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from journalfs_mount.names import encode_name
 
+from journalfs_mount.names import encode_name
 from tests.mount.conftest import MountFake
 from tests.mount.serve_fake import LONG_NAME
 

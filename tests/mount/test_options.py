@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journalfs_mount.inodes import MESSAGE_BIT, NodeTable, message_inode, message_of, node_key
-from journalfs_mount.options import MountOptions, parse_options
 
 from journalfs.errors import WrongCall
 from journalfs.ids import Inode, MessageId
+from journalfs_mount.inodes import MESSAGE_BIT, NodeTable, message_inode, message_of, node_key
+from journalfs_mount.options import MountOptions, parse_options
 
 
 def test_words_of_fstab_are_accepted_and_later_words_win() -> None:

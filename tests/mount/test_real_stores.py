@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from journalfs_mount.mountpoint import mounted_at
 
+from journalfs_mount.mountpoint import mounted_at
 from tests.frozen import FILE_STORES, PristineStores
 from tests.mount.conftest import ROOT
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from journalfs_mount.names import decode_name, is_short_form
-
 from tests.truth.account import address_account, prepared_account, queue_account
 from tests.truth.bodies import check_file
 
