@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def _write_safely(source: ByteSource) -> None:
         source.close()
 
 
-def _structure(record: dict[str, object]) -> dict[str, object]:
+def _structure(record: Mapping[str, object]) -> dict[str, object]:
     return {
         key: value
         for key, value in record.items()

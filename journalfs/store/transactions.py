@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from journalfs.engine.state_types import Operation, TransactionInfo
@@ -123,7 +123,7 @@ class PreparedTransaction:
             facts["message"] = self._envelope(added)
         return facts
 
-    def _envelope(self, added: Operation) -> dict[str, object]:
+    def _envelope(self, added: Operation) -> Mapping[str, object]:
         return decode_envelope(self._core.bodies.batch_of(added).line(0))
 
     def _acknowledge(self, op: Operation) -> dict[str, object]:
