@@ -37,8 +37,8 @@ ADDRESS_FILE_BYTES_MAX: Final = 64 * 1024
 ENCRYPTED_VALUE_CHARS_MAX: Final = 64 * 1024
 """Longest masked value decoded; a password is shorter, and hex parsing of huge numbers is slow."""
 
-JOURNAL_FILES_MAPPED_MAX: Final = 512
-"""Journal files mapped at once: half of the usual limit of 1,024 open descriptors."""
+JOURNAL_FILES_MAPPED_MAX: Final = 16_384
+"""Journal files mapped at once: a quarter of the mappings that Linux gives a process (vm.max_map_count)."""
 
 COPY_CHUNK_BYTES: Final = 1024 * 1024
 """Piece in which files are copied or inflated: large enough that the calls cost nothing."""

@@ -9,6 +9,7 @@ first.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,10 @@ def read_directory(directory: Path, *, extension: str, relative_to: Path) -> Jou
     candidates: list[_Candidate] = []
     for name, final in _effective_names(directory, names, extension, control):
         path = directory / name
+        if not _is_regular(path):
+            reason = "not a regular file, so it is not opened"
+            problems.append(_damage(path, relative_to, length=0, kind="not-a-file", reason=reason))
+            continue
         candidate = _candidate(path, final)
         if candidate is None:
             continue
@@ -168,6 +173,16 @@ def _header_id(path: Path) -> int | None:
             return read_header(file.read(JOURNAL_HEADER_BYTES)).file_id
     except (OSError, DecodeError):
         return None
+
+
+def _is_regular(path: Path) -> bool:
+    """False for directories, pipes and devices: opening some of them would wait for ever. A file that is gone
+    counts as one; opening it finds that out.
+    """
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def _candidate(path: Path, final: str) -> _Candidate | None:

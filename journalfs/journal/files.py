@@ -68,8 +68,14 @@ class FileSet(Mapping[int, MappedFile]):
     def __getitem__(self, slot: int) -> MappedFile:
         mapped = self._mapped.get(slot)
         if mapped is None:
-            mapped = MappedFile(self._paths[slot].file.path)
-            self._remember(slot, mapped)
+            mapped = self.remap(slot)
+        return mapped
+
+    def remap(self, slot: int) -> MappedFile:
+        """Map a file as long as it is now. Its descriptor is not kept, so that any number can be mapped."""
+        mapped = MappedFile(self._paths[slot].file.path)
+        mapped.detach()
+        self._remember(slot, mapped)
         return mapped
 
     def __iter__(self) -> Iterator[int]:

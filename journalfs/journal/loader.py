@@ -19,6 +19,7 @@ from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import GapKind, Scan, scan_journal
 from journalfs.engine.state import LiveState
+from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.directory import JournalDirectory, JournalFile, read_directory
@@ -72,8 +73,17 @@ class JournalLoader:
         listing = read_directory(self.directory, extension=self.extension, relative_to=self.relative_to)
         self._problems = listing.problems
         for file in self._identified(listing.files):
-            self._read(self._open(file), hold_back=False)
+            self._load_file(file)
         self.state.finish(following=self.following)
+
+    def _load_file(self, file: JournalFile) -> None:
+        """Read one file whole. One that cannot be read is damage, and the others count all the same."""
+        read = self._open(file)
+        try:
+            self._read(read, hold_back=False)
+        except (FileTorn, CoreRefused) as error:
+            name = str(file.path.relative_to(self.relative_to))
+            self._gaps[read.slot] = (Damage(name, 0, file.stamp.size_bytes, "unreadable", str(error)),)
 
     def resume(self, files: Iterable[ReadFile], gaps: dict[int, tuple[Damage, ...]]) -> None:
         """Continue from an index: these files were read up to their positions into `state`."""
@@ -180,7 +190,7 @@ class JournalLoader:
     def _refreshed(self, read: ReadFile) -> MappedFile:
         mapped = self.files[read.slot]
         if mapped.size_bytes != read.file.stamp.size_bytes:
-            mapped.refresh()
+            return self.files.remap(read.slot)
         return mapped
 
     def _read(self, read: ReadFile, *, hold_back: bool) -> bool:

@@ -7,6 +7,7 @@ be read; the last few of those are kept.
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import zlib
 from collections import OrderedDict
@@ -51,6 +52,8 @@ class LargeDirectory:
                 status = entry.stat()
             except FileNotFoundError:
                 continue
+            if not stat.S_ISREG(status.st_mode):
+                continue
             found.append(
                 LargeFile(entry.name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns)
             )
@@ -78,7 +81,7 @@ class LargeDirectory:
         for candidate in (message_id, origin):
             if candidate is not None:
                 path = self.path / format_large_name(candidate)
-                if path.exists():
+                if path.is_file():
                     return path
         return None
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def read_paging_directory(directory: Path, *, relative_to: Path) -> tuple[list[P
         try:
             with (path / ADDRESS_FILE_NAME).open("rb") as file:
                 address = decode_address_file(file.read(ADDRESS_FILE_BYTES_MAX))
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             if pages:
                 reason = f"{len(pages)} pages of an unknown address: {ADDRESS_FILE_NAME} is missing"
                 problems.append(Damage(os.path.relpath(path, relative_to), 0, 0, "page-folder", reason))
@@ -81,6 +82,8 @@ def _pages(folder: Path) -> tuple[PageFile, ...]:
         try:
             status = entry.stat()
         except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(status.st_mode):
             continue
         stamp = FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
         pages.append(PageFile(parsed.number, Path(entry.path), stamp))

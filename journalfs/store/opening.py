@@ -9,7 +9,7 @@ from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.status import CoreRefused
-from journalfs.errors import IndexUnusable, UnknownVersion
+from journalfs.errors import IndexUnusable, SystemFailure, UnknownVersion
 from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
@@ -35,7 +35,11 @@ def open_store(
     counted in its status.
     """
     assert read_only, "stores are opened for reading"
-    return _Opening(locate_store(Path(path)), clock or SystemClock(), index).store()
+    layout = locate_store(Path(path))
+    try:
+        return _Opening(layout, clock or SystemClock(), index).store()
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error
 
 
 class _Opening:

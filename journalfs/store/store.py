@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from journalfs.engine.state_batch import adopt_parts
-from journalfs.errors import SystemFailure
+from journalfs.errors import JournalfsError
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
@@ -191,7 +191,7 @@ class JournalStore:
         while True:
             try:
                 change = await self.look()
-            except (OSError, SystemFailure) as error:
+            except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             else:
                 if change is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import struct
 from collections.abc import Callable
 
@@ -132,3 +134,34 @@ def test_damaged_bytes_can_be_read(little_store: LittleStore) -> None:
     ]
     raw = damaged.child(names[1]).open()  # type: ignore[union-attr]
     assert bytes(raw.read(0, 1 << 20)) == b"\xaa" * (hole_end - hole_at)
+
+
+@pytest.mark.rule("S-48")
+def test_what_is_no_file_is_not_opened(little_store: LittleStore, lines_of: ReadLines) -> None:
+    """A pipe would wait for a writer for ever."""
+    little_store.journal.send(1000, QUEUE_A)
+    for folder, name in (("journal", "x.amq"), ("bindings", "x.bindings")):
+        os.mkfifo(little_store.root / folder / name)
+        (little_store.root / folder / f"directory-{name}").mkdir()
+    os.mkfifo(little_store.root / "large-messages/12.msg")
+    (little_store.root / "paging/folder").mkdir()
+    os.mkfifo(little_store.root / "paging/folder/000000001.page")
+    (little_store.root / "paging/folder/address.txt").write_text("work")
+    store = little_store.open()
+    assert len(lines_of(store, "work.a")) == 1
+    assert [place[2] for place in places(store)] == ["not-a-file"] * 4
+
+
+def test_more_journal_files_than_descriptors(little_store: LittleStore, lines_of: ReadLines) -> None:
+    for number in range(2, 200):
+        file = JournalAppender.create(
+            little_store.root / f"journal/activemq-data-{number}.amq", number, size_bytes=4096
+        )
+        file.send(1000 + number, QUEUE_A, "one of many")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        store = little_store.open()
+        assert len(lines_of(store, "work.a")) == 198
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
