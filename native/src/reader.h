@@ -13,7 +13,10 @@ typedef struct {
     int bad;
 } jfs_reader;
 
-static inline jfs_reader jfs_reader_over(jfs_view view) { return (jfs_reader){view.at, view.at + view.bytes, 0}; }
+/* Adding to a null pointer is undefined, even adding 0, and the view of nothing is one. */
+static inline jfs_reader jfs_reader_over(jfs_view view) {
+    return (jfs_reader){view.at, view.bytes == 0 ? view.at : view.at + view.bytes, 0};
+}
 
 static inline uint64_t jfs_left(const jfs_reader *reader) { return (uint64_t)(reader->end - reader->at); }
 
@@ -32,7 +35,7 @@ static inline jfs_view jfs_take(jfs_reader *reader, uint64_t length) {
         return (jfs_view){NULL, 0};
     }
     jfs_view view = {reader->at, length};
-    reader->at += length;
+    if (length > 0) reader->at += length;
     return view;
 }
 
