@@ -1,12 +1,12 @@
-"""The paging directory: which folder belongs to which address, and which pages it holds
-(docs/format/pages.md).
-"""
+"""The paging directory: which folder belongs to which address, and its pages (docs/format/pages.md)."""
 
 from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp
@@ -20,6 +20,9 @@ from journalfs.format.page_folder import (
 from journalfs.ids import PageNumber
 from journalfs.limits import ADDRESS_FILE_BYTES_MAX
 
+SETTLED_NS = 100_000_000
+"""How much older than the look a folder's time must be to be believed: file times are coarse."""
+
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
@@ -30,61 +33,106 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class PageFolder:
-    """One address's pages in number order. `written_address` may have lost characters: see
-    `address_matches`.
-    """
+    """One address's pages in number order."""
 
     path: Path
-    written_address: str
-    pages: tuple[PageFile, ...]
-
-
-def read_paging_directory(directory: Path, *, relative_to: Path) -> tuple[list[PageFolder], list[Damage]]:
-    """All folders that belong to an address, and what is wrong with others. A missing directory holds
-    none.
+    written_address: str | None
+    """As `address.txt` has it, where it may have lost characters: see `address_matches`. `None`: there is no
+    such file, or nothing in it.
     """
-    folders: list[PageFolder] = []
-    problems: list[Damage] = []
-    try:
-        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return [], []
-    for entry in entries:
-        if not entry.is_dir() or REPLICA_MARK in entry.name:
-            continue
-        path = Path(entry.path)
-        pages = _pages(path)
+    pages: tuple[PageFile, ...]
+    problem: str | None = None
+    """What is wrong with `address.txt`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    mtime_ns: int
+    at_ns: int
+    folder: PageFolder
+
+
+@dataclass(slots=True)
+class PagingDirectory:
+    """All page folders, looked at again and again: what did not change since is not listed a second time."""
+
+    path: Path
+    relative_to: Path
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+
+    def folders(self) -> list[PageFolder]:
+        """The folders with pages or an address, by name. A missing directory holds none."""
         try:
-            with (path / ADDRESS_FILE_NAME).open("rb") as file:
-                address = decode_address_file(file.read(ADDRESS_FILE_BYTES_MAX))
-        except (FileNotFoundError, IsADirectoryError):
-            if pages:
-                reason = f"{len(pages)} pages of an unknown address: {ADDRESS_FILE_NAME} is missing"
-                problems.append(Damage(os.path.relpath(path, relative_to), 0, 0, "page-folder", reason))
-            continue
-        except DecodeError as error:
-            problems.append(
-                Damage(
-                    os.path.relpath(path / ADDRESS_FILE_NAME, relative_to), 0, 0, "page-folder", error.reason
-                )
-            )
-            continue
-        folders.append(PageFolder(path, address, pages))
-    return folders, problems
+            entries = sorted(os.scandir(self.path), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return []
+        found: dict[str, _Seen] = {}
+        for entry in entries:
+            if REPLICA_MARK in entry.name or not entry.is_dir():
+                continue
+            try:
+                found[entry.name] = self._look(entry)
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+        self._seen = found
+        return [seen.folder for seen in found.values() if seen.folder.pages or seen.folder.problem is None]
+
+    def problems(self) -> Iterator[Damage]:
+        """What was wrong with the folders of the last look that hold pages."""
+        for seen in self._seen.values():
+            if seen.folder.problem is not None and seen.folder.pages:
+                name = os.path.relpath(seen.folder.path / ADDRESS_FILE_NAME, self.relative_to)
+                yield Damage(name, 0, 0, "page-folder", seen.folder.problem)
+
+    def _look(self, entry: os.DirEntry[str]) -> _Seen:
+        mtime_ns = entry.stat().st_mtime_ns
+        seen = self._seen.get(entry.name)
+        if seen is not None and seen.mtime_ns == mtime_ns and mtime_ns + SETTLED_NS < seen.at_ns:
+            return replace(seen, folder=_with_last_page(seen.folder))
+        at_ns = time.time_ns()
+        return _Seen(mtime_ns, at_ns, _read_folder(Path(entry.path)))
 
 
-def _pages(folder: Path) -> tuple[PageFile, ...]:
-    pages: list[PageFile] = []
+def _read_folder(path: Path) -> PageFolder:
+    pages = tuple(sorted(_pages(path), key=lambda page: page.number))
+    file = path / ADDRESS_FILE_NAME
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return PageFolder(path, None, pages, f"{ADDRESS_FILE_NAME} is not a regular file")
+        with file.open("rb") as opened:
+            return PageFolder(path, decode_address_file(opened.read(ADDRESS_FILE_BYTES_MAX)), pages)
+    except FileNotFoundError:
+        return PageFolder(path, None, pages, f"{ADDRESS_FILE_NAME} is missing")
+    except DecodeError as error:
+        return PageFolder(path, None, pages, error.reason)
+
+
+def _pages(folder: Path) -> Iterator[PageFile]:
     for entry in os.scandir(folder):
         parsed = parse_page_name(entry.name)
         if parsed is None or parsed.invalid:
             continue
-        try:
-            status = entry.stat()
-        except FileNotFoundError:
-            continue
-        if not stat.S_ISREG(status.st_mode):
-            continue
-        stamp = FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
-        pages.append(PageFile(parsed.number, Path(entry.path), stamp))
-    return tuple(sorted(pages, key=lambda page: page.number))
+        page = _page(parsed.number, Path(entry.path))
+        if page is not None:
+            yield page
+
+
+def _page(number: PageNumber, path: Path) -> PageFile | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return PageFile(number, path, FileStamp(status.st_size, status.st_mtime_ns, status.st_ino))
+
+
+def _with_last_page(folder: PageFolder) -> PageFolder:
+    """The folder with its last page as it is now: a broker appends to no other."""
+    if not folder.pages:
+        return folder
+    last = folder.pages[-1]
+    now = _page(last.number, last.path)
+    if now is None or now == last:
+        return folder
+    return replace(folder, pages=(*folder.pages[:-1], now))

@@ -16,6 +16,8 @@ from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.pages import scan_page
 from journalfs.engine.state_types import Operation
 from journalfs.errors import DecodeError
 from journalfs.format.page_folder import address_matches
@@ -26,7 +28,7 @@ from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
 from journalfs.paging.cursors import Cursors, SideRecord
-from journalfs.paging.folders import PageFolder, read_paging_directory
+from journalfs.paging.folders import PageFolder, PagingDirectory
 from journalfs.store.events import Events
 from journalfs.store.large_bodies import LargeBodies
 
@@ -53,12 +55,14 @@ class Core:
     cursors: Cursors = field(default_factory=Cursors)
     bodies: LargeBodies = field(init=False)
     bindings_damage: tuple[Damage, ...] = ()
-    paging_problems: list[Damage] = field(default_factory=list)
+    paging: PagingDirectory = field(init=False)
+    second_folders: list[Damage] = field(default_factory=list)
     _side_key: tuple[int, int] = (-1, -1)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     def __post_init__(self) -> None:
         self.bodies = LargeBodies(self)
+        self.paging = PagingDirectory(self.layout.paging_dir, self.root)
 
     @property
     def root(self) -> Path:
@@ -80,8 +84,8 @@ class Core:
         """Take over the paging directory and the positions in the journal. Returns whether anything
         changed.
         """
-        folders, self.paging_problems = read_paging_directory(self.layout.paging_dir, relative_to=self.root)
-        changed = self._take_folders(folders)
+        self.second_folders = []
+        changed = self._take_folders(self.paging.folders())
         side_version = self.loader.state.counts().side_version
         if (side_version, self.epoch) != self._side_key:
             self._side_key = (side_version, self.epoch)
@@ -96,6 +100,8 @@ class Core:
         seen: set[str] = set()
         for folder in folders:
             address = self._address_of(folder)
+            if address is None:
+                continue
             if address in seen:
                 self._second_folder(folder, address)
                 continue
@@ -114,14 +120,30 @@ class Core:
     def _second_folder(self, folder: PageFolder, address: str) -> None:
         name = str(folder.path.relative_to(self.root))
         reason = f"a second page folder of address {address!r} with {len(folder.pages)} pages, not read"
-        self.paging_problems.append(Damage(name, 0, 0, "page-folder", reason))
+        self.second_folders.append(Damage(name, 0, 0, "page-folder", reason))
 
-    def _address_of(self, folder: PageFolder) -> str:
-        """The address a folder stands for, also when its name lost characters to an ASCII-only locale."""
-        if folder.written_address in self.bindings.addresses:
-            return folder.written_address
-        matching = [name for name in self.bindings.addresses if address_matches(folder.written_address, name)]
-        return matching[0] if len(matching) == 1 else folder.written_address
+    def _address_of(self, folder: PageFolder) -> str | None:
+        """The address a folder stands for, also when its name lost characters to an ASCII-only locale.
+
+        Without a name, it is the address of the queues that its records name; `None` if these say nothing.
+        """
+        written = folder.written_address
+        if written is None:
+            return self._address_by_queues(folder)
+        if written in self.bindings.addresses:
+            return written
+        matching = [name for name in self.bindings.addresses if address_matches(written, name)]
+        return matching[0] if len(matching) == 1 else written
+
+    def _address_by_queues(self, folder: PageFolder) -> str | None:
+        for page in folder.pages:
+            with MappedFile(page.path) as mapped:
+                queue_ids, _ = scan_page(mapped).queue_ids()
+            for queue_id in queue_ids:
+                queue = self.bindings.queues.get(QueueId(queue_id))
+                if queue is not None:
+                    return queue.address
+        return None
 
     def _committed_cursors(self) -> Iterable[SideRecord]:
         for user_type in CURSOR_TYPES:
@@ -157,7 +179,8 @@ class Core:
 
     def damage(self) -> list[Damage]:
         """Everything that could not be read, by file and offset."""
-        found = [*self.bindings_damage, *self.loader.damage(), *self.paging_problems, *self.bodies.damage()]
+        found = [*self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
+        found += [*self.paging.problems(), *self.second_folders]
         for paged in self.pages.values():
             found.extend(paged.damage())
         return sorted(found)

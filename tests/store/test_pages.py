@@ -127,3 +127,16 @@ async def test_page_that_grows_and_goes(little_store: LittleStore, lines_of: Rea
     await store.look()
     assert len(queue) == 0
     assert ids(bytes(held.read(0, held.size_bytes)).splitlines()) == [2000, 2001]
+
+
+@pytest.mark.rule("S-48")
+def test_folder_without_its_address_is_known_by_its_queues(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
+    write_page(little_store, 1, [small(2000)])
+    (little_store.root / "paging/some-folder/address.txt").unlink()
+    store = little_store.open()
+    assert ids(lines_of(store, "work.a")) == [2000]
+    assert [(damage.file, damage.kind) for damage in store.core.damage()] == [
+        ("paging/some-folder/address.txt", "page-folder")
+    ]
