@@ -251,6 +251,11 @@ class LineBatch:
         """
         return bytes(self.read_view(offset, length))
 
+    def prefetch(self, begin: int, end: int) -> None:
+        """Begin to read from the disk what rendering bytes [begin, end) will need. Waits for nothing."""
+        if self._starts is not None:
+            lib.jfs_lines_prefetch(self._batch, begin, end)
+
     def line(self, index: int) -> bytes:
         """Return line `index`, its newline included."""
         if not 0 <= index < self.count:

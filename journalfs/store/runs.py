@@ -21,7 +21,8 @@ from journalfs.ids import PageNumber
 from journalfs.journal.directory import JournalFile
 from journalfs.limits import EAGER_PART_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.store.api import ByteSource
-from journalfs.store.sources import BytesSource, Segment, SegmentedSource, WindowSource
+from journalfs.store.read_ahead import ReadAheadSource
+from journalfs.store.sources import BytesSource, Segment, SegmentedSource
 
 if TYPE_CHECKING:
     from journalfs.engine.state_types import Listing
@@ -128,7 +129,7 @@ class JournalSegment:
             file.check()
 
     def open(self) -> ByteSource:
-        return WindowSource(self.lines, self.check)
+        return ReadAheadSource(self.lines, self.check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class PageSegment:
     def open(self) -> ByteSource:
         scan = scan_page(self.mapped)
         self.content.core.bodies.measure_page(scan)
-        return WindowSource(page_batch(self.content, scan, self.run.indexes, now_ms=self.now_ms))
+        return ReadAheadSource(page_batch(self.content, scan, self.run.indexes, now_ms=self.now_ms))
 
 
 def page_batch(

@@ -7,6 +7,7 @@
 #include "jfs_line.h"
 #include "jfs_recordview.h"
 #include "jfs_page.h"
+#include "jfs_prefetch.h"
 #include "jfs_lines.h"
 #include "jfs_scan.h"
 #include "jfs_state.h"
