@@ -73,7 +73,7 @@ def typed_value(value: Typed, *, stream: bool = False) -> bytes:
     if kind == "boolean":
         return code + bytes([bool(content)])
     if kind == "bytes":
-        return code + struct.pack(">i", len(content)) + content
+        return code + struct.pack(">i", len(content)) + bytes(content)
     if kind == "string":
         if stream:
             return code + (b"\0" if content is None else b"\1" + short_string(content))

@@ -37,7 +37,7 @@ def _rid(data: bytes) -> int:
 def mutated(draw: st.DrawFn) -> bytes:
     """A piece after one to six changes: cut, flipped, zeroed, spliced, overwritten, forged record put in."""
     data = bytearray(draw(st.sampled_from(pieces())))
-    rid = _rid(data)
+    rid = _rid(bytes(data))
     for _ in range(draw(st.integers(1, 6))):
         at = draw(st.integers(16, max(16, len(data) - 1)))
         length = draw(st.integers(1, 400))

@@ -53,9 +53,9 @@ def compare_store(expected: Mapping[str, Json], actual: Mapping[str, Json]) -> l
     for key in wanted.keys() & queues.keys():
         found += compare_queue(wanted[key], queues[key])
     found += compare_prepared(expected.get("preparedTransactions", []), actual["preparedTransactions"])
-    for key in ("heuristicallyCommitted", "heuristicallyRolledBack"):
-        if key in actual and expected.get(key, []) != actual[key]:
-            found.append(f"{key}: {expected.get(key, [])} != {actual[key]}")
+    for outcome in ("heuristicallyCommitted", "heuristicallyRolledBack"):
+        if outcome in actual and expected.get(outcome, []) != actual[outcome]:
+            found.append(f"{outcome}: {expected.get(outcome, [])} != {actual[outcome]}")
     return found
 
 
