@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,6 +37,19 @@ def mount_of(
             return made[name]
 
         yield mount
+
+
+@pytest.fixture
+def unseen_copy(store_copy: Callable[[str], Path]) -> Callable[[str], Path]:
+    """As `store_copy`, without the index that an earlier mount of the original may have left."""
+
+    def copy(name: str) -> Path:
+        store = store_copy(name)
+        for folder in [path for path in store.rglob("journalfs") if path.is_dir()]:
+            shutil.rmtree(folder)
+        return store
+
+    return copy
 
 
 @pytest.fixture

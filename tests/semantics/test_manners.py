@@ -148,10 +148,10 @@ def test_reading_everything_changes_nothing(store_copy: Callable[[str], Path], t
 
 @pytest.mark.rule("S-39")
 def test_a_store_that_cannot_be_written_keeps_its_index_elsewhere(
-    store_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unseen_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    store = store_copy("aio")
+    store = unseen_copy("aio")
     bound = tmp_path / "bound"
     bound.mkdir()
     subprocess.run(["mount", "--bind", "-o", "ro", store, bound], check=True)
