@@ -61,12 +61,8 @@ want_java_to_build() {
 
 # A broker with the journal type ASYNCIO needs libaio; without it it falls back to NIO by itself.
 want_libaio() {
-    ldconfig -p 2>/dev/null | grep -q 'libaio\.so\.1' || MISSING+=("$(libaio_package)")
-}
-
-libaio_package() {
-    # Renamed with Debian 13.
-    if apt-cache show libaio1t64 >/dev/null 2>&1; then echo libaio1t64; else echo libaio1; fi
+    # Debian 13 calls it libaio1t64, and takes the old name too.
+    ldconfig -p 2>/dev/null | grep -q 'libaio\.so\.1' || MISSING+=(libaio1)
 }
 
 # Install what is missing, and only that.
