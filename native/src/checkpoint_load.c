@@ -8,11 +8,9 @@ static void get(const uint8_t **from, void *item, size_t bytes) {
 
 static jfs_status load_messages(jfs_state *state, const uint8_t *from, uint32_t count) {
     jfs_status status = JFS_OK;
+    int ascending = 1; /* ids of a journal that was never compacted are: then none can be there twice */
     if (count > 0) {
         status = vector_grow(&state->messages.items, &state->messages.capacity, sizeof(message_item), count);
-    }
-    if (status == JFS_OK) {
-        status = index_resize(&state->message_index, state->messages.items, sizeof(message_item), count);
     }
     for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
         saved_message saved;
@@ -20,7 +18,7 @@ static jfs_status load_messages(jfs_state *state, const uint8_t *from, uint32_t 
         get(&from, &saved, sizeof saved);
         if (!(saved.state & MESSAGE_USED) || (saved.state & MESSAGE_WIDE)) return JFS_MALFORMED;
         if (saved.tail_bytes >> 40 != 0 || saved.file_bytes >> 40 != 0) return JFS_MALFORMED;
-        if (message_find(state, saved.id) != JFS_NONE) return JFS_MALFORMED;
+        if (i > 0 && saved.id <= state->messages.items[i - 1].id) ascending = 0;
         m = &state->messages.items[state->messages.count++];
         *m = (message_item){.id = saved.id,
                             .timestamp_ms = saved.timestamp_ms,
@@ -39,9 +37,9 @@ static jfs_status load_messages(jfs_state *state, const uint8_t *from, uint32_t 
                             .state = saved.state};
         state->live_messages++;
         if (!(m->state & MESSAGE_MEASURED)) state->unmeasured++;
-        status = index_add(&state->message_index, state->messages.items, sizeof *m, i);
     }
-    return status;
+    if (status != JFS_OK) return status;
+    return index_fill(&state->message_index, state->messages.items, sizeof(message_item), count, ascending);
 }
 
 static jfs_status load_decor(jfs_state *state, uint32_t ref, const saved_ref *saved) {
@@ -119,6 +117,10 @@ static jfs_status load_queues(jfs_state *state, const uint8_t *bytes, const save
         status = queue_slot(state, saved.queue_id, &slot);
         if (status == JFS_OK && slot != i) return JFS_MALFORMED;
         if (status == JFS_OK) status = load_parts(&state->queues.items[i], &saved, &parts);
+        if (status == JFS_OK && saved.refs > 0) {
+            queue_item *const queue = &state->queues.items[i];
+            status = vector_grow(&queue->arrival.items, &queue->arrival.capacity, sizeof(uint32_t), saved.refs);
+        }
         if (status != JFS_OK) return status;
         state->queues.items[i].tail_from = JFS_NONE;
         for (uint32_t k = 0; k < saved.refs && status == JFS_OK; k++) {
@@ -201,7 +203,7 @@ jfs_status jfs_state_load(const uint8_t *bytes, uint64_t size_bytes, jfs_state *
     state->finished = 1;
     /* What was not measured when it was saved is asked for again. */
     state->measure_all = state->unmeasured > 0;
-    status = state_compact(state);
+    state_shrink(state);
 done:
     if (status == JFS_OK) {
         *out = state;

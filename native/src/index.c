@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { CELLS_FIRST = 64 };
+enum { CELLS_FIRST = 64, FILL_AHEAD = 16 };
 
 static inline uint64_t mix(const uint64_t seeds[2], int64_t key) {
     const unsigned __int128 product = (unsigned __int128)((uint64_t)key ^ seeds[0]) * (seeds[1] | 1);
@@ -85,6 +85,24 @@ jfs_status index_add(item_index *index, const void *items, size_t stride, uint32
     }
     put(index, items, stride, item);
     index->count++;
+    return JFS_OK;
+}
+
+jfs_status index_fill(item_index *index, const void *items, size_t stride, uint32_t count, int distinct) {
+    const jfs_status status = index_resize(index, items, stride, count);
+    if (status != JFS_OK) return status;
+    for (uint32_t item = 0; item < count; item++) {
+        if (!distinct && index_find(index, items, stride, key_of(items, stride, item)) != INDEX_NONE) {
+            return JFS_MALFORMED;
+        }
+        /* Where a key belongs is known long before it is put there: the cell is on its way meanwhile. */
+        if (item + FILL_AHEAD < count) {
+            const uint64_t ahead = mix(index->seeds, key_of(items, stride, item + FILL_AHEAD));
+            __builtin_prefetch(&index->cells[(uint32_t)ahead & index->mask], 1);
+        }
+        put(index, items, stride, item);
+        index->count++;
+    }
     return JFS_OK;
 }
 

@@ -30,6 +30,9 @@ uint32_t index_find(const item_index *index, const void *items, size_t stride, i
 jfs_status index_add(item_index *index, const void *items, size_t stride, uint32_t item);
 void index_remove(item_index *index, const void *items, size_t stride, int64_t key);
 
+/* Fills an empty index with items 0..count. JFS_MALFORMED: a key is there twice (not looked for if `distinct`). */
+jfs_status index_fill(item_index *index, const void *items, size_t stride, uint32_t count, int distinct);
+
 /* Makes room for `count` items at once, or shrinks to what that needs. */
 jfs_status index_resize(item_index *index, const void *items, size_t stride, uint32_t count);
 void index_clear(item_index *index); /* empty, memory freed, seeds kept */

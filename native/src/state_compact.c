@@ -50,8 +50,6 @@ static void rename_all(jfs_state *state, const uint32_t *messages, const uint32_
         }
         queue_compact(state, queue);
         parts_compact(queue);
-        VECTOR_SHRINK(&queue->arrival);
-        VECTOR_SHRINK(&queue->parts);
     }
     for (uint32_t i = 0; i < state->pending.count; i++) {
         const uint32_t message = messages[state->pending.items[i]];
@@ -81,7 +79,6 @@ static jfs_status close_decors(jfs_state *state) {
     state->decors.count = fresh.count;
     state->decors.capacity = fresh.capacity;
     state->free_decor = 0;
-    VECTOR_SHRINK(&state->decors);
     return status;
 }
 
@@ -91,14 +88,28 @@ static jfs_status index_again(jfs_state *state) {
     index_clear(&state->wide_index);
     state->wides.count = 0;
     state->free_wide = JFS_NONE;
-    status = index_resize(&state->message_index, state->messages.items, sizeof(message_item), state->messages.count);
-    for (uint32_t i = 0; i < state->messages.count && status == JFS_OK; i++) {
-        status = index_add(&state->message_index, state->messages.items, sizeof(message_item), i);
-    }
+    status = index_fill(&state->message_index, state->messages.items, sizeof(message_item), state->messages.count, 1);
     for (uint32_t i = 0; i < state->refs.count && status == JFS_OK; i++) {
         if (state->messages.items[state->refs.items[i].message].state & MESSAGE_WIDE) status = wide_add(state, i);
     }
     return status;
+}
+
+void state_shrink(jfs_state *state) {
+    VECTOR_SHRINK(&state->messages);
+    VECTOR_SHRINK(&state->refs);
+    VECTOR_SHRINK(&state->decors);
+    VECTOR_SHRINK(&state->wides);
+    VECTOR_SHRINK(&state->queues);
+    for (uint32_t i = 0; i < state->queues.count; i++) {
+        VECTOR_SHRINK(&state->queues.items[i].arrival);
+        VECTOR_SHRINK(&state->queues.items[i].parts);
+    }
+    VECTOR_SHRINK(&state->pending);
+    VECTOR_SHRINK(&state->sides);
+    VECTOR_SHRINK(&state->ops);
+    VECTOR_SHRINK(&state->txs);
+    VECTOR_SHRINK(&state->anomalies);
 }
 
 jfs_status state_compact(jfs_state *state) {
@@ -109,22 +120,15 @@ jfs_status state_compact(jfs_state *state) {
     close_messages(state, messages);
     close_refs(state, refs);
     rename_all(state, messages, refs);
-    VECTOR_SHRINK(&state->messages);
-    VECTOR_SHRINK(&state->refs);
-    VECTOR_SHRINK(&state->queues);
-    VECTOR_SHRINK(&state->anomalies);
-    VECTOR_SHRINK(&state->pending);
     status = close_decors(state);
     if (status == JFS_OK) status = index_again(state);
-    if (status == JFS_OK) VECTOR_SHRINK(&state->wides);
     if (status == JFS_OK) status = side_compact(state);
     if (status == JFS_OK && state->open_txs == 0) {
         state->ops.count = state->txs.count = 0;
         state->free_op = state->free_tx = JFS_NONE;
-        VECTOR_SHRINK(&state->ops);
-        VECTOR_SHRINK(&state->txs);
         index_clear(&state->tx_index);
     }
+    if (status == JFS_OK) state_shrink(state);
 done:
     free(messages);
     free(refs);

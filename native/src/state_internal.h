@@ -234,6 +234,7 @@ void sides_sweep(jfs_state *state);
 
 /* state_compact.c */
 jfs_status state_compact(jfs_state *state);
+void state_shrink(jfs_state *state); /* gives back memory beyond what is used; nothing moves to another index */
 
 /* Gives out a list by the common rule: as many as fit, JFS_FULL if not all did. */
 static inline jfs_status listed(uint32_t found, uint32_t capacity, uint32_t *count) {
