@@ -76,7 +76,7 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def read_index(path: Path, kind: type[T]) -> tuple[T, list[bytes]] | None:
+def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     """The description as `kind` and the sections; `None` when there is no index. Raises `IndexUnusable`."""
     try:
         content = path.read_bytes()
@@ -97,9 +97,9 @@ def read_index(path: Path, kind: type[T]) -> tuple[T, list[bytes]] | None:
     except msgspec.MsgspecError as error:
         raise IndexUnusable(path, f"written by another version: {error}") from error
     at = start + length
-    sections: list[bytes] = []
+    sections: list[memoryview] = []
     for section_bytes in head.section_bytes:
-        sections.append(bytes(view[at : at + section_bytes]))
+        sections.append(view[at : at + section_bytes])
         at += section_bytes
     if at != len(content) - _CHECKSUM.size:
         raise IndexUnusable(path, "sections and file length disagree")
