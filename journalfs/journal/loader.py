@@ -144,7 +144,6 @@ class JournalLoader:
         known = {read.file.file_id: read for read in self.files.read_files()}
         last_id = max((i for i, read in known.items() if read.records), default=FileId(-1))
         listed = {file.file_id: file for file in listing.files if not file.header_damaged}
-        used = set(self.state.used_files(self.files.slot_limit))
         for file_id, read in known.items():
             if read.file.header_damaged:
                 continue
@@ -152,7 +151,7 @@ class JournalLoader:
             if file is not None and file.stamp.inode == read.file.stamp.inode:
                 read.unchanged = read.unchanged and file.stamp == read.file.stamp
                 read.file = file
-            elif read.records and (file is not None or read.slot in used):
+            elif read.records and (file is not None or self._holds_live(read)):
                 return None
             else:
                 self._gaps.pop(read.slot, None)
@@ -164,6 +163,10 @@ class JournalLoader:
                 return None
             self._open(file)
         return [read for read in self.files.read_files() if read.file.file_id >= last_id]
+
+    def _holds_live(self, read: ReadFile) -> bool:
+        # Looks at every live message, so it is asked only of files that are gone.
+        return read.slot in self.state.used_files(self.files.slot_limit)
 
     def _open(self, file: JournalFile) -> ReadFile:
         read = ReadFile(self._next_slot, file, JOURNAL_HEADER_BYTES)
