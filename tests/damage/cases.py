@@ -8,14 +8,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hypothesis import settings
+
 from journalfs.store.opening import open_store
 from journalfs.store.store import JournalStore
 from tests.reference import journal as reference
 from tests.reference.store import LargeMessages, interpret
 from tests.truth.from_store import content_of
 
+QUICK_EXAMPLES = 100
+"""Of the hypothesis profile that runs unless another is asked for."""
+
 Queues = dict[int, set[int]]
 """Queue id -> ids of its messages, those that a prepared transaction holds included."""
+
+
+def cases(quick: int) -> int:
+    """How many places to damage: `quick`, or 20 times that with `--hypothesis-profile=long`."""
+    return quick * (20 if settings().max_examples > QUICK_EXAMPLES else 1)
 
 
 @contextmanager

@@ -24,6 +24,9 @@ from tests.reference.pages import page
 from tests.reference.primitives import MalformedError
 from tests.truth.bodies import check_file
 
+# Failing examples of these strategies are long, and printing them is the point.
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+
 
 def real_payloads(store: Path) -> Iterator[tuple[bool, bytes]]:
     """Every message record of a store, live or not: whether it is a bare core header, and the payload."""

@@ -17,6 +17,9 @@ from tests.differential.values import amqp_payloads, core_payloads
 from tests.frozen import FILE_STORES, PristineStores
 from tests.reference import pages as reference
 
+# Failing examples of these strategies are long, and printing them is the point.
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+
 
 def scanned(data: bytes) -> PageScan:
     with tempfile.TemporaryDirectory() as folder:
