@@ -27,43 +27,41 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure journalfs, side by side.")
-    subcommands = parser.add_subparsers(dest="subcommand", required=True)
-    read = subcommands.add_parser("read", help="reading: scan, load, mount, list, cat, operations, Spark")
-    read.add_argument("--only", default=",".join(READ), help="comma-separated: %(default)s")
-    read.add_argument("--runs", type=int, default=5, help="measured rounds of each (default %(default)s)")
-    read.add_argument(
-        "--small",
-        action="store_true",
-        help="a hundredth of the messages, nothing written to docs: shows that everything works",
-    )
-    read.add_argument(
-        "--dir", type=Path, help="work in this directory, on the disk to measure; stores in it are kept"
-    )
-    arguments = parser.parse_args()
-    chosen = arguments.only.split(",")
-    unknown = sorted(set(chosen) - set(READ))
-    if unknown:
-        parser.error(f"no such measurement: {', '.join(unknown)}")
+    arguments = _arguments()
     if not can_drop_caches():
         print(
             "cannot drop the kernel's caches (needs root): what starts without caches is left out", flush=True
         )
     work = arguments.dir or Path(tempfile.mkdtemp(prefix="journalfs-bench-"))
     work.mkdir(parents=True, exist_ok=True)
+    out = arguments.out or (work / "docs" if arguments.small else ROOT / "docs")
     try:
         context = Context(work, runs=arguments.runs, small=arguments.small)
-        for name in chosen:
+        for name in arguments.only.split(","):
             READ[name](context)
-        docs = (
-            (work / "bench", None)
-            if arguments.small
-            else (ROOT / "docs" / "bench", ROOT / "docs" / "BENCHMARKS.md")
-        )
-        report.write(context.results, machine(work), *docs)
+            # After each, so that a failure of a later one loses nothing.
+            report.write(context.results, machine(work), out / "bench", out / "BENCHMARKS.md")
     finally:
         if arguments.dir is None:
             shutil.rmtree(work)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure journalfs, side by side.")
+    subcommands = parser.add_subparsers(dest="subcommand", required=True)
+    read = subcommands.add_parser("read", help="reading: scan, load, mount, list, cat, operations, Spark")
+    read.add_argument("--only", default=",".join(READ), help="comma-separated: %(default)s")
+    read.add_argument("--runs", type=int, default=5, help="measured rounds of each (default %(default)s)")
+    read.add_argument("--small", action="store_true", help="a hundredth of the messages: only to see it work")
+    read.add_argument("--dir", type=Path, help="work here, on the disk to measure; the stores made are kept")
+    read.add_argument(
+        "--out", type=Path, help="write results here (default: docs; small: the work directory)"
+    )
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.only.split(",")) - set(READ))
+    if unknown:
+        parser.error(f"no such measurement: {', '.join(unknown)}")
+    return arguments
 
 
 if __name__ == "__main__":
