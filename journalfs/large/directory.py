@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -102,6 +101,8 @@ def inflate(path: Path) -> MappedFile:
     """Inflate a zlib stream (RFC 1950) into a nameless file. Raises `Damaged` when the stream is broken or
     ends early; bytes behind its end are ignored, as the broker does.
     """
+    import tempfile  # noqa: PLC0415 - few stores have such bodies, and every command imports this module
+
     stream = zlib.decompressobj()
     consumed = 0
     with path.open("rb") as compressed, tempfile.NamedTemporaryFile(prefix="journalfs-") as target:

@@ -7,7 +7,6 @@ of another version is not repaired: the store is scanned instead.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
 from pathlib import Path
@@ -42,7 +41,10 @@ def index_path(root: Path) -> Path:
     folder = root / FOLDER
     if os.access(folder if folder.exists() else root, os.W_OK):
         return folder / "index"
-    import platformdirs  # noqa: PLC0415 - seldom needed, and every command imports this module
+    # Seldom needed, and every command imports this module.
+    import hashlib  # noqa: PLC0415
+
+    import platformdirs  # noqa: PLC0415
 
     key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]
     return Path(platformdirs.user_cache_dir("journalfs")) / key / "index"

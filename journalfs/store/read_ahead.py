@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from journalfs.engine.lines import LineBatch
 from journalfs.store.api import Bytes
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 WINDOW_BYTES_MIN: Final = 256 * 1024
 """Rendered in one go at first. Handing work to a thread costs 50 us, so windows double from here."""
@@ -35,6 +37,8 @@ THREADS_MAX: Final = 4
 
 @cache
 def _threads() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (most commands read nothing that long)
+
     return ThreadPoolExecutor(min(THREADS_MAX, os.cpu_count() or 1), thread_name_prefix="journalfs-render")
 
 
