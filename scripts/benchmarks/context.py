@@ -45,7 +45,13 @@ class Context:
         self.runs = runs
         self.small = small
         self.results: list[Result] = []
-        self.environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache"), "LC_ALL": "C.UTF-8"}
+        # Compiled modules are kept, as those of an installed package are.
+        self.environment = {name: value for name, value in os.environ.items() if "BYTECODE" not in name}
+        self.environment |= {
+            "XDG_CACHE_HOME": str(work / "cache"),
+            "PYTHONPYCACHEPREFIX": str(work / "compiled"),
+            "LC_ALL": "C.UTF-8",
+        }
         self.journalfs = str(Path(sys.executable).parent / "journalfs")
         self.commit = _commit()
         self._programs: dict[str, Path] = {}
