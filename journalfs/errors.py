@@ -119,6 +119,17 @@ class Damaged(JournalfsError):
         self.reason = reason
 
 
+class Gone(JournalfsError):
+    """A file of the store that a broker deleted after it was listed: nothing in it is live any more."""
+
+    identifier = "gone"
+    errno = errnos.ESTALE
+
+    def __init__(self, file: Path | str) -> None:
+        super().__init__(f"{file}: deleted by the broker since it was listed; look again")
+        self.file = str(file)
+
+
 class DecodeError(JournalfsError):
     """A value that does not fit its buffer or its type. `offset` counts from the start of the decoded buffer.
 

@@ -109,9 +109,11 @@ def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:
 
 
 def is_dead(path: Path) -> bool:
-    """True when a mount's process is gone. Asks the filesystem."""
+    """True when a mount's process is gone. Asks the filesystem, by a question that the kernel never answers
+    from what it remembers, as it does for the attributes of the root.
+    """
     try:
-        os.stat(path)
+        os.statvfs(path)
     except OSError as error:
         return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     return False

@@ -17,6 +17,7 @@ from pathlib import Path
 from journalfs.damage import Damage, FileStamp
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageScan, scan_page
+from journalfs.errors import Gone
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.limits import PAGE_SCANS_KEPT_MAX
 from journalfs.paging.cursors import Cursors
@@ -39,6 +40,13 @@ class PageSummary:
     queues: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    stamp: FileStamp
+    mapped: MappedFile
+    scan: PageScan
+
+
 @dataclass(slots=True)
 class PagedAddress:
     """Pages by number. `cursors` is replaced whenever the journal's side records changed."""
@@ -52,7 +60,7 @@ class PagedAddress:
     cursors: Cursors = field(default_factory=Cursors)
     version: int = 0
     bytes_scanned: int = 0
-    _scans: OrderedDict[PageNumber, tuple[FileStamp, PageScan]] = field(default_factory=OrderedDict)
+    _scans: OrderedDict[PageNumber, _Kept] = field(default_factory=OrderedDict)
 
     def numbers(self) -> list[PageNumber]:
         return sorted(self.files)
@@ -89,25 +97,32 @@ class PagedAddress:
         return summary
 
     def mapped(self, number: PageNumber) -> MappedFile:
-        """The page's bytes; they stay readable when the page is deleted. Raises FileNotFoundError."""
-        mapped = MappedFile(self.files[number].path)
+        """The page's bytes; they stay readable when the page is deleted. Raises `Gone` if it was before."""
+        page = self.files[number]
+        kept = self._scans.get(number)
+        if kept is not None and kept.stamp == page.stamp:
+            return kept.mapped
+        try:
+            mapped = MappedFile(page.path)
+        except FileNotFoundError as error:
+            raise Gone(page.path) from error
         mapped.detach()
         return mapped
 
     def scan(self, number: PageNumber) -> PageScan:
-        """The page's records. Raises FileNotFoundError when the page went away."""
+        """The page's records. Raises `Gone` when the page went away."""
         page = self.files[number]
         kept = self._scans.get(number)
-        if kept is not None and kept[0] == page.stamp:
+        if kept is not None and kept.stamp == page.stamp:
             self._scans.move_to_end(number)
-            return kept[1]
+            return kept.scan
         mapped = self.mapped(number)
         scan = scan_page(mapped)
         self.prepare(scan)
         self.bytes_scanned += mapped.size_bytes
         while len(self._scans) >= PAGE_SCANS_KEPT_MAX:
             self._scans.popitem(last=False)
-        self._scans[number] = (page.stamp, scan)
+        self._scans[number] = _Kept(page.stamp, mapped, scan)
         self.summaries[number] = self._summarise(page, scan)
         return scan
 
@@ -149,7 +164,7 @@ class PagedAddress:
             return array("I")
         try:
             return self._filtered(number, queue, delivering=delivering)
-        except FileNotFoundError:
+        except Gone:
             # The broker deleted it after the last look: every queue is done with it.
             return array("I")
 

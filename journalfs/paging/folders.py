@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,9 +18,6 @@ from journalfs.format.page_folder import (
 )
 from journalfs.ids import PageNumber
 from journalfs.limits import ADDRESS_FILE_BYTES_MAX
-
-SETTLED_NS = 100_000_000
-"""How much older than the look a folder's time must be to be believed: file times are coarse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,10 @@ class PageFolder:
 @dataclass(frozen=True, slots=True)
 class _Seen:
     mtime_ns: int
-    at_ns: int
+    confirmed: bool
+    """The folder had this time in the look before too. File times are coarse: a page that came right after
+    the first look with a new time may not have changed it.
+    """
     folder: PageFolder
 
 
@@ -87,10 +86,10 @@ class PagingDirectory:
     def _look(self, entry: os.DirEntry[str]) -> _Seen:
         mtime_ns = entry.stat().st_mtime_ns
         seen = self._seen.get(entry.name)
-        if seen is not None and seen.mtime_ns == mtime_ns and mtime_ns + SETTLED_NS < seen.at_ns:
+        same = seen is not None and seen.mtime_ns == mtime_ns
+        if seen is not None and same and seen.confirmed:
             return replace(seen, folder=_with_last_page(seen.folder))
-        at_ns = time.time_ns()
-        return _Seen(mtime_ns, at_ns, _read_folder(Path(entry.path)))
+        return _Seen(mtime_ns, same, _read_folder(Path(entry.path)))
 
 
 def _read_folder(path: Path) -> PageFolder:

@@ -15,7 +15,7 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state_batch import file_slots, large_positions
-from journalfs.errors import Damaged
+from journalfs.errors import Damaged, Gone
 from journalfs.format.journal_file import read_header
 from journalfs.ids import PageNumber
 from journalfs.journal.directory import JournalFile
@@ -197,7 +197,14 @@ def open_runs(runs: Sequence[tuple[Run, int]], content: QueueContent) -> ByteSou
     Beside a live broker, what fits in memory is rendered now: the broker may reuse the journal file at any
     moment, and an open file keeps what it had.
     """
-    segments = [run.segment(content, size_bytes) for run, size_bytes in runs if size_bytes]
+    segments: list[Segment] = []
+    for run, size_bytes in runs:
+        try:
+            segments.extend([run.segment(content, size_bytes)] if size_bytes else [])
+        except Gone:
+            if len(runs) == 1:
+                raise
+            # All of it was consumed after it was listed, so the rest is what is live now.
     source = segments[0].open() if len(segments) == 1 else SegmentedSource(segments)
     if content.core.live_broker and source.size_bytes <= EAGER_PART_BYTES_MAX:
         return BytesSource(source.read(0, source.size_bytes))

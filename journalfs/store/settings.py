@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import tomli_w
 
 from journalfs.bindings.model import Address, Queue
-from journalfs.config.in_force import SettingInForce, SettingsInForce, settings_toml
+from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
@@ -33,7 +33,8 @@ def address_toml(core: Core, address: Address) -> str:
 def address_attributes(core: Core, address: Address) -> Mapping[str, bytes]:
     found = {PREFIX + "routing-types": ",".join(kind.name for kind in address.binding.routing_types).encode()}
     for setting in _address_settings(core, address):
-        if setting.value is not None:
+        # Eighty defaults would say nothing, and be more than ext4 takes when a tree is copied with them.
+        if setting.value is not None and setting.origin != ORIGIN_DEFAULT:
             found[PREFIX + setting.name] = _text(setting.value)
     return found
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from journalfs.errors import Gone
 from journalfs.ids import MessageId
 from journalfs.limits import WHERE_VIEWS_KEPT_MAX
 from journalfs.selector import compile_selector
@@ -179,11 +181,15 @@ class QueueView:
         return [(run, run.size_bytes(self.content)) for run in runs]
 
     def _sized_tail(self) -> list[tuple[Run, int]]:
-        return [(run, run.size_bytes(self.content)) for run in self._tail]
+        sized: list[tuple[Run, int]] = []
+        for run in self._tail:
+            with contextlib.suppress(Gone):  # all of it was consumed since the last look
+                sized.append((run, run.size_bytes(self.content)))
+        return sized
 
     def tail(self) -> Part:
         self._refresh()
-        size_bytes = sum(run.size_bytes(self.content) for run in self._tail)
+        size_bytes = sum(size_bytes for _, size_bytes in self._sized_tail())
         return Part(TAIL_NAME, 0, size_bytes, self.mtime_ns, sum(map(len, self._tail)))
 
     def open_tail(self) -> ByteSource:
