@@ -77,7 +77,7 @@ def _only_folders(root: Path) -> list[Path]:
 
 
 def _names(folder: Path, pattern: str) -> list[Path]:
-    return sorted(folder.glob(pattern)) if folder.is_dir() else []
+    return sorted(path for path in folder.glob(pattern) if path.is_file()) if folder.is_dir() else []
 
 
 def _user_types(folder: Path, pattern: str, *, enough: set[int]) -> set[int]:

@@ -27,7 +27,8 @@ class MappedFile:
     def __init__(self, path: Path | str) -> None:
         """Map the file as long as it is now. Raises OSError."""
         self.path = Path(path)
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        # Not blocking: a pipe put where a file should be would wait for a writer for ever.
+        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         self.pointer: Any = ffi.NULL
         self.size_bytes = 0
         try:

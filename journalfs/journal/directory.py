@@ -121,6 +121,9 @@ def _control(
     if CONTROL_FILE_NAME not in names:
         return None, []
     path = directory / CONTROL_FILE_NAME
+    if not _is_regular(path):
+        reason = "compaction control file: not a regular file; the files it would replace are read"
+        return None, [_damage(path, relative_to, length=0, kind="control-file", reason=reason)]
     try:
         with path.open("rb") as file:
             content = file.read(CONTROL_FILE_BYTES_MAX)
@@ -168,6 +171,8 @@ def _reused(directory: Path, old: set[str], others: set[str]) -> set[str]:
 
 
 def _header_id(path: Path) -> int | None:
+    if not _is_regular(path):
+        return None
     try:
         with path.open("rb") as file:
             return read_header(file.read(JOURNAL_HEADER_BYTES)).file_id

@@ -80,6 +80,8 @@ def _sync_directory(path: Path) -> None:
 
 def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     """The description as `kind` and the sections; `None` when there is no index. Raises `IndexUnusable`."""
+    if path.exists() and not path.is_file():
+        raise IndexUnusable(path, "not a regular file")
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -18,7 +18,7 @@ def lock_holder(directory: Path) -> int | None:
     namespace; `None` when nobody does.
     """
     try:
-        descriptor = os.open(directory / PRIMARY_LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(directory / PRIMARY_LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:

@@ -91,8 +91,13 @@ class _Opening:
                     self.index, f"format {description.format}, this journalfs writes {FORMAT}"
                 )
             return description, LiveState.load(sections[0])
-        except (IndexUnusable, CoreRefused, IndexError) as error:
-            self.events.add("index-unusable", f"{self.index}: {error}")
+        except (CoreRefused, IndexError) as error:
+            self.events.add(
+                "index-unusable", str(IndexUnusable(self.index, f"its content is refused: {error}"))
+            )
+            return None, None
+        except IndexUnusable as error:
+            self.events.add("index-unusable", str(error))
             return None, None
 
     def _resumed(self, description: IndexDescription, state: LiveState) -> JournalLoader | None:
