@@ -14,6 +14,7 @@ from typing import Any
 JOURNALFS = Path(sys.executable).with_name("journalfs")
 COMMAND_S_MAX = 120
 """No command of these tests takes longer unless it hangs."""
+LISTINGS_MAX = 20
 
 
 def journalfs(*arguments: str | Path, **keywords: Any) -> subprocess.CompletedProcess[str]:
@@ -70,6 +71,17 @@ class MountedStore:
 
 
 def read_lines(folder: Path) -> list[dict[str, Any]]:
+    """Every line of a queue or view. A part may go between listing and reading; then all is listed again."""
+    for _ in range(LISTINGS_MAX):
+        try:
+            return _read_lines(folder)
+        except FileNotFoundError:
+            if not folder.exists():
+                raise
+    raise AssertionError(f"{folder}: parts went while reading, {LISTINGS_MAX} times in a row")
+
+
+def _read_lines(folder: Path) -> list[dict[str, Any]]:
     found = []
     # `_` sorts after digits and before letters, so the tail would come first: it is put where it belongs.
     for name in sorted(os.listdir(folder), key=lambda name: (name.startswith("_"), name)):
