@@ -1,4 +1,4 @@
-/* Big-endian loads. The caller has checked the bounds. */
+/* Big-endian loads and stores. The caller has checked the bounds. */
 #ifndef JFS_BYTES_H
 #define JFS_BYTES_H
 
@@ -17,6 +17,16 @@ static inline int64_t load_i64(const uint8_t *at) {
     uint64_t value;
     memcpy(&value, at, sizeof value);
     return (int64_t)__builtin_bswap64(value);
+}
+
+static inline void store_u32(uint8_t *at, uint32_t value) {
+    const uint32_t swapped = __builtin_bswap32(value);
+    memcpy(at, &swapped, sizeof swapped);
+}
+
+static inline void store_u64(uint8_t *at, uint64_t value) {
+    const uint64_t swapped = __builtin_bswap64(value);
+    memcpy(at, &swapped, sizeof swapped);
 }
 
 #endif

@@ -1,0 +1,119 @@
+"""What keeps journal files: live records, transactions, and what each file cancels in others (in C).
+
+Slots are numbers of files, given in order of creation and never reused within one ledger.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.status import FULL, check
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounters:
+    """Counters of one file; docs/format/records.md says what they mean. Sizes in bytes."""
+
+    live_bytes: int
+    positives: int
+    adds: int
+    replaceable: int
+    live_adds: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction without commit or rollback."""
+
+    tx_id: int
+    operations: int
+    prepared: bool
+    broken: bool
+    """Its PREPARE says that records are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTotals:
+    live_records: int
+    open_transactions: int
+    memory_bytes: int
+    id_max: int
+    """Highest record id ever seen, committed or not; -1: none."""
+    tx_id_max: int
+
+
+class Ledger:
+    """Not thread-safe. `pointer` is for the other parts of the engine."""
+
+    __slots__ = ("pointer",)
+
+    def __init__(self) -> None:
+        out = ffi.new("jfs_ledger **")
+        check(lib.jfs_ledger_new(out), "making a ledger")
+        self.pointer: Any = ffi.gc(out[0], lib.jfs_ledger_free)
+
+    def add_file(self) -> int:
+        """The next slot."""
+        slot = ffi.new("uint32_t *")
+        check(lib.jfs_ledger_add_file(self.pointer, slot), "adding a journal file")
+        return int(slot[0])
+
+    def drop_file(self, slot: int) -> None:
+        """The file is free: what others cancel in it counts no more."""
+        lib.jfs_ledger_drop_file(self.pointer, slot)
+
+    def apply(self, slot: int, records: Any, count: int) -> None:
+        """Take records (a `jfs_record` array, of a scan or a stage) into account, in replay order."""
+        check(lib.jfs_ledger_apply(self.pointer, slot, records, count), "reading a journal file")
+
+    def counters(self, slot: int) -> FileCounters:
+        out = ffi.new("jfs_ledger_file *")
+        check(lib.jfs_ledger_file_of(self.pointer, slot, out), "asking about a journal file")
+        return FileCounters(out.live_bytes, out.positives, out.adds, out.replaceable, out.live_adds)
+
+    def negatives(self, in_slot: int, of_slot: int) -> int:
+        """How much of one file another one cancels."""
+        return int(lib.jfs_ledger_negatives(self.pointer, in_slot, of_slot))
+
+    def is_live(self, record_id: int) -> bool:
+        return bool(lib.jfs_ledger_is_live(self.pointer, record_id))
+
+    def totals(self) -> LedgerTotals:
+        out = ffi.new("jfs_ledger_counts *")
+        lib.jfs_ledger_totals(self.pointer, out)
+        return LedgerTotals(
+            out.live_records, out.open_transactions, out.memory_bytes, out.id_max, out.tx_id_max
+        )
+
+    def reclaimable(self, slots: Sequence[int]) -> list[int]:
+        """Those of the files (in reading order, without the current one) that nothing needs any more."""
+        flags = ffi.new("uint8_t[]", max(len(slots), 1))
+        lib.jfs_ledger_reclaimable(self.pointer, ffi.new("uint32_t[]", list(slots)), len(slots), flags)
+        return [slot for index, slot in enumerate(slots) if flags[index]]
+
+    def live_ids(self) -> array[int]:
+        """Ids of all live records, unsorted."""
+        count = ffi.new("uint64_t *")
+        lib.jfs_ledger_live_ids(self.pointer, ffi.NULL, 0, count)
+        ids = array("q", bytes(8 * count[0]))
+        status = lib.jfs_ledger_live_ids(self.pointer, ffi.from_buffer("int64_t[]", ids), len(ids), count)
+        check(status, "listing live records")
+        return ids
+
+    def transactions(self) -> list[OpenTransaction]:
+        count = ffi.new("uint64_t *")
+        room = 64
+        while True:
+            out = ffi.new("jfs_ledger_tx[]", room)
+            status = lib.jfs_ledger_transactions(self.pointer, out, room, count)
+            if status != FULL:
+                break
+            room = int(count[0])
+        return [
+            OpenTransaction(tx.tx_id, tx.operations, bool(tx.prepared), bool(tx.broken))
+            for tx in out[0 : int(count[0])]
+        ]

@@ -1,0 +1,204 @@
+/* The ledger's live records: what adds, updates and deletes outside of transactions do, and committed ones. */
+#include "ledger_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS_FIRST = 64, TYPE_DELIVERY_COUNT = 34, TYPE_SCHEDULED_TIME = 36 };
+
+jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stride) {
+    const uint64_t wanted = *room == 0 ? ITEMS_FIRST : (uint64_t)*room * 2;
+    void *grown;
+    if (count < *room) return JFS_OK;
+    if (wanted >= NONE) return JFS_NO_MEMORY;
+    grown = realloc(*items, (size_t)wanted * stride);
+    if (grown == NULL) return JFS_NO_MEMORY;
+    *items = grown;
+    *room = (uint32_t)wanted;
+    return JFS_OK;
+}
+
+jfs_status jfs_ledger_new(jfs_ledger **out) {
+    jfs_ledger *const ledger = calloc(1, sizeof *ledger);
+    jfs_status status = JFS_NO_MEMORY;
+    if (ledger == NULL) goto done;
+    ledger->live_free = NONE;
+    ledger->group_free = NONE;
+    ledger->id_max = -1;
+    ledger->tx_id_max = -1;
+    status = index_init(&ledger->live_index);
+    if (status == JFS_OK) status = index_init(&ledger->tx_index);
+done:
+    if (status == JFS_OK) {
+        *out = ledger;
+    } else {
+        jfs_ledger_free(ledger);
+    }
+    return status;
+}
+
+void jfs_ledger_free(jfs_ledger *ledger) {
+    if (ledger == NULL) return;
+    ledger_tx_free_all(ledger);
+    for (uint32_t i = 0; i < ledger->file_count; i++) free(ledger->files[i].negatives);
+    free(ledger->files);
+    free(ledger->groups);
+    free(ledger->live);
+    index_free(&ledger->live_index);
+    index_free(&ledger->tx_index);
+    free(ledger);
+}
+
+live_entry *ledger_find(const jfs_ledger *ledger, int64_t id) {
+    const uint32_t item = index_find(&ledger->live_index, ledger->live, sizeof *ledger->live, id);
+    return item == INDEX_NONE ? NULL : &ledger->live[item];
+}
+
+int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id) {
+    const live_entry *const entry = ledger_find(ledger, record_id);
+    return entry != NULL && !(entry->flags & LIVE_PENDING);
+}
+
+jfs_status ledger_add(jfs_ledger *ledger, uint32_t slot, int64_t id, uint32_t bytes, live_entry **out) {
+    uint32_t item = ledger->live_free;
+    live_entry *entry;
+    jfs_status status = JFS_OK;
+    if (item == NONE) {
+        status = ledger_grow((void **)&ledger->live, ledger->live_count, &ledger->live_room, sizeof *ledger->live);
+        if (status != JFS_OK) return status;
+        item = ledger->live_count;
+    }
+    entry = &ledger->live[item];
+    const uint32_t next_free = item == ledger->live_count ? NONE : entry->older;
+    memset(entry, 0, sizeof *entry);
+    *entry = (live_entry){.id = id, .add_file = slot, .add_bytes = bytes, .older = NONE, .used = 1};
+    status = index_add(&ledger->live_index, ledger->live, sizeof *ledger->live, item);
+    if (status != JFS_OK) return status;
+    if (item == ledger->live_count) {
+        ledger->live_count++;
+    } else {
+        ledger->live_free = next_free;
+    }
+    *out = entry;
+    return JFS_OK;
+}
+
+jfs_status ledger_settle_add(jfs_ledger *ledger, live_entry *entry) {
+    jfs_ledger_file *const counters = &ledger->files[entry->add_file].counters;
+    entry->flags = 0;
+    entry->held = 0;
+    counters->positives++;
+    counters->adds++;
+    counters->live_adds++;
+    counters->live_bytes += entry->add_bytes;
+    ledger->live_records++;
+    return JFS_OK;
+}
+
+/* Puts the newest group behind, to make room for one in another file. */
+static jfs_status push_group(jfs_ledger *ledger, live_entry *entry) {
+    uint32_t at = ledger->group_free;
+    if (at == NONE) {
+        const jfs_status status =
+            ledger_grow((void **)&ledger->groups, ledger->group_count, &ledger->group_room, sizeof *ledger->groups);
+        if (status != JFS_OK) return status;
+        at = ledger->group_count++;
+    } else {
+        ledger->group_free = ledger->groups[at].next;
+    }
+    ledger->groups[at] = (update_group){entry->last_file, entry->last_count, entry->last_bytes, entry->older};
+    entry->older = at;
+    return JFS_OK;
+}
+
+jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, uint32_t bytes, int replaceable) {
+    jfs_ledger_file *const counters = &ledger->files[slot].counters;
+    if (entry->last_count == 0 || entry->last_file != slot) {
+        const jfs_status status = entry->last_count == 0 ? JFS_OK : push_group(ledger, entry);
+        if (status != JFS_OK) return status;
+        entry->last_file = slot;
+        entry->last_count = 0;
+        entry->last_bytes = 0;
+        if (replaceable) counters->replaceable++;
+    }
+    entry->last_count++;
+    entry->last_bytes += bytes;
+    counters->positives++;
+    counters->live_bytes += bytes;
+    return JFS_OK;
+}
+
+void ledger_forget(jfs_ledger *ledger, live_entry *entry) {
+    uint32_t group = entry->older;
+    while (group != NONE) {
+        const uint32_t next = ledger->groups[group].next;
+        ledger->groups[group].next = ledger->group_free;
+        ledger->group_free = group;
+        group = next;
+    }
+    index_remove(&ledger->live_index, ledger->live, sizeof *ledger->live, entry->id);
+    entry->used = 0;
+    entry->older = ledger->live_free;
+    ledger->live_free = (uint32_t)(entry - ledger->live);
+}
+
+static jfs_status cancel_group(jfs_ledger *ledger, uint32_t slot, uint32_t file, uint32_t count, uint32_t bytes) {
+    ledger->files[file].counters.live_bytes -= bytes;
+    return ledger_negative(ledger, slot, file, count);
+}
+
+jfs_status ledger_delete(jfs_ledger *ledger, uint32_t slot, live_entry *entry) {
+    jfs_status status = cancel_group(ledger, slot, entry->add_file, 1, entry->add_bytes);
+    ledger->files[entry->add_file].counters.live_adds--;
+    if (status == JFS_OK && entry->last_count > 0) {
+        status = cancel_group(ledger, slot, entry->last_file, entry->last_count, entry->last_bytes);
+    }
+    for (uint32_t at = entry->older; status == JFS_OK && at != NONE; at = ledger->groups[at].next) {
+        const update_group group = ledger->groups[at];
+        status = cancel_group(ledger, slot, group.file, group.count, group.bytes);
+    }
+    ledger->live_records--;
+    ledger_forget(ledger, entry);
+    return status;
+}
+
+jfs_status jfs_ledger_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id) {
+    const live_entry *entry;
+    if (kind == JFS_EVENT) return JFS_OK;
+    if (kind >= JFS_ADD_TX && kind != JFS_DELETE) return ledger_tx_check(ledger, kind, tx_id, record_id);
+    entry = ledger_find(ledger, record_id);
+    if (kind == JFS_ADD) return entry == NULL ? JFS_OK : JFS_EXISTS;
+    if (entry == NULL || (entry->flags & LIVE_PENDING)) return JFS_ABSENT;
+    if (entry->flags & LIVE_DOOMED) return JFS_HELD;
+    return kind == JFS_DELETE && entry->held > 0 ? JFS_HELD : JFS_OK;
+}
+
+static jfs_status apply_plain(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    live_entry *entry = ledger_find(ledger, record->record_id);
+    jfs_status status;
+    if (record->kind == JFS_ADD) {
+        /* A second add of an id: the newer one counts, and nothing ever cancels the older. */
+        if (entry != NULL && !(entry->flags & LIVE_PENDING)) ledger->live_records--;
+        if (entry != NULL) ledger_forget(ledger, entry);
+        status = ledger_add(ledger, slot, record->record_id, record->length, &entry);
+        return status == JFS_OK ? ledger_settle_add(ledger, entry) : status;
+    }
+    if (entry == NULL || (entry->flags & LIVE_PENDING)) return JFS_OK;
+    if (record->kind == JFS_DELETE) return ledger_delete(ledger, slot, entry);
+    return ledger_update(ledger, slot, entry, record->length,
+                         record->user_type == TYPE_DELIVERY_COUNT || record->user_type == TYPE_SCHEDULED_TIME);
+}
+
+jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count) {
+    jfs_status status = JFS_OK;
+    if (slot >= ledger->file_count) return JFS_RANGE;
+    for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
+        const jfs_record *const record = &records[i];
+        const int has_tx = record->kind >= JFS_ADD_TX && record->kind != JFS_DELETE;
+        if (record->kind == JFS_EVENT) continue;
+        if (has_tx && record->tx_id > ledger->tx_id_max) ledger->tx_id_max = record->tx_id;
+        if (record->kind < JFS_PREPARE && record->record_id > ledger->id_max) ledger->id_max = record->record_id;
+        status = has_tx ? ledger_tx_record(ledger, slot, record) : apply_plain(ledger, slot, record);
+    }
+    return status;
+}

@@ -1,0 +1,102 @@
+/* The ledger's files: what each cancels in others, and which nothing needs any more. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger_internal.h"
+
+jfs_status jfs_ledger_add_file(jfs_ledger *ledger, uint32_t *slot) {
+    const jfs_status status =
+        ledger_grow((void **)&ledger->files, ledger->file_count, &ledger->file_room, sizeof *ledger->files);
+    if (status != JFS_OK) return status;
+    memset(&ledger->files[ledger->file_count], 0, sizeof *ledger->files);
+    *slot = ledger->file_count++;
+    return JFS_OK;
+}
+
+void jfs_ledger_drop_file(jfs_ledger *ledger, uint32_t slot) {
+    for (uint32_t i = 0; i < ledger->file_count; i++) {
+        file_entry *const file = &ledger->files[i];
+        for (uint32_t n = 0; n < file->negative_count; n++) {
+            if (file->negatives[n].file != slot) continue;
+            file->negatives[n] = file->negatives[--file->negative_count];
+            break;
+        }
+    }
+    if (slot < ledger->file_count) {
+        free(ledger->files[slot].negatives);
+        memset(&ledger->files[slot], 0, sizeof ledger->files[slot]);
+    }
+}
+
+/* Few files are cancelled from one file, and mostly the same one again: searched from the newest. */
+jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot, int64_t count) {
+    file_entry *const file = &ledger->files[in_slot];
+    jfs_status status;
+    for (uint32_t n = file->negative_count; n-- > 0;) {
+        if (file->negatives[n].file == of_slot) {
+            file->negatives[n].count += count;
+            return JFS_OK;
+        }
+    }
+    status = ledger_grow((void **)&file->negatives, file->negative_count, &file->negative_room,
+                         sizeof *file->negatives);
+    if (status == JFS_OK) file->negatives[file->negative_count++] = (negative){of_slot, count};
+    return status;
+}
+
+int64_t jfs_ledger_negatives(const jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot) {
+    if (in_slot >= ledger->file_count) return 0;
+    for (uint32_t n = 0; n < ledger->files[in_slot].negative_count; n++) {
+        const negative *const found = &ledger->files[in_slot].negatives[n];
+        if (found->file == of_slot) return found->count;
+    }
+    return 0;
+}
+
+/* A file goes when nothing earlier that stays is cancelled by it, and all it holds is cancelled from it or later. */
+void jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, uint8_t *reclaimable) {
+    memset(reclaimable, 0, count);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t cancelled = 0;
+        int needed = slots[i] >= ledger->file_count;
+        for (uint32_t e = 0; e < i && !needed; e++) {
+            needed = !reclaimable[e] && jfs_ledger_negatives(ledger, slots[i], slots[e]) != 0;
+        }
+        if (needed) continue;
+        for (uint32_t g = i; g < count; g++) cancelled += jfs_ledger_negatives(ledger, slots[g], slots[i]);
+        reclaimable[i] = cancelled >= ledger->files[slots[i]].counters.positives;
+    }
+}
+
+jfs_status jfs_ledger_file_of(const jfs_ledger *ledger, uint32_t slot, jfs_ledger_file *out) {
+    if (slot >= ledger->file_count) return JFS_RANGE;
+    *out = ledger->files[slot].counters;
+    return JFS_OK;
+}
+
+void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out) {
+    uint64_t memory = sizeof *ledger + ledger->live_room * sizeof *ledger->live +
+                      ledger->group_room * sizeof *ledger->groups + ledger->tx_room * sizeof *ledger->txs +
+                      ledger->file_room * sizeof *ledger->files + index_bytes(&ledger->live_index) +
+                      index_bytes(&ledger->tx_index);
+    for (uint32_t i = 0; i < ledger->file_count; i++) {
+        memory += ledger->files[i].negative_room * sizeof *ledger->files[i].negatives;
+    }
+    out->live_records = ledger->live_records;
+    out->open_transactions = ledger->tx_index.count;
+    out->memory_bytes = memory;
+    out->id_max = ledger->id_max;
+    out->tx_id_max = ledger->tx_id_max;
+}
+
+jfs_status jfs_ledger_live_ids(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count) {
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < ledger->live_count; i++) {
+        const live_entry *const entry = &ledger->live[i];
+        if (!entry->used || (entry->flags & LIVE_PENDING)) continue;
+        if (at < room) out[at] = entry->id;
+        at++;
+    }
+    *count = at;
+    return at <= room ? JFS_OK : JFS_FULL;
+}

@@ -1,0 +1,111 @@
+/* Inside of the ledger: ledger.c (live records), ledger_tx.c (transactions), ledger_files.c (files). */
+#ifndef JFS_LEDGER_INTERNAL_H
+#define JFS_LEDGER_INTERNAL_H
+
+#include "index.h"
+#include "jfs_ledger.h"
+
+#define NONE UINT32_MAX
+
+enum { LIVE_PENDING = 1, LIVE_DOOMED = 2 };
+
+/* A live record, or one that an open transaction added. The key comes first, for the index. */
+typedef struct {
+    int64_t id;
+    uint32_t add_file;
+    uint32_t add_bytes;
+    uint32_t last_file;  /* of the newest group of updates: consecutive ones in one file */
+    uint32_t last_count; /* 0: never updated */
+    uint32_t last_bytes;
+    uint32_t older;      /* groups before it; a free entry: the next free one */
+    uint32_t held;       /* updates in open transactions; pending: the transaction's number */
+    uint8_t flags;
+    uint8_t used;
+} live_entry;
+
+typedef struct {
+    uint32_t file;
+    uint32_t count;
+    uint32_t bytes;
+    uint32_t next;
+} update_group;
+
+typedef struct {
+    uint32_t file;
+    int64_t count;
+} negative;
+
+typedef struct {
+    jfs_ledger_file counters;
+    negative *negatives;
+    uint32_t negative_count;
+    uint32_t negative_room;
+} file_entry;
+
+typedef struct {
+    int64_t id;
+    uint32_t file;
+    uint32_t bytes;
+    uint8_t kind;
+    int8_t user_type;
+    uint8_t holds; /* counted in the record's `held` */
+} tx_operation;
+
+typedef struct {
+    int64_t id;
+    tx_operation *operations;
+    uint32_t *touched;
+    uint32_t operation_count;
+    uint32_t operation_room;
+    uint32_t touched_count;
+    uint32_t touched_room;
+    uint32_t counted_file;
+    uint32_t counted;
+    uint64_t sequence; /* order of first appearance */
+    uint8_t prepared;
+    uint8_t broken;
+    uint8_t used;
+} tx_entry;
+
+struct jfs_ledger {
+    live_entry *live;
+    uint32_t live_count; /* entries handed out, free ones included */
+    uint32_t live_room;
+    uint32_t live_free;
+    item_index live_index;
+    update_group *groups;
+    uint32_t group_count;
+    uint32_t group_room;
+    uint32_t group_free;
+    tx_entry *txs;
+    uint32_t tx_count;
+    uint32_t tx_room;
+    item_index tx_index;
+    uint64_t tx_sequence;
+    file_entry *files;
+    uint32_t file_count;
+    uint32_t file_room;
+    uint64_t live_records;
+    int64_t id_max;
+    int64_t tx_id_max;
+};
+
+/* Doubles an array of `stride`-byte items when it is full. */
+jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stride);
+
+live_entry *ledger_find(const jfs_ledger *ledger, int64_t id);
+tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id);
+
+/* Effects of records that count, in the file where they lie. */
+jfs_status ledger_add(jfs_ledger *ledger, uint32_t slot, int64_t id, uint32_t bytes, live_entry **out);
+jfs_status ledger_settle_add(jfs_ledger *ledger, live_entry *entry);
+jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, uint32_t bytes, int replaceable);
+jfs_status ledger_delete(jfs_ledger *ledger, uint32_t slot, live_entry *entry);
+void ledger_forget(jfs_ledger *ledger, live_entry *entry);
+jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot, int64_t count);
+
+jfs_status ledger_tx_record(jfs_ledger *ledger, uint32_t slot, const jfs_record *record);
+jfs_status ledger_tx_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
+void ledger_tx_free_all(jfs_ledger *ledger);
+
+#endif

@@ -1,0 +1,211 @@
+/* The ledger's transactions: their records count when they are committed, in the files where they lie. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger_internal.h"
+
+tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id) {
+    const uint32_t item = index_find(&ledger->tx_index, ledger->txs, sizeof *ledger->txs, tx_id);
+    return item == INDEX_NONE ? NULL : &ledger->txs[item];
+}
+
+static void tx_release(tx_entry *tx) {
+    free(tx->operations);
+    free(tx->touched);
+    memset(tx, 0, sizeof *tx);
+}
+
+void ledger_tx_free_all(jfs_ledger *ledger) {
+    for (uint32_t i = 0; i < ledger->tx_count; i++) {
+        if (ledger->txs[i].used) tx_release(&ledger->txs[i]);
+    }
+    free(ledger->txs);
+}
+
+static jfs_status tx_get(jfs_ledger *ledger, int64_t tx_id, tx_entry **out) {
+    uint32_t item = 0;
+    jfs_status status;
+    *out = ledger_find_tx(ledger, tx_id);
+    if (*out != NULL) return JFS_OK;
+    while (item < ledger->tx_count && ledger->txs[item].used) item++;
+    if (item == ledger->tx_count) {
+        status = ledger_grow((void **)&ledger->txs, ledger->tx_count, &ledger->tx_room, sizeof *ledger->txs);
+        if (status != JFS_OK) return status;
+        memset(&ledger->txs[item], 0, sizeof *ledger->txs);
+    }
+    ledger->txs[item].id = tx_id;
+    status = index_add(&ledger->tx_index, ledger->txs, sizeof *ledger->txs, item);
+    if (status != JFS_OK) return status;
+    if (item == ledger->tx_count) ledger->tx_count++;
+    *out = &ledger->txs[item];
+    (*out)->used = 1;
+    (*out)->counted_file = NONE;
+    (*out)->sequence = ++ledger->tx_sequence;
+    return JFS_OK;
+}
+
+/* A file is kept by each transaction that wrote into it, until a later file says how the transaction ended. */
+static jfs_status tx_touch(jfs_ledger *ledger, tx_entry *tx, uint32_t slot) {
+    jfs_status status;
+    for (uint32_t i = tx->touched_count; i-- > 0;) {
+        if (tx->touched[i] == slot) return JFS_OK;
+    }
+    status = ledger_grow((void **)&tx->touched, tx->touched_count, &tx->touched_room, sizeof *tx->touched);
+    if (status != JFS_OK) return status;
+    tx->touched[tx->touched_count++] = slot;
+    ledger->files[slot].counters.positives++;
+    return JFS_OK;
+}
+
+static uint32_t tx_counted(const tx_entry *tx, uint32_t slot) { return tx->counted_file == slot ? tx->counted : 0; }
+
+uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot) {
+    const tx_entry *const tx = ledger_find_tx(ledger, tx_id);
+    return tx == NULL ? 0 : tx_counted(tx, slot);
+}
+
+static uint32_t updates_of(const tx_entry *tx, int64_t id) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < tx->operation_count; i++) found += tx->operations[i].holds && tx->operations[i].id == id;
+    return found;
+}
+
+jfs_status ledger_tx_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id) {
+    const tx_entry *const tx = ledger_find_tx(ledger, tx_id);
+    const live_entry *const entry = kind < JFS_PREPARE ? ledger_find(ledger, record_id) : NULL;
+    if (kind >= JFS_PREPARE) {
+        if (tx == NULL) return JFS_ABSENT;
+        return kind == JFS_PREPARE && tx->prepared ? JFS_EXISTS : JFS_OK;
+    }
+    if (tx != NULL && tx->prepared) return JFS_HELD;
+    if (kind == JFS_ADD_TX) return entry == NULL ? JFS_OK : JFS_EXISTS;
+    if (entry == NULL) return JFS_ABSENT;
+    if ((entry->flags & LIVE_PENDING) && (tx == NULL || &ledger->txs[entry->held] != tx)) return JFS_ABSENT;
+    if (entry->flags & LIVE_DOOMED) return JFS_HELD;
+    if (kind == JFS_UPDATE_TX || (entry->flags & LIVE_PENDING) || entry->held == 0) return JFS_OK;
+    return tx != NULL && updates_of(tx, record_id) == entry->held ? JFS_OK : JFS_HELD;
+}
+
+/* Marks what the transaction claims, so that nothing else changes it meanwhile. */
+static jfs_status tx_claim(jfs_ledger *ledger, uint32_t slot, tx_entry *tx, const jfs_record *record, uint8_t *holds) {
+    live_entry *entry = ledger_find(ledger, record->record_id);
+    jfs_status status;
+    *holds = 0;
+    if (record->kind == JFS_ADD_TX) {
+        if (entry != NULL) return JFS_OK; /* an id used twice: settled when it is committed */
+        status = ledger_add(ledger, slot, record->record_id, record->length, &entry);
+        if (status != JFS_OK) return status;
+        entry->flags = LIVE_PENDING;
+        entry->held = (uint32_t)(tx - ledger->txs);
+        return JFS_OK;
+    }
+    if (entry == NULL) return JFS_OK;
+    if (record->kind == JFS_DELETE_TX) {
+        entry->flags |= LIVE_DOOMED;
+    } else if (!(entry->flags & LIVE_PENDING)) {
+        entry->held++;
+        *holds = 1;
+    }
+    return JFS_OK;
+}
+
+static jfs_status tx_operate(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    tx_entry *tx;
+    uint8_t holds;
+    jfs_status status = tx_get(ledger, record->tx_id, &tx);
+    if (status == JFS_OK) status = tx_touch(ledger, tx, slot);
+    if (status == JFS_OK) {
+        status = ledger_grow((void **)&tx->operations, tx->operation_count, &tx->operation_room,
+                             sizeof *tx->operations);
+    }
+    if (status == JFS_OK) status = tx_claim(ledger, slot, tx, record, &holds);
+    if (status != JFS_OK) return status;
+    tx->operations[tx->operation_count++] =
+        (tx_operation){record->record_id, slot, record->length, record->kind, record->user_type, holds};
+    tx->counted = tx_counted(tx, slot) + 1;
+    tx->counted_file = slot;
+    return JFS_OK;
+}
+
+static jfs_status tx_prepare(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    tx_entry *tx;
+    jfs_status status = tx_get(ledger, record->tx_id, &tx);
+    if (status != JFS_OK) return status;
+    tx->prepared = 1;
+    tx->broken = tx_counted(tx, slot) != (uint32_t)record->count;
+    return tx->broken ? JFS_OK : tx_touch(ledger, tx, slot);
+}
+
+/* Takes claims back; committed: what the operation does takes effect. */
+static jfs_status settle(jfs_ledger *ledger, tx_entry *tx, const tx_operation *operation, int committed) {
+    live_entry *entry = ledger_find(ledger, operation->id);
+    const int own = entry != NULL && (entry->flags & LIVE_PENDING) && &ledger->txs[entry->held] == tx;
+    if (operation->kind == JFS_ADD_TX && committed && entry == NULL) {
+        const jfs_status status = ledger_add(ledger, operation->file, operation->id, operation->bytes, &entry);
+        return status == JFS_OK ? ledger_settle_add(ledger, entry) : status;
+    }
+    if (entry == NULL) return JFS_OK;
+    if (operation->kind == JFS_ADD_TX) {
+        const uint8_t doomed = entry->flags & LIVE_DOOMED;
+        if (!own) return JFS_OK;
+        if (!committed) {
+            ledger_forget(ledger, entry);
+            return JFS_OK;
+        }
+        ledger_settle_add(ledger, entry);
+        entry->flags = doomed;
+        return JFS_OK;
+    }
+    if (operation->holds && entry->held > 0 && !(entry->flags & LIVE_PENDING)) entry->held--;
+    if (operation->kind == JFS_DELETE_TX) entry->flags &= (uint8_t)~LIVE_DOOMED;
+    if (!committed || (entry->flags & LIVE_PENDING)) return JFS_OK;
+    if (operation->kind == JFS_DELETE_TX) return ledger_delete(ledger, operation->file, entry);
+    return ledger_update(ledger, operation->file, entry, operation->bytes, 0);
+}
+
+static void tx_forget(jfs_ledger *ledger, tx_entry *tx) {
+    index_remove(&ledger->tx_index, ledger->txs, sizeof *ledger->txs, tx->id);
+    tx_release(tx);
+}
+
+static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    tx_entry *const tx = ledger_find_tx(ledger, record->tx_id);
+    jfs_status status = JFS_OK;
+    int committed;
+    if (tx == NULL) return JFS_OK; /* its records were in files that are free by now */
+    committed = record->kind == JFS_COMMIT && !tx->broken && tx_counted(tx, slot) == (uint32_t)record->count;
+    for (uint32_t i = 0; i < tx->touched_count && status == JFS_OK; i++) {
+        /* An incomplete commit leaves nothing that it would have to outlive. */
+        if (record->kind == JFS_COMMIT && !committed) {
+            ledger->files[tx->touched[i]].counters.positives--;
+        } else {
+            status = ledger_negative(ledger, slot, tx->touched[i], 1);
+        }
+    }
+    for (uint32_t i = 0; i < tx->operation_count && status == JFS_OK; i++) {
+        status = settle(ledger, tx, &tx->operations[i], committed);
+    }
+    tx_forget(ledger, tx);
+    return status;
+}
+
+jfs_status ledger_tx_record(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    if (record->kind < JFS_PREPARE) return tx_operate(ledger, slot, record);
+    if (record->kind == JFS_PREPARE) return tx_prepare(ledger, slot, record);
+    return tx_end(ledger, slot, record);
+}
+
+jfs_status jfs_ledger_transactions(const jfs_ledger *ledger, jfs_ledger_tx *out, uint64_t room, uint64_t *count) {
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < ledger->tx_count; i++) {
+        const tx_entry *const tx = &ledger->txs[i];
+        if (!tx->used) continue;
+        if (at < room) {
+            out[at] = (jfs_ledger_tx){tx->id,           tx->operation_count, tx->counted,
+                                      tx->counted_file, tx->prepared,        tx->broken};
+        }
+        at++;
+    }
+    *count = at;
+    return at <= room ? JFS_OK : JFS_FULL;
+}
