@@ -79,3 +79,17 @@ DAMAGED_BYTES_SHOWN_MAX: Final = 64 * 1024 * 1024
 
 VIRTUAL_SIZES_KEPT_MAX: Final = 65_536
 """Sizes of record views kept: one for each journal or page file of a store of 640 GB."""
+
+JOURNAL_WRITES_IN_FLIGHT_MAX: Final = 256
+"""Writes under way at once, whatever `journal-max-io` says (brokers: 4,096): flushes are shared, so more
+only take rings from the system's 65,536."""
+
+JOURNAL_BLOCK_BYTES_DEFAULT: Final = 4096
+"""Block of direct writes where the file system does not say."""
+
+JOURNAL_BUFFERS_WAITING_MAX: Final = 64
+"""Full write buffers that may wait for the disk before staging waits itself: 32 MB of the default size."""
+
+INLINE_WAIT_NS_MAX: Final = 400_000
+"""Longest time the event loop itself waits for a flush. A flush of a healthy disk takes less, and two
+changes of task take a tenth of it; a disk that takes longer is waited for by event."""

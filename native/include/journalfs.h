@@ -5,6 +5,7 @@
 #include "jfs_crc32c.h"
 #include "jfs_encode.h"
 #include "jfs_guard.h"
+#include "jfs_io.h"
 #include "jfs_ledger.h"
 #include "jfs_line.h"
 #include "jfs_recordview.h"

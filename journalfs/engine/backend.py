@@ -1,0 +1,114 @@
+"""The one seam to the disk for journals: what a backend does, and when its effects survive a power cut.
+
+Three backends write real files (`journalfs.engine.disk`), one simulates a disk that forgets
+(`journalfs.engine.simulated`). Names are relative to the journal's directory. Every method may raise OSError;
+none retries a sync that failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from journalfs.engine.stage import Stage
+
+
+class BackendKind(StrEnum):
+    """How records reach the disk; the names are those of `journal-type`."""
+
+    NIO = "NIO"
+    """pwrite and fdatasync, in a thread."""
+    MAPPED = "MAPPED"
+    """A copy into the mapped file and msync of the pages touched, in a thread."""
+    AIO = "ASYNCIO"
+    """The kernel's asynchronous direct I/O; each flush fills whole blocks."""
+    SIMULATED = "SIMULATED"
+
+
+class Viewed(Protocol):
+    """The bytes of a file for the C core: valid while the object lives."""
+
+    @property
+    def pointer(self) -> Any: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+class OpenFile(Protocol):
+    """A file that writes can be submitted to."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A submitted write that is done. `error` is an errno, 0 when the bytes are where they belong."""
+
+    tag: int
+    error: int
+
+
+class Backend(Protocol):
+    """Files of one directory.
+
+    `write_at`, `rename`, `remove` and the creation by `allocate` may be undone by a power cut until `sync`
+    (contents) or `sync_directory` (names) returned; a write submitted as durable is durable once completed.
+    With `journal-datasync` off, none of this is ever durable and the syncs do nothing.
+    """
+
+    kind: BackendKind
+    alignment_bytes: int
+    """Submitted writes begin and end at multiples of this; so does the first record of a file."""
+    depth: int
+    """Most submitted writes under way at once (`journal-max-io`)."""
+    event_fd: int | None
+    """Readable when a submitted write is done; None: ask `completed` after the next checkpoint."""
+
+    def names(self) -> list[str]:
+        """Names of the plain files in the directory, sorted."""
+
+    def size_bytes(self, name: str) -> int: ...
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """At most `length` bytes; fewer at the end of the file."""
+
+    def view(self, name: str) -> Viewed: ...
+
+    def allocate(self, name: str, size_bytes: int) -> None:
+        """Make a file of zeros, blocks and all, whose contents are durable (its name is not)."""
+
+    def write_at(self, name: str, offset: int, data: bytes) -> None: ...
+
+    def sync(self, name: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Replaces `new` if it exists. `new` may be in a folder that `make_folder` made."""
+
+    def remove(self, name: str) -> None: ...
+
+    def make_folder(self, name: str) -> None:
+        """A folder in the directory; it may exist already."""
+
+    def folder_size(self, name: str) -> int:
+        """Number of files in a folder, 0 when there is none."""
+
+    def sync_directory(self) -> None: ...
+
+    def open(self, name: str) -> OpenFile: ...
+
+    def close_file(self, file: OpenFile) -> None: ...
+
+    def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
+        """Hand over the first `length` bytes of a sealed stage, which must stay as it is until completed."""
+
+    def completed(self, timeout_ns: int) -> list[Completion]:
+        """What is done, waiting at most that long for the first."""
+
+    def close(self) -> None:
+        """Wait for what was submitted and let go of everything."""

@@ -1,0 +1,270 @@
+"""Backends on real files. The seam they implement: `journalfs.engine.backend`.
+
+What is rare (creating, naming, headers) is the same in all three and done at once; what is frequent is handed
+to the C core, which writes in a thread (NIO, MAPPED) or lets the kernel do it (AIO).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.backend import BackendKind, Completion, OpenFile
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.stage import Stage
+from journalfs.engine.status import check
+from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_WRITES_IN_FLIGHT_MAX
+
+log = logging.getLogger(__name__)
+
+PROBE_NAME = ".aio-test"
+"""The broker's name for the same thing: it must not look like a journal file to anybody."""
+
+_KINDS = {
+    BackendKind.NIO: lib.JFS_IO_NIO,
+    BackendKind.MAPPED: lib.JFS_IO_MAPPED,
+    BackendKind.AIO: lib.JFS_IO_AIO,
+}
+
+
+@dataclass(slots=True)
+class DiskFile:
+    """An open journal file; `map` is its writable mapping for MAPPED."""
+
+    name: str
+    size_bytes: int
+    fd: int
+    map: Any = field(default=ffi.NULL)
+
+
+def _raise(system_error: int, doing: str, name: Path | str) -> None:
+    raise OSError(system_error, f"{os.strerror(system_error)} ({doing})", str(name))
+
+
+class DiskBackend:
+    """Files of one directory through NIO, MAPPED or AIO. Raises OSError where the kernel refuses."""
+
+    def __init__(
+        self,
+        directory: Path,
+        kind: BackendKind,
+        *,
+        depth: int = 1,
+        datasync: bool = True,
+        block_bytes: int | None = None,
+    ) -> None:
+        self.directory = directory
+        self.kind = kind
+        self.depth = max(1, min(depth, JOURNAL_WRITES_IN_FLIGHT_MAX))
+        self._datasync = datasync
+        self.alignment_bytes = _alignment(directory, block_bytes) if kind is BackendKind.AIO else 1
+        out, error = ffi.new("jfs_io **"), ffi.new("int *")
+        status = lib.jfs_io_open(out, _KINDS[kind], self.depth, error)
+        if status == lib.JFS_SYSTEM:
+            _raise(error[0], f"preparing {kind} writes", directory)
+        check(status, "preparing writes")
+        self._io: Any = out[0]
+        self.event_fd: int | None = int(lib.jfs_io_event_fd(self._io))
+        self._done = ffi.new("jfs_io_done[]", self.depth)
+        self._count = ffi.new("uint32_t *")
+        self._error = ffi.new("int *")
+
+    # ---- names and contents ----
+
+    def names(self) -> list[str]:
+        with os.scandir(self.directory) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+
+    def size_bytes(self, name: str) -> int:
+        return os.stat(self.directory / name).st_size
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        with open(self.directory / name, "rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def view(self, name: str) -> MappedFile:
+        return MappedFile(self.directory / name)
+
+    def allocate(self, name: str, size_bytes: int) -> None:
+        fd = os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            error = ffi.new("int *")
+            status = lib.jfs_file_fill(fd, size_bytes, self._datasync, error)
+            if status == lib.JFS_SYSTEM:
+                _raise(error[0], "filling with zeros", name)
+            check(status, f"filling {name}")
+            if self.kind is BackendKind.AIO:
+                # Direct writes have to throw the cached pages out one by one otherwise.
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+
+    def write_at(self, name: str, offset: int, data: bytes) -> None:
+        fd = os.open(self.directory / name, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            while data:
+                written = os.pwrite(fd, data, offset)
+                data, offset = data[written:], offset + written
+        finally:
+            os.close(fd)
+
+    def sync(self, name: str) -> None:
+        if self._datasync:
+            self._sync_descriptor(os.open(self.directory / name, os.O_RDWR | os.O_CLOEXEC), os.fdatasync)
+
+    def _sync_descriptor(self, fd: int, sync: Any) -> None:
+        try:
+            sync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self.directory / old, self.directory / new)
+
+    def remove(self, name: str) -> None:
+        os.unlink(self.directory / name)
+
+    def make_folder(self, name: str) -> None:
+        os.makedirs(self.directory / name, exist_ok=True)
+
+    def folder_size(self, name: str) -> int:
+        try:
+            return len(os.listdir(self.directory / name))
+        except FileNotFoundError:
+            return 0
+
+    def sync_directory(self) -> None:
+        if self._datasync:
+            self._sync_descriptor(os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY), os.fsync)
+
+    # ---- writing ----
+
+    def open(self, name: str) -> DiskFile:
+        direct = os.O_DIRECT if self.kind is BackendKind.AIO and self._datasync else 0
+        fd = os.open(self.directory / name, os.O_RDWR | os.O_CLOEXEC | direct)
+        try:
+            file = DiskFile(name, os.fstat(fd).st_size, fd)
+            if self.kind is BackendKind.MAPPED:
+                out, error = ffi.new("uint8_t **"), ffi.new("int *")
+                if lib.jfs_file_map(fd, file.size_bytes, out, error) == lib.JFS_SYSTEM:
+                    _raise(error[0], "mapping", name)
+                file.map = out[0]
+        except BaseException:
+            os.close(fd)
+            raise
+        return file
+
+    def close_file(self, file: OpenFile) -> None:
+        assert isinstance(file, DiskFile)
+        lib.jfs_file_unmap(file.map, file.size_bytes)
+        os.close(file.fd)
+        file.fd, file.map = -1, ffi.NULL
+
+    def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
+        assert isinstance(file, DiskFile)
+        pointer = stage.pointer
+        status = lib.jfs_io_submit(
+            self._io,
+            file.fd,
+            file.map,
+            pointer.file_offset,
+            pointer.bytes,
+            length,
+            durable and self._datasync,
+            tag,
+            self._error,
+        )
+        if status == lib.JFS_SYSTEM:
+            _raise(self._error[0], "submitting a write", file.name)
+        check(status, f"submitting a write to {file.name}")
+
+    def completed(self, timeout_ns: int) -> list[Completion]:
+        status = lib.jfs_io_wait(self._io, timeout_ns, self._done, self.depth, self._count, self._error)
+        if status == lib.JFS_SYSTEM:
+            _raise(self._error[0], "asking for completed writes", self.directory)
+        done = self._done
+        return [Completion(done[i].tag, done[i].error) for i in range(self._count[0])]
+
+    def close(self) -> None:
+        if self._io != ffi.NULL:
+            lib.jfs_io_close(self._io)
+            self._io, self.event_fd = ffi.NULL, None
+
+
+def _alignment(directory: Path, configured: int | None) -> int:
+    """The block size of direct writes: as configured, else the file system's; never below a sector."""
+    if configured:
+        return max(512, configured)
+    size = os.stat(directory).st_blksize
+    return size if 512 <= size <= 65536 else JOURNAL_BLOCK_BYTES_DEFAULT
+
+
+def open_backend(
+    directory: Path,
+    kind: BackendKind,
+    *,
+    writes_in_flight_max: int | None = None,
+    datasync: bool = True,
+    block_bytes: int | None = None,
+) -> DiskBackend:
+    """The backend of that kind; NIO with a warning in the log where the system refuses AIO, as a broker does.
+
+    `writes_in_flight_max` is `journal-max-io`: None stands for 1, and for the limit with AIO.
+    """
+    if kind is BackendKind.AIO:
+        depth = writes_in_flight_max or JOURNAL_WRITES_IN_FLIGHT_MAX
+        try:
+            return _probed(
+                DiskBackend(directory, kind, depth=depth, datasync=datasync, block_bytes=block_bytes)
+            )
+        except OSError as error:
+            spent = (
+                "; the system's rings are spent, see /proc/sys/fs/aio-max-nr"
+                if error.errno == errno.EAGAIN
+                else ""
+            )
+            log.warning(
+                "%s: asynchronous I/O is refused (%s%s); writing with NIO instead",
+                directory,
+                error.strerror or error,
+                spent,
+            )
+            kind, writes_in_flight_max = BackendKind.NIO, None
+    return DiskBackend(directory, kind, depth=writes_in_flight_max or 1, datasync=datasync)
+
+
+def _probed(backend: DiskBackend) -> DiskBackend:
+    """Write one block as the journal will be written: opening alone does not show that direct writes work."""
+    try:
+        backend.allocate(PROBE_NAME, backend.alignment_bytes)
+        try:
+            done = _written_block(backend)
+        finally:
+            backend.remove(PROBE_NAME)
+        if done.error:
+            _raise(done.error, "writing directly", backend.directory)
+    except BaseException:
+        backend.close()
+        raise
+    return backend
+
+
+def _written_block(backend: DiskBackend) -> Completion:
+    file = backend.open(PROBE_NAME)
+    try:
+        stage = Stage(backend.alignment_bytes)
+        stage.begin(slot=0, rid=0, file_offset=0, room_bytes=backend.alignment_bytes)
+        stage.zero(backend.alignment_bytes)
+        backend.submit(file, stage, backend.alignment_bytes, durable=True, tag=0)
+        done: list[Completion] = []
+        while not done:
+            done = backend.completed(1_000_000_000)
+        return done[0]
+    finally:
+        backend.close_file(file)
