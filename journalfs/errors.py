@@ -233,6 +233,64 @@ class ReadOnlyStore(JournalfsError):
     errno = errnos.EROFS
 
 
+class WriteFailed(JournalfsError):
+    """A write or a sync of the journal failed, so nothing says what is on the disk: it takes no more changes.
+
+    `system_errno` is what the kernel said. Whoever asks for a change afterwards gets `ReadOnlyStore`.
+    """
+
+    identifier = "write-failed"
+    exit_code = EXIT_SYSTEM
+
+    def __init__(self, file: Path | str, reason: str, *, system_errno: int) -> None:
+        super().__init__(
+            f"{file}: writing failed: {reason}; the store takes no changes until it is mounted again, "
+            "see to the disk first"
+        )
+        self.file = str(file)
+        self.system_errno = system_errno
+
+
+class NoSpace(JournalfsError):
+    """The file system has no room for another journal file; what is left is kept for acknowledgements."""
+
+    identifier = "no-space"
+    exit_code = EXIT_SYSTEM
+    errno = errnos.ENOSPC
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(
+            f"{path}: no room for another journal file: {reason}; consume messages, or make room on the disk"
+        )
+        self.path = Path(path)
+
+
+class RecordTooLarge(JournalfsError):
+    """A record that fits neither into the write buffer nor into a journal file."""
+
+    identifier = "record-too-large"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EMSGSIZE
+
+    def __init__(self, record_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"a journal record of {record_bytes} bytes: at most {limit_bytes} fit, as journal-buffer-size "
+            "and journal-file-size say; a message above min-large-message-size needs none of this"
+        )
+        self.record_bytes = record_bytes
+        self.limit_bytes = limit_bytes
+
+
+class RecordRefused(JournalfsError):
+    """A record that would contradict the journal: it changes what is not there, adds what is, or touches
+    what an open transaction claims.
+    """
+
+    identifier = "record-refused"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EINVAL
+
+
 class IndexUnusable(JournalfsError):
     """The derived index cannot be used; it is rebuilt from the store, so this is reported and never fatal."""
 

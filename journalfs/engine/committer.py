@@ -1,0 +1,278 @@
+"""From staged to durable: who waits for whose flush, and when a flush happens.
+
+Whoever first waits for a position leads: it lets every other task that can run stage what it has, and then
+flushes all of it at once. Those who come meanwhile wait, and share the next flush; one of them leads it. So a
+lone writer is flushed at once and a crowd shares flushes, without a timer. The timer (`run`) is for records
+that nobody waits for: they go to the disk at the latest after the buffer timeout.
+
+A flush that failed is final: what is on the disk is not known any more, asking again could be answered with a
+success that means nothing, so nothing is accepted afterwards.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from journalfs.clock import Clock
+from journalfs.engine.backend import Backend, OpenFile
+from journalfs.engine.stage import Stage
+from journalfs.errors import WriteFailed
+from journalfs.limits import INLINE_WAIT_NS_MAX, JOURNAL_BUFFERS_WAITING_MAX
+
+BLOCKING_WAIT_NS: Final = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Flush:
+    """A sealed buffer and the positions that are reached when it is written."""
+
+    file: OpenFile
+    stage: Stage
+    length: int
+    position: int
+    done: bool = False
+
+
+@dataclass(slots=True)
+class CommitCounts:
+    """What happened so far. `flush_ns` is a moving average of one flush's duration."""
+
+    flushes: int = 0
+    bytes_written: int = 0
+    flush_ns: int = 0
+
+
+class Committer:
+    """Writes sealed buffers in order. `seal` is asked for what is staged when there is room for a flush; it
+    calls `push` if there is something.
+    """
+
+    def __init__(self, backend: Backend, clock: Clock, *, seal: Callable[[], None]) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._seal = seal
+        self._queue: deque[Flush] = deque()
+        self._under_way: deque[Flush] = deque()
+        self._by_tag: dict[int, Flush] = {}
+        self._next_tag = 0
+        self._waiting: list[tuple[int, int, trio.lowlevel.Task]] = []
+        self._arrivals = 0
+        self._leading = False
+        self._submitted_ns = 0
+        self._spare: list[Stage] = []
+        self._timer: trio.lowlevel.Task | None = None
+        self.reached_position = 0
+        """Everything up to here is durable, or in the kernel's hands where `journal-datasync` is off."""
+        self.failure: WriteFailed | None = None
+        self.counts = CommitCounts()
+
+    # ---- buffers ----
+
+    def take_stage(self, buffer_bytes: int) -> Stage:
+        """An empty buffer, a used one if there is one."""
+        return self._spare.pop() if self._spare else Stage(buffer_bytes)
+
+    def push(self, flush: Flush) -> None:
+        """Queue a sealed buffer. Blocks while too many wait: only a caller that never awaits gets there."""
+        while len(self._queue) >= JOURNAL_BUFFERS_WAITING_MAX and self.failure is None:
+            self._submit_queued()
+            self._collect_blocking()
+        self._queue.append(flush)
+
+    def drain(self) -> None:
+        """Write everything that was pushed, holding the event loop up: for the few moments that nothing may
+        change in.
+
+        Raises WriteFailed.
+        """
+        while not self.idle and self.failure is None:
+            self._submit_queued()
+            self._collect_blocking()
+        if self.failure is not None:
+            raise self.failure
+
+    def _collect_blocking(self) -> None:
+        self._collect(BLOCKING_WAIT_NS)
+        if self._leading and self._backend.event_fd is not None:
+            # The leader waits for an event that was taken from it here.
+            os.eventfd_write(self._backend.event_fd, 1)
+
+    def submit_full(self) -> None:
+        """Start what is queued, without waiting, if the disk is free."""
+        if self.failure is None:
+            self._submit_queued()
+
+    @property
+    def idle(self) -> bool:
+        return not self._queue and not self._under_way
+
+    # ---- waiting ----
+
+    async def reached(self, position: int) -> None:
+        """Return when everything up to `position` is flushed; always a checkpoint.
+
+        Raises WriteFailed when it cannot be any more. Cancelled before the call, nothing was waited for;
+        cancelled during it, the flush goes on and cancellation is delivered when its outcome is known.
+        """
+        await trio.lowlevel.checkpoint()
+        with trio.CancelScope(shield=True):
+            while self.reached_position < position and self.failure is None:
+                if self._leading:
+                    await self._follow(position)
+                else:
+                    await self._lead(position)
+        if self.reached_position < position and self.failure is not None:
+            raise self.failure
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+    async def _lead(self, position: int) -> None:
+        self._leading = True
+        try:
+            while self.reached_position < position and self.failure is None:
+                self._start()
+                self._collect(self._patience_ns())
+                if self.reached_position < position and self.failure is None:
+                    await self._until_event()
+                    self._collect(0)
+        finally:
+            self._leading = False
+            self._appoint()
+
+    async def _follow(self, position: int) -> None:
+        task = trio.lowlevel.current_task()
+        self._arrivals += 1
+        heapq.heappush(self._waiting, (position, self._arrivals, task))
+        # The record is staged and will be written whatever happens here, so there is nothing to give up.
+        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+
+    def _appoint(self) -> None:
+        """Wake the one who has waited for the earliest position, to lead the next flush."""
+        if self._waiting and self.failure is None:
+            trio.lowlevel.reschedule(heapq.heappop(self._waiting)[2])
+
+    def _wake(self) -> None:
+        while self._waiting and (self.failure is not None or self._waiting[0][0] <= self.reached_position):
+            trio.lowlevel.reschedule(heapq.heappop(self._waiting)[2])
+
+    async def _until_event(self) -> None:
+        if self._backend.event_fd is None or not self._under_way:
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.wait_readable(self._backend.event_fd)
+
+    def _patience_ns(self) -> int:
+        """How long the event loop waits itself: about as long as flushes take, nothing on a slow disk."""
+        usual = self.counts.flush_ns
+        return 2 * usual if 0 < usual <= INLINE_WAIT_NS_MAX // 2 else 0
+
+    # ---- writing ----
+
+    def _start(self) -> None:
+        """Get the next flush under way, unless one is: what is staged meanwhile shares the next."""
+        self._submit_queued()
+        if not self._queue and not self._under_way and self.failure is None:
+            self._seal()
+            self._submit_queued()
+
+    def _submit_queued(self) -> None:
+        while self._queue and len(self._under_way) < self._backend.depth and self.failure is None:
+            flush = self._queue[0]
+            # A file must be whole before the next one gets anything: nothing else tells a reader that records
+            # of a transaction are missing in an earlier file.
+            if self._under_way and self._under_way[-1].file is not flush.file:
+                break
+            self._queue.popleft()
+            self._submit(flush)
+
+    def _submit(self, flush: Flush) -> None:
+        self._next_tag += 1
+        self._submitted_ns = self._clock.monotonic_ns()
+        try:
+            self._backend.submit(flush.file, flush.stage, flush.length, durable=True, tag=self._next_tag)
+        except OSError as error:
+            self._fail(flush, error.errno or 0)
+            return
+        self._under_way.append(flush)
+        self._by_tag[self._next_tag] = flush
+
+    def _collect(self, timeout_ns: int) -> None:
+        if not self._under_way:
+            return
+        try:
+            completions = self._backend.completed(timeout_ns)
+        except OSError as error:
+            self._fail(self._under_way[0], error.errno or 0)
+            return
+        for completion in completions:
+            flush = self._by_tag.pop(completion.tag)
+            flush.done = True
+            if completion.error:
+                self._fail(flush, completion.error)
+                return
+            self._measure(flush)
+        while self._under_way and self._under_way[0].done:
+            flush = self._under_way.popleft()
+            self.reached_position = flush.position
+            self._spare.append(flush.stage)
+        if completions:
+            self._wake()
+
+    def _measure(self, flush: Flush) -> None:
+        took = self._clock.monotonic_ns() - self._submitted_ns
+        counts = self.counts
+        counts.flushes += 1
+        counts.bytes_written += flush.length
+        counts.flush_ns = took if counts.flush_ns == 0 else (7 * counts.flush_ns + took) // 8
+
+    def _fail(self, flush: Flush, system_errno: int) -> None:
+        if self.failure is None:
+            self.failure = WriteFailed(flush.file.name, os.strerror(system_errno), system_errno=system_errno)
+        self._wake()
+
+    async def flush_all(self) -> None:
+        """Write all that is staged and wait for it."""
+        await trio.lowlevel.checkpoint()
+        with trio.CancelScope(shield=True):
+            self._seal()
+            if self._under_way or self._queue:
+                last = self._queue[-1] if self._queue else self._under_way[-1]
+                await self.reached(last.position)
+
+    # ---- records that nobody waits for ----
+
+    def armed(self) -> None:
+        """Something was staged in an empty buffer: the timer begins to count."""
+        if self._timer is not None:
+            task, self._timer = self._timer, None
+            trio.lowlevel.reschedule(task)
+
+    async def run(self, *, timeout_ns: int, staged_since_ns: Callable[[], int | None]) -> None:
+        """Flush what has been staged for `timeout_ns` without anybody waiting for it; until cancelled, or
+        failed.
+        """
+        while self.failure is None:
+            since = staged_since_ns()
+            if since is None:
+                self._timer = trio.lowlevel.current_task()
+
+                def forget(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+                    self._timer = None
+                    return trio.lowlevel.Abort.SUCCEEDED
+
+                await trio.lowlevel.wait_task_rescheduled(forget)
+                continue
+            left_ns = since + timeout_ns - self._clock.monotonic_ns()
+            if left_ns > 0:
+                await trio.sleep(left_ns / 1e9)
+                continue
+            if self._leading:
+                await trio.sleep(timeout_ns / 1e9)
+                continue
+            await self.flush_all()
