@@ -145,11 +145,14 @@ def view(folder: Path, extension: str) -> dict[str, bytes]:
     todo = _compaction(control.read_bytes()) if control is not None else None
     if todo is not None:
         old, new, renames = todo
-        contents = {name: present[name].read_bytes() for name in old if name in present}
+        outputs = {name.removesuffix(".cmp") for name in new}
+        # An output that was renamed already is no old file, even if one had its name before.
+        replaced = [name for name in old if name not in outputs or f"{name}.cmp" in present]
+        contents = {name: present[name].read_bytes() for name in replaced if name in present}
         outside = [
             _file_id(path.read_bytes())
             for name, path in present.items()
-            if name.endswith(f".{extension}") and name not in old
+            if name.endswith(f".{extension}") and name not in old and name not in outputs
         ]
         for name, data in contents.items():
             # A listed file with a younger id was used again before the control file went: it stays.

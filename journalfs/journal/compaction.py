@@ -1,0 +1,171 @@
+"""Rewriting what lives of old files into few new ones, so that a power cut at any moment loses nothing.
+
+1. Go on in a new file, whose id leaves room below it for those of all outputs.
+2. Write the outputs beside the old files and make them durable.
+3. Write the control file: from here on the outputs count, whatever happens.
+4. Give the outputs their names.
+5. Take them into use, and the old files out of it.
+6. Empty the old files.
+7. Remove the control file; only then may the old files be used again.
+
+A broker uses old files again before the last step, and what it wrote there is deleted by name after a crash.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from journalfs.engine.ledger import Ledger
+from journalfs.engine.stage import NewRecord, encode
+from journalfs.engine.waiting import offload
+from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalFileState
+from journalfs.format.record_types import RecordKind
+from journalfs.ids import FileId
+from journalfs.journal.opening import read_file
+from journalfs.journal.pool import WriteFile, encode_header
+from journalfs.journal.rewrite import Rewriter, Survivors, rewrite
+
+if TYPE_CHECKING:
+    from journalfs.journal.writer import JournalWriter
+
+_COMPACTED = JournalFileState.COMPACTED.value
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionDone:
+    """Names of the files before and after. Sizes in bytes."""
+
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    live_bytes: int
+
+
+def encode_control_file(old: Sequence[str], new: Sequence[str]) -> bytes:
+    """`journal-rename-control.ctr`: docs/format/journal-file.md. `new` are names with `.cmp`."""
+
+    def names(some: Sequence[str]) -> bytes:
+        encoded = [name.encode() for name in some]
+        return struct.pack(">i", len(encoded)) + b"".join(
+            struct.pack(">H", len(name)) + name for name in encoded
+        )
+
+    body = names(old) + names(new) + names(())
+    return encode_header(0, 1) + encode([NewRecord(int(RecordKind.ADD), record_id=1, body=body)], rid=0)
+
+
+class Compaction:
+    """One run. All that touches the disk is in threads, except for the moment of exchange."""
+
+    def __init__(self, writer: JournalWriter) -> None:
+        self._writer = writer
+        self._backend = writer.backend
+
+    async def run(self) -> CompactionDone:
+        writer = self._writer
+        first_id = writer.data[0].file_id
+        # Packing can get worse: next fit needs at most twice the files, and one for the split of young and
+        # old.
+        above = first_id + 2 * len(writer.data) + 1
+        writer.pool.last_id = max(writer.pool.last_id, above)
+        writer.switch(above=above)
+        old = writer.data[:-1]
+        survivors = Survivors(
+            sorted(writer.ledger.live_ids()),
+            frozenset(tx.tx_id for tx in writer.ledger.transactions()),
+        )
+        await writer.committer.flush_all()
+        writer.release_handles()
+        outputs = await offload(lambda: self._write_outputs(old, survivors, first_id))
+        await offload(lambda: self._commit(old, outputs))
+        await self._exchange(old, outputs)
+        free = await offload(lambda: self._empty(old))
+        await offload(self._settle)
+        writer.pool.free.extend(free)
+        return CompactionDone(
+            tuple(file.name for file in old),
+            tuple(file.name for file in outputs),
+            sum(writer.ledger.counters(file.slot).live_bytes for file in outputs),
+        )
+
+    def _write_outputs(self, old: list[WriteFile], survivors: Survivors, first_id: int) -> list[WriteFile]:
+        writer, backend = self._writer, self._backend
+        size = writer.settings.file_size_bytes
+        rewriter = Rewriter(
+            survivors,
+            first_id=first_id,
+            # Old files may be larger than new ones are to be, and so may a record of theirs.
+            file_size_bytes=max([size, *(file.size_bytes for file in old)]) if self._oversized(old) else size,
+            replaceable_types=writer.settings.replaceable_types,
+        )
+        files: list[WriteFile] = []
+        for content in rewrite(backend, old, rewriter):
+            file_id = FileId(first_id + len(files))
+            assert file_id < writer.current.file_id
+            name = f"{writer.settings.prefix}-{writer.pool.new_id()}.{writer.settings.extension}"
+            content[:16] = encode_header(file_id, 1)
+            backend.allocate(name + _COMPACTED, max(size, len(content)))
+            backend.write_at(name + _COMPACTED, 0, bytes(content))
+            backend.sync(name + _COMPACTED)
+            files.append(WriteFile(name, file_id, max(size, len(content))))
+        backend.sync_directory()
+        return files
+
+    def _oversized(self, old: list[WriteFile]) -> bool:
+        return any(file.size_bytes > self._writer.settings.file_size_bytes for file in old)
+
+    def _commit(self, old: list[WriteFile], outputs: list[WriteFile]) -> None:
+        backend = self._backend
+        control = encode_control_file(
+            [file.name for file in old], [file.name + _COMPACTED for file in outputs]
+        )
+        backend.allocate(CONTROL_FILE_NAME, len(control))
+        backend.write_at(CONTROL_FILE_NAME, 0, control)
+        backend.sync(CONTROL_FILE_NAME)
+        backend.sync_directory()
+        for file in outputs:
+            backend.rename(file.name + _COMPACTED, file.name)
+        backend.sync_directory()
+
+    async def _exchange(self, old: list[WriteFile], outputs: list[WriteFile]) -> None:
+        """Build the ledger of the journal as it is now, and put it in place of the old one.
+
+        All but the current file is read in threads; of that one what was appended until this very moment.
+        """
+        writer, backend = self._writer, self._backend
+        ledger = Ledger()
+        data: list[WriteFile] = []
+
+        def read(files: list[WriteFile]) -> None:
+            for file in files:
+                end = file.end
+                read_file(backend, ledger, file)
+                file.end = max(end, file.end)
+
+        replaced = {file.name for file in old}
+        await offload(lambda: read(outputs))
+        data += outputs
+        while closed := [file for file in writer.data[:-1] if file.name not in replaced and file not in data]:
+            await writer.committer.flush_all()
+            await offload(lambda batch=closed: read(batch))  # type: ignore[misc]
+            data += closed
+        writer.drain()
+        read([writer.current])
+        writer.replace_files(ledger, [*data, writer.current])
+
+    def _empty(self, old: list[WriteFile]) -> list[WriteFile]:
+        """End the old files' lives; the control file still says that they may be deleted."""
+        pool, writer = self._writer.pool, self._writer
+        free: list[WriteFile] = []
+        for file in old:
+            ready = pool.retire(file, files_in_use=len(writer.data) + len(free) + 1)
+            if ready is not None:
+                free.append(ready)
+        self._backend.sync_directory()
+        return free
+
+    def _settle(self) -> None:
+        self._backend.remove(CONTROL_FILE_NAME)
+        self._backend.sync_directory()

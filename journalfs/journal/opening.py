@@ -1,0 +1,121 @@
+"""Reading a journal in order to go on writing it: which records live, where the next one goes, what has to be
+mended.
+
+docs/format/records.md says what a load does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from journalfs.engine.backend import Backend
+from journalfs.engine.ledger import Ledger
+from journalfs.engine.rescan import scan_view
+from journalfs.engine.scan import GapKind, Scan
+from journalfs.errors import UnknownVersion
+from journalfs.format.journal_file import JournalHeader, parse_file_name, read_header
+from journalfs.journal.pool import FilePool, WriteFile
+from journalfs.journal.recovery import in_reading_order, recover
+from journalfs.journal.write_settings import WriteSettings, round_up
+from journalfs.limits import JOURNAL_HEADER_BYTES
+
+HEAD_BYTES = JOURNAL_HEADER_BYTES + 6
+"""A header and as much of the first record as tells whether compaction wrote it."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A journal as it was found. `data` is in reading order; the last one may be written on."""
+
+    ledger: Ledger
+    pool: FilePool
+    data: list[WriteFile]
+    recovered: list[str]
+    bytes_read: int
+
+
+def open_files(backend: Backend, settings: WriteSettings) -> Opened:
+    """Recover, read everything, and set files without records free.
+
+    Raises OSError, and UnknownVersion for files of a version or user version that cannot be written beside.
+    """
+    recovered = recover(backend, extension=settings.extension)
+    headers = _headers(backend, settings.extension)
+    numbers = [
+        parsed.number for name in headers if (parsed := parse_file_name(name, extension=settings.extension))
+    ]
+    last_id = max([0, *numbers, *(header.file_id for header in headers.values())])
+    opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
+    empty: list[WriteFile] = []
+    for name, header in headers.items():
+        file = WriteFile(name, header.file_id, backend.size_bytes(name), version=header.version)
+        scan = read_file(backend, opened.ledger, file)
+        opened.bytes_read += file.size_bytes
+        if scan.count or scan.marked:
+            _mend(backend, file, scan)
+            opened.data.append(file)
+        else:
+            empty.append(file)
+    if opened.data:
+        # Its writer may have died between a write and its sync; nothing that was seen may vanish any more.
+        backend.sync(opened.data[-1].name)
+    for file in empty:
+        _set_free(opened, file)
+    return opened
+
+
+def _headers(backend: Backend, extension: str) -> dict[str, JournalHeader]:
+    """Headers of the journal's files in reading order."""
+    heads = [
+        (name, backend.read(name, 0, HEAD_BYTES))
+        for name in backend.names()
+        if name.endswith(f".{extension}")
+    ]
+    headers = {name: read_header(head) for name, head in heads}
+    for name, header in headers.items():
+        if not header.readable:
+            raise UnknownVersion(
+                name,
+                f"journal format version {header.version}, user version {header.user_version}",
+                advice="a broker refuses to start beside this file; move it away to write this journal",
+            )
+    return {name: headers[name] for name in in_reading_order(heads)}
+
+
+def read_file(backend: Backend, ledger: Ledger, file: WriteFile) -> Scan:
+    """Take a file's records into the ledger; sets its slot and its end."""
+    scan = scan_view(
+        backend.view(file.name), rid=file.rid, version=file.version, doing=f"scanning {file.name}"
+    )
+    file.slot = ledger.add_file()
+    ledger.apply(file.slot, scan.pointer.records, scan.count)
+    file.end = scan.end
+    return scan
+
+
+def _mend(backend: Backend, file: WriteFile, scan: Scan) -> None:
+    """Overwrite a record that was not written to its end: new records go there, and what is left of it behind
+    them must not be read as one.
+    """
+    for gap in scan.gaps():
+        if gap.kind is GapKind.TORN and gap.offset >= scan.end:
+            backend.write_at(file.name, gap.offset, bytes(gap.length))
+            backend.sync(file.name)
+
+
+def _set_free(opened: Opened, file: WriteFile) -> None:
+    """Files are used in the order of their ids, so a free one must have one above all files with records."""
+    data_max = max((other.file_id for other in opened.data), default=0)
+    pool_max = max((other.file_id for other in opened.pool.free), default=0)
+    if opened.pool.usable(file) and file.version == 2 and file.file_id > max(data_max, pool_max):
+        file.end = opened.pool.first_record
+        opened.pool.free.append(file)
+        return
+    ready = opened.pool.retire(file, files_in_use=len(opened.data))
+    if ready is not None:
+        opened.pool.free.append(ready)
+
+
+def append_position(file: WriteFile, alignment_bytes: int) -> int:
+    """Where the next flush may begin."""
+    return round_up(file.end, alignment_bytes)

@@ -1,0 +1,123 @@
+"""The files of a journal that hold nothing yet: making them, keeping one ready, using old ones again.
+
+Ids only go up in the order in which files are used, and a file's name is durable before anything is written
+into it. Everything here may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from journalfs.engine.backend import Backend, OpenFile
+from journalfs.ids import FileId
+from journalfs.journal.write_settings import WriteSettings, round_up
+from journalfs.limits import JOURNAL_HEADER_BYTES
+
+VERSION, USER_VERSION = 2, 0
+ATTIC = "attic"
+
+
+@dataclass(slots=True)
+class WriteFile:
+    """A journal file as its writer sees it. `slot` is its number in the ledger."""
+
+    name: str
+    file_id: FileId
+    size_bytes: int
+    slot: int = -1
+    end: int = 0
+    """Behind the last record; where the next flush begins, when it is the current file."""
+    last_position: int = 0
+    """The journal's position behind its last record."""
+    handle: OpenFile | None = None
+    version: int = VERSION
+
+    @property
+    def rid(self) -> int:
+        return self.file_id & 0x7FFFFFFF
+
+
+def encode_header(file_id: int, alignment_bytes: int) -> bytes:
+    """The header, and zeros up to the first record."""
+    header = struct.pack(">iiq", VERSION, USER_VERSION, file_id)
+    return header.ljust(round_up(JOURNAL_HEADER_BYTES, alignment_bytes), b"\0")
+
+
+class FilePool:
+    """Free files and ids. `last_id` is the highest id, or number in a name, ever used."""
+
+    def __init__(self, backend: Backend, settings: WriteSettings, *, last_id: int) -> None:
+        self._backend = backend
+        self._settings = settings
+        self.last_id = last_id
+        self._one_at_a_time = threading.RLock()
+        self.free: deque[WriteFile] = deque()
+        self.first_record = round_up(JOURNAL_HEADER_BYTES, backend.alignment_bytes)
+
+    def new_id(self) -> FileId:
+        with self._one_at_a_time:
+            self.last_id += 1
+            return FileId(self.last_id)
+
+    def create(self, file_id: FileId) -> WriteFile:
+        """Make a file that nothing can mistake for a journal file before it is one. Raises OSError."""
+        backend, size = self._backend, self._settings.file_size_bytes
+        name = f"{self._settings.prefix}-{file_id}.{self._settings.extension}"
+        temporary = f"{name}.tmp"
+        try:
+            backend.allocate(temporary, size)
+            backend.write_at(temporary, 0, encode_header(file_id, backend.alignment_bytes))
+            backend.sync(temporary)
+            backend.rename(temporary, name)
+        except OSError:
+            # What is left of it takes up room on a disk that may have none.
+            if temporary in backend.names():
+                backend.remove(temporary)
+            raise
+        backend.sync_directory()
+        return WriteFile(name, file_id, size, end=self.first_record)
+
+    def reinitialise(self, file: WriteFile, file_id: FileId) -> WriteFile:
+        """Give a file a new life: what it holds belongs to no file any more."""
+        self._backend.write_at(file.name, 0, encode_header(file_id, self._backend.alignment_bytes))
+        self._backend.sync(file.name)
+        return WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
+
+    def usable(self, file: WriteFile) -> bool:
+        return file.size_bytes == self._settings.file_size_bytes
+
+    def retire(self, file: WriteFile, *, files_in_use: int) -> WriteFile | None:
+        """Make a file free that nothing needs. Returns it if it joins the pool (see `put`), else it is gone.
+
+        Durable on return: a later file may hold the deletes of what is in this one, and must not go before
+        it.
+        """
+        settings, backend = self._settings, self._backend
+        if not self.usable(file):
+            backend.make_folder(ATTIC)
+            if backend.folder_size(ATTIC) < settings.attic_files_max:
+                backend.rename(file.name, f"{ATTIC}/{file.name}")
+            else:
+                backend.remove(file.name)
+        elif settings.pool_files >= 0 and len(self.free) + files_in_use >= settings.pool_files:
+            backend.remove(file.name)
+        else:
+            return self.reinitialise(file, self.new_id())
+        backend.sync_directory()
+        return None
+
+    def ready(self, *, above: int) -> WriteFile:
+        """A file with an id above that of the current one: the oldest free one, else a new one. Raises
+        OSError.
+        """
+        with self._one_at_a_time:
+            if not self.free:
+                return self.create(self.new_id())
+            file = self.free[0]
+            if file.file_id <= above:
+                file = self.reinitialise(file, self.new_id())
+            self.free.popleft()
+            return file

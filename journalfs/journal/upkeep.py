@@ -1,0 +1,177 @@
+"""The work that keeps a journal going and small: a file kept ready, files set free, compaction when it is
+due.
+
+One thing is done after the other, whoever asks; what takes long runs in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from journalfs.engine.waiting import Turn, offload
+from journalfs.errors import WriteFailed
+from journalfs.journal.compaction import Compaction, CompactionDone
+from journalfs.journal.pool import WriteFile
+
+if TYPE_CHECKING:
+    from journalfs.journal.writer import JournalWriter
+
+log = logging.getLogger(__name__)
+
+UPDATE_FACTOR = 10
+"""Compaction is also due when replaceable updates outnumber adds by more than this, as in brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """One file with records, and what of it is still needed. Sizes in bytes."""
+
+    name: str
+    file_id: int
+    size_bytes: int
+    live_bytes: int
+    live_adds: int
+    uncancelled: int
+    """Adds, updates and transactions in it that nothing later cancels; 0: only deletes keep it, if anything.
+    """
+    cancels_earlier: tuple[str, ...]
+    """Earlier files that stay and in which it deletes something: without it that would come back."""
+    current: bool
+
+
+class Upkeep:
+    def __init__(self, writer: JournalWriter) -> None:
+        self._writer = writer
+        self._turn = Turn()
+        self.compactions = 0
+        self.files_freed = 0
+
+    async def run(self) -> None:
+        """Until cancelled, or until nothing can be written any more."""
+        while self._writer.committer.failure is None:
+            await self._writer.bell.rung()
+            try:
+                await self.tidy()
+            except (OSError, WriteFailed) as error:
+                log.warning("journal upkeep stopped short: %s", error)
+
+    async def tidy(self) -> None:
+        """Do all that is due now. Raises OSError and WriteFailed; the journal stays as usable as it was."""
+        async with self._turn:
+            await self._keep_ready()
+            await self._reclaim()
+            if self.compaction_due():
+                await self._compact()
+            await self._keep_ready()
+
+    async def reclaim(self) -> list[str]:
+        """Set the files free that nothing needs; returns their names. Raises OSError."""
+        async with self._turn:
+            return await self._reclaim()
+
+    async def compact(self) -> CompactionDone:
+        """Rewrite what lives of all closed files into new ones. Raises OSError and WriteFailed."""
+        async with self._turn:
+            return await self._compact()
+
+    async def _keep_ready(self) -> None:
+        """Have the next file ready before it is needed."""
+        writer = self._writer
+        if writer.ready_file is not None:
+            return
+        above = writer.current.file_id
+        try:
+            file = await offload(lambda: writer.pool.ready(above=above))
+        except OSError as error:
+            writer.short_of_space = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise
+        writer.short_of_space = False
+        if writer.ready_file is None:
+            writer.ready_file = file
+        else:
+            writer.pool.free.appendleft(file)
+
+    async def _reclaim(self) -> list[str]:
+        """Only what is durable counts: a delete that a crash could lose frees nothing. Earlier files go
+        first, each for good before the next, so that no delete goes before what it deletes.
+        """
+        writer = self._writer
+        writer.release_handles()
+        reached = writer.committer.reached_position
+        closed: list[WriteFile] = []
+        for file in writer.data[:-1]:
+            if file.last_position > reached:
+                break
+            closed.append(file)
+        # Nothing else frees files, and what is free once stays so while others are being freed.
+        slots = set(writer.ledger.reclaimable([file.slot for file in closed]))
+        going = [file for file in closed if file.slot in slots]
+        for file in going:
+            await self._retire(file)
+            # Not before it is gone: if that fails, the file still counts, and so do the deletes of what it
+            # holds.
+            writer.data.remove(file)
+            writer.ledger.drop_file(file.slot)
+            self.files_freed += 1
+        return [file.name for file in going]
+
+    async def _retire(self, file: WriteFile) -> None:
+        writer = self._writer
+        in_use = len(writer.data) - 1 + (writer.ready_file is not None)
+        free = await offload(lambda: writer.pool.retire(file, files_in_use=in_use))
+        if free is not None:
+            writer.pool.free.append(free)
+            writer.short_of_space = False
+
+    def compaction_due(self) -> bool:
+        """The broker's rule: more than compact-min-files files, and less than compact-percentage of them
+        alive.
+        """
+        writer, settings = self._writer, self._writer.settings
+        files = writer.data[:-1]
+        if settings.compact_min_files == 0 or len(files) <= settings.compact_min_files:
+            return False
+        counters = [writer.ledger.counters(file.slot) for file in files]
+        live = sum(one.live_bytes for one in counters)
+        adds = sum(one.adds for one in counters)
+        replaceable = sum(one.replaceable for one in counters)
+        if adds > 0 and replaceable // adds > UPDATE_FACTOR:
+            return True
+        return live * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
+
+    async def _compact(self) -> CompactionDone:
+        done = await Compaction(self._writer).run()
+        self.compactions += 1
+        return done
+
+    def explain(self) -> list[FileReport]:
+        """What keeps each file, in reading order."""
+        writer = self._writer
+        files = writer.data
+        slots = [file.slot for file in files]
+        ledger = writer.ledger
+        free = set(ledger.reclaimable(slots[:-1]))
+        reports = []
+        for index, file in enumerate(files):
+            counters = ledger.counters(file.slot)
+            cancelled = sum(ledger.negatives(later, file.slot) for later in slots[index:])
+            reports.append(
+                FileReport(
+                    file.name,
+                    file.file_id,
+                    file.size_bytes,
+                    counters.live_bytes,
+                    counters.live_adds,
+                    max(0, counters.positives - cancelled),
+                    tuple(
+                        earlier.name
+                        for earlier in files[:index]
+                        if earlier.slot not in free and ledger.negatives(file.slot, earlier.slot)
+                    ),
+                    file is writer.current,
+                )
+            )
+        return reports

@@ -1,0 +1,302 @@
+"""Appending to a journal: records are staged in order, and durable when `durable` says so.
+
+Rules that keep a journal readable (docs/format/records.md) are checked when a record is staged: ids live
+once, changes are to what is there, nothing is deleted that an open transaction changes. Ids of deleted
+records must never be used again; whoever draws ids sees to that.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from typing import Final, NewType
+
+from journalfs.clock import Clock
+from journalfs.engine.backend import Backend
+from journalfs.engine.committer import Committer, Flush
+from journalfs.engine.ledger import Ledger, LedgerTotals
+from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
+from journalfs.engine.waiting import Bell, together
+from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
+from journalfs.format.record_types import RecordKind
+from journalfs.ids import RecordId, TxId
+from journalfs.journal.opening import Opened, append_position, open_files
+from journalfs.journal.pool import FilePool, WriteFile
+from journalfs.journal.upkeep import Upkeep
+from journalfs.journal.write_settings import WriteSettings
+
+log = logging.getLogger(__name__)
+
+Position = NewType("Position", int)
+"""How many records were staged, counted from when the journal was opened: later ones are greater."""
+
+_REFUSALS: Final = {
+    ABSENT: "there is no such record, or its transaction is not open",
+    EXISTS: "the id is in use, or the transaction is prepared already",
+    HELD: "an open transaction claims it, or the transaction is prepared",
+}
+
+_SPACE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_ADDS: Final = frozenset({RecordKind.ADD, RecordKind.ADD_TX, RecordKind.EVENT})
+
+
+class JournalWriter:
+    """One journal, open for writing. Use from one event loop; the `stage_` methods do not wait."""
+
+    def __init__(self, backend: Backend, settings: WriteSettings, clock: Clock, opened: Opened) -> None:
+        self.backend = backend
+        self.settings = settings
+        self.clock = clock
+        self.ledger: Ledger = opened.ledger
+        self.pool: FilePool = opened.pool
+        self.data: list[WriteFile] = opened.data
+        """Files with records in reading order; the last is the current one."""
+        self.ready_file: WriteFile | None = None
+        self.short_of_space = False
+        """No further file could be made: what is left is for what makes room."""
+        self.bell = Bell()
+        self.committer = Committer(backend, clock, seal=self._seal)
+        self.upkeep = Upkeep(self)
+        self._record_bytes_max = settings.record_bytes_max(backend.alignment_bytes)
+        self._position = 0
+        self._staged_since_ns: int | None = None
+        self._stage: Stage = self.committer.take_stage(settings.buffer_size_bytes)
+        self._closed = False
+
+    @classmethod
+    def open(cls, backend: Backend, settings: WriteSettings, clock: Clock) -> JournalWriter:
+        """Recover and read the journal, roll back what was left unfinished, and get ready to append.
+
+        Raises OSError and UnknownVersion. Nothing else may have the journal open for writing.
+        """
+        settings = settings.aligned(backend.alignment_bytes)
+        writer = cls(backend, settings, clock, open_files(backend, settings))
+        writer._begin()
+        return writer
+
+    def _begin(self) -> None:
+        pool = self.pool
+        while len(self.data) + len(pool.free) < max(self.settings.min_files, 2):
+            pool.free.append(pool.create(pool.new_id()))
+        current = self.data[-1] if self.data else None
+        if current is None or current.version != 2 or self._room(current) <= 0:
+            self._enter(pool.ready(above=current.file_id if current else 0))
+        else:
+            current.handle = self.backend.open(current.name)
+            current.end = append_position(current, self.backend.alignment_bytes)
+            self._begin_stage()
+        self.ready_file = pool.ready(above=self.current.file_id)
+        for transaction in self.ledger.transactions():
+            if not transaction.prepared or transaction.broken:
+                self._put(RecordKind.ROLLBACK, 0, transaction.tx_id, 0, b"")
+        self.bell.ring()
+
+    # ---- what there is ----
+
+    @property
+    def current(self) -> WriteFile:
+        return self.data[-1]
+
+    @property
+    def position(self) -> Position:
+        """Behind everything staged so far."""
+        return Position(self._position)
+
+    def totals(self) -> LedgerTotals:
+        return self.ledger.totals()
+
+    def is_live(self, record_id: int) -> bool:
+        return self.ledger.is_live(record_id)
+
+    # ---- staging ----
+
+    def stage_add(self, record_id: RecordId, user_type: int, body: bytes) -> Position:
+        """Stage a record of its own. Like all of these raises RecordRefused, RecordTooLarge, NoSpace and,
+        after a write failed, ReadOnlyStore; then nothing was staged.
+        """
+        return self._put(RecordKind.ADD, record_id, 0, user_type, body)
+
+    def stage_update(self, record_id: RecordId, user_type: int, body: bytes) -> Position:
+        return self._put(RecordKind.UPDATE, record_id, 0, user_type, body)
+
+    def stage_delete(self, record_id: RecordId) -> Position:
+        return self._put(RecordKind.DELETE, record_id, 0, 0, b"")
+
+    def stage_event(self, record_id: RecordId, user_type: int, body: bytes) -> Position:
+        """A record that no load looks at."""
+        return self._put(RecordKind.EVENT, record_id, 0, user_type, body)
+
+    def stage_add_in(self, tx: TxId, record_id: RecordId, user_type: int, body: bytes) -> Position:
+        """As part of a transaction; the first such record begins it."""
+        return self._put(RecordKind.ADD_TX, record_id, tx, user_type, body)
+
+    def stage_update_in(self, tx: TxId, record_id: RecordId, user_type: int, body: bytes) -> Position:
+        return self._put(RecordKind.UPDATE_TX, record_id, tx, user_type, body)
+
+    def stage_delete_in(self, tx: TxId, record_id: RecordId, body: bytes = b"") -> Position:
+        return self._put(RecordKind.DELETE_TX, record_id, tx, 0, body)
+
+    def stage_prepare(self, tx: TxId, extra: bytes) -> Position:
+        """From here on the transaction survives a crash; `extra` is what its owner knows it by."""
+        return self._put(RecordKind.PREPARE, 0, tx, 0, extra)
+
+    def stage_commit(self, tx: TxId) -> Position:
+        return self._put(RecordKind.COMMIT, 0, tx, 0, b"")
+
+    def stage_rollback(self, tx: TxId) -> Position:
+        return self._put(RecordKind.ROLLBACK, 0, tx, 0, b"")
+
+    # ---- durability ----
+
+    async def durable(self, position: Position) -> None:
+        """Return when a crash cannot lose anything up to `position`; one flush serves all who wait.
+
+        If cancelled before the call, the records stay staged and are written within the buffer timeout. Once
+        waiting, cancellation is delivered when the outcome of the flush is known. Raises WriteFailed.
+        """
+        await self.committer.reached(position)
+
+    async def durable_if_set(self, position: Position, *, transactional: bool) -> None:
+        """`durable`, if `journal-sync-transactional` or `journal-sync-non-transactional` asks for it."""
+        settings = self.settings
+        if settings.sync_transactional if transactional else settings.sync_non_transactional:
+            await self.committer.reached(position)
+
+    async def run(self) -> None:
+        """The journal's own work, until cancelled: flushing what nobody waits for, keeping a file ready,
+        setting files free, compacting.
+        """
+        await together(
+            lambda: self.committer.run(
+                timeout_ns=max(self.settings.buffer_timeout_ns, 1),
+                staged_since_ns=lambda: self._staged_since_ns,
+            ),
+            self.upkeep.run,
+        )
+
+    async def close(self) -> None:
+        """Write what is staged and let go of the files. Raises WriteFailed."""
+        if self._closed:
+            return
+        try:
+            await self.committer.flush_all()
+        finally:
+            self._closed = True
+            for file in self.data:
+                self._close_handle(file)
+
+    # ---- inside ----
+
+    def _put(self, kind: int, record_id: int, tx_id: int, user_type: int, body: bytes) -> Position:
+        if self.committer.failure is not None or self._closed:
+            raise ReadOnlyStore(f"{self.current.name}: the journal takes no more records{self._why()}")
+        status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
+        if status == NO_ROOM:
+            self._make_room(kind, record_bytes(kind, len(body)))
+            status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
+        if status != STAGED:
+            name = RecordKind(kind).name
+            raise RecordRefused(f"{name} of record {record_id}, transaction {tx_id}: {_REFUSALS[status]}")
+        self._position += 1
+        if self._staged_since_ns is None:
+            self._staged_since_ns = self.clock.monotonic_ns()
+            self.committer.armed()
+        if self.settings.buffer_timeout_ns == 0:
+            self._seal()
+            self.committer.submit_full()
+        return Position(self._position)
+
+    def _why(self) -> str:
+        return f" ({self.committer.failure})" if self.committer.failure is not None else ": it is closed"
+
+    def _room(self, file: WriteFile) -> int:
+        """Bytes that still fit, whole blocks."""
+        alignment = self.backend.alignment_bytes
+        return file.size_bytes // alignment * alignment - append_position(file, alignment)
+
+    def _begin_stage(self) -> None:
+        file = self.current
+        self._stage.begin(
+            slot=file.slot, rid=file.rid, file_offset=file.end, room_bytes=self._stage_room(file)
+        )
+
+    def _stage_room(self, file: WriteFile) -> int:
+        return min(self._room(file), self.settings.buffer_size_bytes)
+
+    def _seal(self) -> None:
+        """Queue what is staged for writing, and begin an empty buffer behind it."""
+        stage, file = self._stage, self.current
+        if stage.record_count == 0:
+            return
+        length = stage.seal(self.backend.alignment_bytes)
+        assert file.handle is not None
+        file.end += length
+        file.last_position = self._position
+        self._staged_since_ns = None
+        self._stage = self.committer.take_stage(self.settings.buffer_size_bytes)
+        self._begin_stage()
+        self.committer.push(Flush(file.handle, stage, length, self._position))
+
+    def _make_room(self, kind: int, length: int) -> None:
+        if length > self._record_bytes_max:
+            raise RecordTooLarge(length, self._record_bytes_max)
+        self._seal()
+        if length > self._room(self.current):
+            self.switch(for_add=kind in _ADDS)
+        self.committer.submit_full()
+
+    def switch(self, *, for_add: bool = False, above: int = 0) -> None:
+        """Go on in another file, whose id is above `above`. The kept-ready one is taken, else one is made
+        here and now. Raises NoSpace, with nothing changed.
+        """
+        if for_add and self.short_of_space:
+            raise NoSpace(self.current.name, "the last attempt to make one failed")
+        try:
+            above = max(above, self.current.file_id)
+            following = self.ready_file or self.pool.ready(above=above)
+            if following.file_id <= above:
+                following = self.pool.reinitialise(following, self.pool.new_id())
+            handle = self.backend.open(following.name)
+        except OSError as error:
+            if error.errno in _SPACE_ERRORS:
+                self.short_of_space = True
+                raise NoSpace(self.current.name, error.strerror or str(error)) from error
+            raise SystemFailure.from_os(error, self.current.name, doing="go on in another file") from error
+        self.ready_file = None
+        self._seal()
+        following.handle = handle
+        self._enter(following)
+        self.bell.ring()
+
+    def _enter(self, file: WriteFile) -> None:
+        if file.handle is None:
+            file.handle = self.backend.open(file.name)
+        file.slot = self.ledger.add_file()
+        self.data.append(file)
+        self._begin_stage()
+
+    def _close_handle(self, file: WriteFile) -> None:
+        if file.handle is not None:
+            self.backend.close_file(file.handle)
+            file.handle = None
+
+    def release_handles(self) -> None:
+        """Close the files that nothing is written to any more."""
+        for file in self.data[:-1]:
+            if file.last_position <= self.committer.reached_position:
+                self._close_handle(file)
+
+    def replace_files(self, ledger: Ledger, data: list[WriteFile]) -> None:
+        """After compaction: the same journal in other files. All staged is written (`drain`)."""
+        assert self._stage.record_count == 0
+        assert data[-1] is self.current
+        for file in self.data:
+            if file not in data:
+                self._close_handle(file)
+        self.ledger, self.data = ledger, data
+        self._begin_stage()
+
+    def drain(self) -> None:
+        """Write all that is staged, holding the event loop up."""
+        self._seal()
+        self.committer.drain()

@@ -1,0 +1,1 @@
+"""Writing journals: bytes, bookkeeping, durability, crashes."""

@@ -1,0 +1,144 @@
+"""Work on a simulated disk that is stopped at any storage call, and what must be left then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import trio
+
+from journalfs.clock import FakeClock
+from journalfs.engine.simulated import SimulatedDisk
+from journalfs.errors import JournalfsError
+from journalfs.ids import RecordId, TxId
+from journalfs.journal.writer import JournalWriter
+from tests.journal.driving import Driver, read_back, settings_for
+from tests.journal.model import live_ids
+from tests.reference.journal import Replay
+
+ANOTHER = 10**12
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+def check_after(driver: Driver, after: SimulatedDisk) -> None:
+    """The disk as it is, and as opening it for writing leaves it, hold what they must."""
+    driver.model.check(read_back(after), driver.durable)
+    writer = JournalWriter.open(after, settings_for(after), FakeClock())
+    found = read_back(after)
+    driver.model.check(found, driver.durable)
+    check_appending(after, writer, found)
+    live = set(writer.ledger.live_ids()) - {ANOTHER}
+    assert live == live_ids(found.records)
+    assert {tx.tx_id for tx in writer.ledger.transactions()} == {tx.tx_id for tx in found.prepared}
+
+
+def check_appending(disk: SimulatedDisk, writer: JournalWriter, before: Replay) -> None:
+    """What is appended now adds to what there is."""
+    trio.run(writer.durable, writer.stage_add(RecordId(ANOTHER), 45, b"another"))
+    after = read_back(disk)
+    assert [one.body for one in after.records] == [*(one.body for one in before.records), b"another"]
+    assert [one.tx_id for one in after.prepared] == [one.tx_id for one in before.prepared]
+
+
+def count_calls(alignment: int, seed: int = 7) -> int:
+    calls = 0
+
+    def count(_: str) -> None:
+        nonlocal calls
+        calls += 1
+
+    run_scenario(alignment, count, seed)
+    return calls
+
+
+def run_scenario(
+    alignment: int, before: Callable[[str], None], seed: int = 7
+) -> tuple[Driver, BaseException | None]:
+    """Fixed work that creates, switches, reclaims and compacts; ends early if `before` says so."""
+    driver = Driver(SimulatedDisk(alignment, depth=1 if alignment == 1 else 4), seed)
+    driver.disk.before = before
+    stopped: BaseException | None = None
+
+    async def run() -> None:
+        nonlocal stopped
+        try:
+            writer = driver.start()
+            stopped = await driver.work_until_refused(60)
+            if stopped is None:
+                await writer.upkeep.compact()
+                stopped = await driver.work_until_refused(20)
+            if stopped is None:
+                await driver.consume()
+        except (KilledError, OSError, JournalfsError) as error:
+            stopped = error
+        if driver.writer is not None:
+            driver.note_durable()
+
+    trio.run(run)
+    driver.disk.before = None
+    return driver, stopped
+
+
+def killed_at(alignment: int, fatal: int, seed: int = 7) -> Driver:
+    """The scenario, ended at storage call number `fatal`, from 0."""
+    left = fatal
+
+    def kill(_: str) -> None:
+        nonlocal left
+        if left <= 0:
+            raise KilledError
+        left -= 1
+
+    driver, stopped = run_scenario(alignment, kill, seed)
+    assert isinstance(stopped, KilledError), fatal
+    return driver
+
+
+def sweep(*, seeds: Iterable[int]) -> None:
+    """Other work for each seed, killed at every 5th call, the power cut at the same moment."""
+    for seed in seeds:
+        alignment = 1 if seed % 2 else 512
+        for fatal in range(seed % 5, count_calls(alignment, seed), 5):
+            driver = killed_at(alignment, fatal, seed)
+            check_after(driver, driver.disk.crash(seed * 1000 + fatal))
+            check_after(driver, driver.disk.process_killed())
+
+
+def sweep_of_a_transaction_over_files(*, crashes: int) -> None:
+    """A transaction that fills several files without anybody waiting; the power cut at every storage call."""
+    fatal = 0
+    while True:
+        driver = Driver(SimulatedDisk(512, depth=32), 1)
+        left = fatal
+
+        def kill(_: str) -> None:
+            nonlocal left
+            if left <= 0:
+                raise KilledError
+            left -= 1
+
+        def run(driver: Driver = driver) -> None:
+            writer = driver.start()
+            driver.disk.before = kill
+            driver.begin()
+            while len(writer.data) < 3:
+                driver.extend()
+            driver.model.transactions[1].committed = True
+            driver.model.transactions[1].ended_at = writer.position + 1
+            writer.stage_commit(TxId(1))
+            # Enough for the commit's own buffer to be full, and written beside the earlier ones.
+            while len(writer.data) < 4:
+                driver.send()
+            trio.run(writer.durable, writer.position)
+            driver.note_durable()
+
+        try:
+            run()
+            return
+        except KilledError:
+            driver.disk.before = None
+            for crash in range(crashes):
+                driver.model.check(read_back(driver.disk.crash(crash)), driver.durable)
+        fatal += 1

@@ -1,0 +1,117 @@
+"""Nothing that was durable is lost, nothing is there in part: after power cuts, kills and errors anywhere."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from journalfs.engine.simulated import SimulatedDisk
+from journalfs.errors import JournalfsError, ReadOnlyStore
+from journalfs.ids import RecordId
+from tests.journal.driving import Driver, read_back
+from tests.journal.sweep import check_after, count_calls, killed_at, run_scenario
+
+ALIGNMENTS = pytest.mark.parametrize("alignment", [1, 512], ids=["packed", "blocks"])
+STEPS = 60
+
+
+@ALIGNMENTS
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32), steps=st.integers(1, 120), crash=st.integers(0, 2**32))
+def test_power_cut_at_any_moment(alignment: int, seed: int, steps: int, crash: int) -> None:
+    driver = Driver(SimulatedDisk(alignment, depth=1 if alignment == 1 else 4), seed)
+
+    async def run() -> None:
+        driver.start()
+        await driver.work(steps)
+        driver.note_durable()
+
+    trio.run(run)
+    check_after(driver, driver.disk.crash(crash))
+    check_after(driver, driver.disk.process_killed())
+
+
+@ALIGNMENTS
+@settings(deadline=None, max_examples=25)
+@given(seeds=st.lists(st.integers(0, 2**32), min_size=2, max_size=5))
+def test_a_journal_survives_one_crash_after_another(alignment: int, seeds: list[int]) -> None:
+    """After each crash work goes on with what the journal says is there."""
+    disk = SimulatedDisk(alignment)
+    first_id = 0
+    for seed in seeds:
+        driver = Driver(disk, seed)
+        driver.next_id = first_id
+        before = {(one.record_id, one.body) for one in read_back(disk).records}
+
+        async def run(driver: Driver = driver) -> None:
+            driver.start()
+            await driver.work(STEPS)
+            driver.note_durable()
+
+        trio.run(run)
+        first_id = driver.next_id
+        disk = disk.crash(seed)
+        after = {(one.record_id, one.body) for one in read_back(disk).records}
+        assert before <= after, "what the last life held is lost"
+
+
+@ALIGNMENTS
+def test_the_scenario_does_everything(alignment: int) -> None:
+    kinds: set[str] = set()
+    driver, stopped = run_scenario(alignment, kinds.add)
+    assert stopped is None
+    assert kinds == {
+        "allocate",
+        "write_at",
+        "sync",
+        "rename",
+        "remove",
+        "sync_directory",
+        "submit",
+        "complete",
+    }
+    assert driver.writer is not None
+    assert driver.writer.upkeep.compactions > 0
+    assert driver.writer.upkeep.files_freed > 0
+
+
+@ALIGNMENTS
+def test_killed_at_every_storage_call(alignment: int) -> None:
+    for fatal in range(count_calls(alignment)):
+        driver = killed_at(alignment, fatal)
+        for crash in range(3):
+            check_after(driver, driver.disk.crash(fatal * 31 + crash))
+        check_after(driver, driver.disk.process_killed())
+
+
+@ALIGNMENTS
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_every_error_at_every_storage_call(alignment: int, number: int) -> None:
+    """The caller is told, or the success is real; a failed write ends writing for good."""
+    for faulty in range(count_calls(alignment)):
+        left = faulty
+        failed = ""
+
+        def fail(what: str) -> None:
+            nonlocal left, failed
+            left -= 1
+            if left == -1:
+                failed = what
+                raise OSError(number, "injected")
+
+        driver, stopped = run_scenario(alignment, fail)
+        assert failed
+        writer = driver.writer
+        if writer is not None and failed in ("submit", "complete"):
+            assert writer.committer.failure is not None
+            with pytest.raises(ReadOnlyStore):
+                writer.stage_add(RecordId(10**9), 45, b"")
+        elif writer is not None:
+            assert writer.committer.failure is None
+        assert stopped is None or isinstance(stopped, (OSError, JournalfsError))
+        check_after(driver, driver.disk.process_killed())
+        check_after(driver, driver.disk.crash(faulty))

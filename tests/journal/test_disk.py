@@ -1,0 +1,147 @@
+"""The backends on real files: same bytes, real errors, nothing left open."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from journalfs.clock import SystemClock
+from journalfs.engine.backend import BackendKind, Completion
+from journalfs.engine.disk import DiskBackend, open_backend
+from journalfs.engine.stage import Stage
+from journalfs.ids import RecordId
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.journal.writer import JournalWriter
+from tests.reference.journal import read_folder, replay
+
+REAL = [BackendKind.NIO, BackendKind.MAPPED, BackendKind.AIO]
+KINDS = pytest.mark.parametrize("kind", REAL, ids=lambda kind: kind.value)
+SETTINGS = WriteSettings(file_size_bytes=65536, buffer_size_bytes=16384, compact_min_files=3)
+
+
+def descriptors() -> set[str]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def alive(folder: Path) -> dict[int, bytes]:
+    records = replay(file.scan.records for file in read_folder(folder)).records
+    return {one.record_id: one.body for one in records if not one.update}
+
+
+async def fill(backend: DiskBackend, first: int, last: int, writers: int) -> JournalWriter:
+    writer = JournalWriter.open(backend, SETTINGS, SystemClock())
+    ids = iter(range(first, last))
+
+    async def write() -> None:
+        for record in ids:
+            await writer.durable(writer.stage_add(RecordId(record), 45, b"%d:" % record + bytes(700)))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        async with trio.open_nursery() as crowd:
+            for _ in range(writers):
+                crowd.start_soon(write)
+        nursery.cancel_scope.cancel()
+    return writer
+
+
+@KINDS
+@pytest.mark.parametrize("writers", [1, 8])
+async def test_written_and_read_by_another_reader(kind: BackendKind, writers: int, tmp_path: Path) -> None:
+    backend = open_backend(tmp_path, kind)
+    writer = await fill(backend, 1, 201, writers)
+    for record in range(1, 101):
+        writer.stage_delete(RecordId(record))
+    await writer.durable(writer.position)
+    await writer.upkeep.compact()
+    await writer.close()
+    backend.close()
+    found = alive(tmp_path)
+    assert found == {record: b"%d:" % record + bytes(700) for record in range(101, 201)}
+    assert not [name for name in descriptors() if name.startswith(str(tmp_path))]
+
+
+async def test_every_kind_goes_on_where_another_stopped(tmp_path: Path) -> None:
+    expected = 1
+    for kind in [*REAL, *reversed(REAL)]:
+        backend = open_backend(tmp_path, kind)
+        writer = await fill(backend, expected, expected + 40, 4)
+        expected += 40
+        await writer.close()
+        backend.close()
+        assert sorted(alive(tmp_path)) == list(range(1, expected)), kind
+
+
+async def test_plain_and_mapped_write_the_same_bytes(tmp_path: Path) -> None:
+    contents = []
+    for kind in (BackendKind.NIO, BackendKind.MAPPED):
+        folder = tmp_path / kind.value
+        folder.mkdir()
+        backend = open_backend(folder, kind)
+        writer = await fill(backend, 1, 50, 1)
+        await writer.close()
+        backend.close()
+        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert contents[0] == contents[1]
+
+
+async def test_direct_writes_fill_blocks(tmp_path: Path) -> None:
+    backend = open_backend(tmp_path, BackendKind.AIO, block_bytes=512)
+    assert backend.kind is BackendKind.AIO
+    writer = await fill(backend, 1, 4, 1)
+    await writer.close()
+    backend.close()
+    (file, _) = read_folder(tmp_path)
+    assert [record.offset for record in file.scan.records] == [512, 1536, 2560]
+
+
+def test_refused_direct_writes_become_plain_ones(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: DiskBackend, name: str) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
+
+    monkeypatch.setattr(DiskBackend, "open", refuse)
+    with caplog.at_level(logging.WARNING):
+        backend = open_backend(tmp_path, BackendKind.AIO)
+    assert (backend.kind, backend.alignment_bytes, backend.depth) == (BackendKind.NIO, 1, 1)
+    assert "asynchronous I/O is refused (Invalid argument)" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+    backend.close()
+
+
+@KINDS
+def test_a_write_beyond_what_may_be_written_is_an_error(kind: BackendKind, tmp_path: Path) -> None:
+    """A file that was cut off under the journal: plain writes would make it longer, mapped ones fail."""
+    backend = open_backend(tmp_path, kind)
+    backend.allocate("one.amq", 8192)
+    file = backend.open("one.amq")
+    os.close(file.fd)
+    file.fd = os.open(tmp_path / "one.amq", os.O_RDONLY)
+    os.truncate(tmp_path / "one.amq", 0)
+    stage = Stage(4096)
+    stage.begin(slot=0, rid=1, file_offset=4096, room_bytes=4096)
+    stage.zero(4096)
+    error = 0
+    try:
+        backend.submit(file, stage, 4096, durable=True, tag=1)
+        done: list[Completion] = []
+        while not done:
+            done = backend.completed(1_000_000_000)
+        error = done[0].error
+    except OSError as refused:
+        error = refused.errno or 0
+    assert error == (errno.EIO if kind is BackendKind.MAPPED else errno.EBADF)
+    backend.close_file(file)
+    backend.close()

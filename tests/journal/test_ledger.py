@@ -1,0 +1,107 @@
+"""What keeps a file, by hand and against a ledger made from the files."""
+
+from __future__ import annotations
+
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from journalfs.clock import FakeClock
+from journalfs.engine.ledger import Ledger
+from journalfs.engine.simulated import SimulatedDisk
+from journalfs.ids import RecordId, TxId
+from journalfs.journal.opening import read_file
+from journalfs.journal.pool import WriteFile
+from journalfs.journal.writer import JournalWriter
+from tests.journal.driving import SMALL, Driver
+
+
+def opened(disk: SimulatedDisk | None = None) -> JournalWriter:
+    return JournalWriter.open(disk or SimulatedDisk(), SMALL, FakeClock())
+
+
+def test_a_file_is_free_when_all_in_it_is_cancelled() -> None:
+    async def run() -> None:
+        writer = opened()
+        writer.stage_add(RecordId(1), 45, b"a")
+        writer.stage_update(RecordId(1), 32, b"b")
+        first = writer.current
+        writer.switch()
+        writer.stage_delete(RecordId(1))
+        await writer.durable(writer.position)
+        assert await writer.upkeep.reclaim() == [], "the delete is in the current file, which proves nothing"
+        (report, _) = writer.upkeep.explain()
+        assert report.live_adds == 0
+        writer.switch()
+        writer.stage_add(RecordId(2), 45, b"c")
+        await writer.durable(writer.position)
+        assert await writer.upkeep.reclaim() == [first.name, "data-2.amq"]
+
+    trio.run(run)
+
+
+def test_a_file_stays_while_its_deletes_are_needed() -> None:
+    async def run() -> None:
+        writer = opened()
+        writer.stage_add(RecordId(1), 45, b"kept")
+        writer.stage_add(RecordId(2), 45, b"gone")
+        writer.switch()
+        writer.stage_delete(RecordId(2))
+        writer.switch()
+        writer.stage_add(RecordId(3), 45, b"")
+        await writer.durable(writer.position)
+        assert await writer.upkeep.reclaim() == []
+        first, second, _ = writer.upkeep.explain()
+        assert first.uncancelled == 1
+        assert second.uncancelled == 0
+        assert second.cancels_earlier == (first.name,)
+
+    trio.run(run)
+
+
+def test_an_open_transaction_keeps_the_files_it_wrote_to() -> None:
+    async def run() -> None:
+        writer = opened()
+        writer.stage_add_in(TxId(9), RecordId(1), 45, b"")
+        writer.switch()
+        await writer.durable(writer.stage_add(RecordId(2), 45, b""))
+        assert await writer.upkeep.reclaim() == []
+        writer.stage_rollback(TxId(9))
+        writer.switch()
+        await writer.durable(writer.stage_add(RecordId(3), 45, b""))
+        assert await writer.upkeep.reclaim() == ["data-1.amq"]
+
+    trio.run(run)
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32), steps=st.integers(1, 150))
+def test_kept_while_appending_as_a_load_counts_it(seed: int, steps: int) -> None:
+    driver = Driver(SimulatedDisk(), seed)
+
+    async def run() -> None:
+        writer = driver.start()
+        await driver.work(steps)
+        await writer.durable(writer.position)
+        fresh = Ledger()
+        files = []
+        for file in writer.data:
+            again = WriteFile(file.name, file.file_id, file.size_bytes)
+            read_file(driver.disk, fresh, again)
+            files.append(again)
+        for kept, counted in zip(writer.data, files, strict=True):
+            old, new = writer.ledger.counters(kept.slot), fresh.counters(counted.slot)
+            # What earlier files that are gone cancelled counts on neither side of the reckoning any more.
+            assert (old.live_bytes, old.live_adds) == (new.live_bytes, new.live_adds)
+            assert sorted(fresh.live_ids()) == sorted(writer.ledger.live_ids())
+        kept_names = {writer.data[i].name for i in _free(writer.ledger, writer.data)}
+        counted_names = {files[i].name for i in _free(fresh, files)}
+        assert kept_names == counted_names
+
+    trio.run(run)
+
+
+def _free(ledger: Ledger, files: list[WriteFile]) -> list[int]:
+    slots = [file.slot for file in files[:-1]]
+    free = set(ledger.reclaimable(slots))
+    return [index for index, slot in enumerate(slots) if slot in free]

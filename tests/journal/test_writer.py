@@ -1,0 +1,290 @@
+"""Appending: order, durability, shared flushes, refusals, failures, cancellation."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from journalfs.clock import FakeClock
+from journalfs.engine.simulated import SimulatedDisk
+from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
+from journalfs.ids import RecordId, TxId
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.journal.writer import JournalWriter, Position
+from tests.journal.driving import SMALL, read_back
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def writer(disk: SimulatedDisk) -> JournalWriter:
+    return JournalWriter.open(disk, SMALL, FakeClock())
+
+
+def bodies(disk: SimulatedDisk) -> list[bytes]:
+    return [one.body for one in read_back(disk).records]
+
+
+def test_a_fresh_journal_has_its_files(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    assert disk.names() == ["data-1.amq", "data-2.amq"]
+    assert {disk.size_bytes(name) for name in disk.names()} == {2048}
+    assert writer.current.name == "data-1.amq"
+
+
+async def test_durable_means_that_a_power_cut_keeps_it(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    await writer.durable(writer.stage_add(RecordId(1), 45, b"one"))
+    writer.stage_add(RecordId(2), 45, b"two")
+    for seed in range(20):
+        assert bodies(disk.crash(seed)) == [b"one"]
+
+
+async def test_a_crowd_shares_a_flush_and_a_lone_writer_has_its_own(writer: JournalWriter) -> None:
+    async def write(record: int) -> None:
+        await writer.durable(writer.stage_add(RecordId(record), 45, b""))
+
+    async with trio.open_nursery() as nursery:
+        for record in range(1, 9):
+            nursery.start_soon(write, record)
+    assert writer.committer.counts.flushes == 1
+    await write(10)
+    await write(11)
+    assert writer.committer.counts.flushes == 3
+
+
+async def test_records_nobody_waits_for_are_written_after_the_timeout(
+    disk: SimulatedDisk, autojump_clock: MockClock
+) -> None:
+    clock = FakeClock()
+    writer = JournalWriter.open(disk, SMALL, clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await wait_all_tasks_blocked()
+        writer.stage_add(RecordId(1), 45, b"one")
+        await wait_all_tasks_blocked()
+        assert bodies(disk) == []
+        clock.advance(by_ms=4)
+        await trio.sleep(0.005)
+        await wait_all_tasks_blocked()
+        assert bodies(disk) == [b"one"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_without_a_buffer_every_record_is_a_write(disk: SimulatedDisk) -> None:
+    settings = WriteSettings(prefix="data", file_size_bytes=2048, buffer_timeout_ns=0)
+    writer = JournalWriter.open(disk, settings, FakeClock())
+    writer.stage_add(RecordId(1), 45, b"one")
+    assert bodies(disk) == [b"one"]
+    writer.stage_add(RecordId(2), 45, b"two")
+    await writer.durable(writer.position)
+    assert writer.committer.counts.flushes == 2
+
+
+async def test_sync_settings_say_who_waits(disk: SimulatedDisk) -> None:
+    settings = WriteSettings(prefix="data", file_size_bytes=2048, sync_transactional=False)
+    writer = JournalWriter.open(disk, settings, FakeClock())
+    position = writer.stage_add(RecordId(1), 45, b"one")
+    await writer.durable_if_set(position, transactional=True)
+    assert writer.committer.counts.flushes == 0
+    await writer.durable_if_set(position, transactional=False)
+    assert writer.committer.counts.flushes == 1
+
+
+async def test_closing_writes_what_is_staged(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    writer.stage_add(RecordId(1), 45, b"one")
+    await writer.close()
+    assert bodies(disk) == [b"one"]
+    with pytest.raises(ReadOnlyStore):
+        writer.stage_add(RecordId(2), 45, b"two")
+
+
+class TestRefusals:
+    def refused(self, writer: JournalWriter) -> pytest.RaisesExc[RecordRefused]:
+        return pytest.raises(RecordRefused)
+
+    def test_plain_records(self, writer: JournalWriter) -> None:
+        writer.stage_add(RecordId(1), 45, b"")
+        before = writer.position
+        attempts: list[Callable[[], Position]] = [
+            lambda: writer.stage_add(RecordId(1), 45, b""),
+            lambda: writer.stage_update(RecordId(2), 32, b""),
+            lambda: writer.stage_delete(RecordId(2)),
+            lambda: writer.stage_commit(TxId(5)),
+            lambda: writer.stage_prepare(TxId(5), b""),
+            lambda: writer.stage_update_in(TxId(5), RecordId(2), 33, b""),
+        ]
+        for attempt in attempts:
+            with self.refused(writer):
+                attempt()
+        assert writer.position == before
+
+    def test_no_delete_of_what_an_open_transaction_changes(self, writer: JournalWriter) -> None:
+        """A broker would lose the delete when it compacts."""
+        writer.stage_add(RecordId(1), 45, b"")
+        writer.stage_update_in(TxId(5), RecordId(1), 33, b"")
+        with self.refused(writer):
+            writer.stage_delete(RecordId(1))
+        with self.refused(writer):
+            writer.stage_delete_in(TxId(6), RecordId(1))
+        writer.stage_commit(TxId(5))
+        writer.stage_delete(RecordId(1))
+
+    def test_no_change_of_what_an_open_transaction_deletes(self, writer: JournalWriter) -> None:
+        writer.stage_add(RecordId(1), 45, b"")
+        writer.stage_delete_in(TxId(5), RecordId(1))
+        with self.refused(writer):
+            writer.stage_update(RecordId(1), 32, b"")
+        with self.refused(writer):
+            writer.stage_delete(RecordId(1))
+        writer.stage_rollback(TxId(5))
+        writer.stage_delete(RecordId(1))
+
+    def test_adds_of_an_open_transaction_are_its_own(self, writer: JournalWriter) -> None:
+        writer.stage_add_in(TxId(5), RecordId(1), 45, b"")
+        writer.stage_update_in(TxId(5), RecordId(1), 32, b"")
+        with self.refused(writer):
+            writer.stage_update(RecordId(1), 32, b"")
+        with self.refused(writer):
+            writer.stage_add(RecordId(1), 45, b"")
+        with self.refused(writer):
+            writer.stage_update_in(TxId(6), RecordId(1), 32, b"")
+
+    def test_nothing_more_in_a_prepared_transaction(self, writer: JournalWriter) -> None:
+        writer.stage_add_in(TxId(5), RecordId(1), 45, b"")
+        writer.stage_prepare(TxId(5), b"xid")
+        with self.refused(writer):
+            writer.stage_add_in(TxId(5), RecordId(2), 45, b"")
+        with self.refused(writer):
+            writer.stage_prepare(TxId(5), b"xid")
+        writer.stage_commit(TxId(5))
+        assert writer.is_live(1)
+
+    def test_too_large(self, writer: JournalWriter) -> None:
+        writer.stage_add(RecordId(1), 45, bytes(700 - 23))
+        with pytest.raises(RecordTooLarge) as caught:
+            writer.stage_add(RecordId(2), 45, bytes(701 - 23))
+        assert (caught.value.record_bytes, caught.value.limit_bytes) == (701, 700)
+        assert not writer.is_live(2)
+
+
+async def test_counts_say_what_of_a_transaction_is_in_the_same_file(
+    disk: SimulatedDisk, writer: JournalWriter
+) -> None:
+    writer.stage_add_in(TxId(5), RecordId(1), 45, b"one")
+    writer.switch()
+    writer.stage_add_in(TxId(5), RecordId(2), 45, b"two")
+    writer.stage_add_in(TxId(5), RecordId(3), 45, b"three")
+    writer.stage_prepare(TxId(5), b"xid")
+    writer.switch()
+    await writer.durable(writer.stage_commit(TxId(5)))
+    assert bodies(disk) == [b"one", b"two", b"three"]
+
+
+async def test_a_failed_write_is_final(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    position = writer.stage_add(RecordId(1), 45, b"one")
+
+    def fail(what: str) -> None:
+        if what == "complete":
+            raise OSError(errno.EIO, "no")
+
+    disk.before = fail
+    with pytest.raises(WriteFailed) as caught:
+        await writer.durable(position)
+    assert caught.value.system_errno == errno.EIO
+    disk.before = None
+    with pytest.raises(WriteFailed):
+        await writer.durable(position)
+    with pytest.raises(ReadOnlyStore, match="writing failed"):
+        writer.stage_add(RecordId(2), 45, b"two")
+    with pytest.raises(WriteFailed):
+        await writer.close()
+
+
+async def test_everyone_who_waits_is_told_of_a_failure(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    failures = 0
+
+    def fail(what: str) -> None:
+        if what == "submit":
+            raise OSError(errno.EIO, "no")
+
+    async def write(record: int) -> None:
+        nonlocal failures
+        with pytest.raises(WriteFailed):
+            await writer.durable(writer.stage_add(RecordId(record), 45, b""))
+        failures += 1
+
+    disk.before = fail
+    async with trio.open_nursery() as nursery:
+        for record in range(1, 6):
+            nursery.start_soon(write, record)
+    assert failures == 5
+
+
+async def test_cancelled_while_waiting_the_record_is_durable(
+    disk: SimulatedDisk, writer: JournalWriter
+) -> None:
+    """Cancellation is delivered when the outcome is known, for the one who leads and for those who follow."""
+    scopes = [trio.CancelScope() for _ in range(3)]
+
+    def cancel_all(what: str) -> None:
+        if what == "complete":
+            for scope in scopes:
+                scope.cancel()
+
+    async def write(record: int, scope: trio.CancelScope) -> None:
+        position = writer.stage_add(RecordId(record), 45, b"%d" % record)
+        with scope:
+            await writer.durable(position)
+        assert scope.cancelled_caught
+        assert writer.committer.reached_position >= position
+
+    disk.before = cancel_all
+    async with trio.open_nursery() as nursery:
+        for record, scope in enumerate(scopes, 1):
+            nursery.start_soon(write, record, scope)
+    assert sorted(bodies(disk.crash(1))) == [b"1", b"2", b"3"]
+
+
+async def test_cancelled_before_waiting_the_record_is_only_staged(
+    disk: SimulatedDisk, writer: JournalWriter
+) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await writer.durable(writer.stage_add(RecordId(1), 45, b"one"))
+    assert scope.cancelled_caught
+    assert bodies(disk) == []
+    await writer.close()
+    assert bodies(disk) == [b"one"]
+
+
+async def test_a_full_disk_refuses_messages_and_takes_acknowledgements(
+    disk: SimulatedDisk, writer: JournalWriter
+) -> None:
+    def full(what: str) -> None:
+        if what == "allocate":
+            raise OSError(errno.ENOSPC, "full")
+
+    disk.before = full
+    record = 0
+
+    async def send_for_ever() -> None:
+        nonlocal record
+        while True:
+            record += 1
+            await writer.durable(writer.stage_add(RecordId(record), 45, bytes(500)))
+            if writer.ready_file is None:
+                with pytest.raises(OSError, match="full"):
+                    await writer.upkeep.tidy()
+
+    with pytest.raises(NoSpace):
+        await send_for_ever()
+    for acknowledged in range(1, record):
+        writer.stage_delete(RecordId(acknowledged))
+    await writer.durable(writer.position)
+    assert bodies(disk) == []
