@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.benchmarks import commands, engine, mounting, report, spark
+from scripts.benchmarks import append, commands, engine, mounting, report, spark
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import can_drop_caches, machine
 
@@ -23,6 +23,7 @@ READ = {
     "spark": spark.spark,
     "broker": mounting.against_broker,
 }
+MEASUREMENTS = {"read": READ, "append": {"append": append.append}}
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -34,11 +35,13 @@ def main() -> None:
         )
     work = arguments.dir or Path(tempfile.mkdtemp(prefix="journalfs-bench-"))
     work.mkdir(parents=True, exist_ok=True)
-    out = arguments.out or (work / "docs" if arguments.small else ROOT / "docs")
+    # The page in docs is about reading.
+    kept = arguments.subcommand == "read" and not arguments.small
+    out = arguments.out or (ROOT / "docs" if kept else work / "docs")
     try:
         context = Context(work, runs=arguments.runs, small=arguments.small)
         for name in arguments.only.split(","):
-            READ[name](context)
+            MEASUREMENTS[arguments.subcommand][name](context)
             # After each, so that a failure of a later one loses nothing.
             report.write(context.results, machine(work), out / "bench", out / "BENCHMARKS.md")
     finally:
@@ -50,15 +53,23 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure journalfs, side by side.")
     subcommands = parser.add_subparsers(dest="subcommand", required=True)
     read = subcommands.add_parser("read", help="reading: scan, load, mount, list, cat, operations, Spark")
-    read.add_argument("--only", default=",".join(READ), help="comma-separated: %(default)s")
-    read.add_argument("--runs", type=int, default=5, help="measured rounds of each (default %(default)s)")
-    read.add_argument("--small", action="store_true", help="a hundredth of the messages: only to see it work")
-    read.add_argument("--dir", type=Path, help="work here, on the disk to measure; the stores made are kept")
-    read.add_argument(
-        "--out", type=Path, help="write results here (default: docs; small: the work directory)"
-    )
+    append_ = subcommands.add_parser("append", help="durable appends through each backend")
+    for command, measurements in ((read, MEASUREMENTS["read"]), (append_, MEASUREMENTS["append"])):
+        command.add_argument("--only", default=",".join(measurements), help="comma-separated: %(default)s")
+        command.add_argument(
+            "--runs", type=int, default=5, help="measured rounds of each (default %(default)s)"
+        )
+        command.add_argument(
+            "--small", action="store_true", help="a hundredth of the work: only to see it work"
+        )
+        command.add_argument(
+            "--dir", type=Path, help="work here, on the disk to measure; what is made is kept"
+        )
+        command.add_argument(
+            "--out", type=Path, help="write results here (default: docs; small, append: the work directory)"
+        )
     arguments = parser.parse_args()
-    unknown = sorted(set(arguments.only.split(",")) - set(READ))
+    unknown = sorted(set(arguments.only.split(",")) - set(MEASUREMENTS[arguments.subcommand]))
     if unknown:
         parser.error(f"no such measurement: {', '.join(unknown)}")
     return arguments
