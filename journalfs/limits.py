@@ -90,6 +90,12 @@ JOURNAL_BLOCK_BYTES_DEFAULT: Final = 4096
 JOURNAL_BUFFERS_WAITING_MAX: Final = 64
 """Full write buffers that may wait for the disk before staging waits itself: 32 MB of the default size."""
 
-INLINE_WAIT_NS_MAX: Final = 400_000
-"""Longest time the event loop itself waits for a flush. A flush of a healthy disk takes less, and two
-changes of task take a tenth of it; a disk that takes longer is waited for by event."""
+INLINE_FLUSH_NS_MAX: Final = 1_000_000
+"""The event loop writes and syncs itself while flushes take less than this on average: changing threads and
+tasks costs a fifth of what a fast disk takes, and those who wait for the flush have nothing else to do."""
+
+STALL_NS: Final = 10_000_000
+"""A flush that took this long shows a disk that stalls: the event loop does not wait for it itself."""
+
+STALL_REMEMBERED_NS: Final = 1_000_000_000
+"""After a stall flushes are left to threads for so long: at most one stall a second holds the loop up."""

@@ -104,6 +104,9 @@ class Backend(Protocol):
 
     def close_file(self, file: OpenFile) -> None: ...
 
+    def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
+        """Write the same durably at once, in this thread; the errno. Only while nothing is under way."""
+
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         """Hand over the first `length` bytes of a sealed stage, which must stay as it is until completed."""
 

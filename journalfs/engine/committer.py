@@ -24,7 +24,12 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.stage import Stage
 from journalfs.errors import WriteFailed
-from journalfs.limits import INLINE_WAIT_NS_MAX, JOURNAL_BUFFERS_WAITING_MAX
+from journalfs.limits import (
+    INLINE_FLUSH_NS_MAX,
+    JOURNAL_BUFFERS_WAITING_MAX,
+    STALL_NS,
+    STALL_REMEMBERED_NS,
+)
 
 BLOCKING_WAIT_NS: Final = 1_000_000_000
 
@@ -66,6 +71,7 @@ class Committer:
         self._arrivals = 0
         self._leading = False
         self._submitted_ns = 0
+        self._stalled_ns: int | None = None
         self._spare: list[Stage] = []
         self._timer: trio.lowlevel.Task | None = None
         self.reached_position = 0
@@ -122,6 +128,11 @@ class Committer:
         cancelled during it, the flush goes on and cancellation is delivered when its outcome is known.
         """
         await trio.lowlevel.checkpoint()
+        if not self._leading and self.reached_position < position and self._quick():
+            # Mostly all there is to do, and then nothing is waited for that a shield would have to protect.
+            self._start()
+        if self.reached_position >= position:
+            return
         with trio.CancelScope(shield=True):
             while self.reached_position < position and self.failure is None:
                 if self._leading:
@@ -137,7 +148,6 @@ class Committer:
         try:
             while self.reached_position < position and self.failure is None:
                 self._start()
-                self._collect(self._patience_ns())
                 if self.reached_position < position and self.failure is None:
                     await self._until_event()
                     self._collect(0)
@@ -167,10 +177,14 @@ class Committer:
         else:
             await trio.lowlevel.wait_readable(self._backend.event_fd)
 
-    def _patience_ns(self) -> int:
-        """How long the event loop waits itself: about as long as flushes take, nothing on a slow disk."""
-        usual = self.counts.flush_ns
-        return 2 * usual if 0 < usual <= INLINE_WAIT_NS_MAX // 2 else 0
+    def _quick(self) -> bool:
+        """Whether a flush is likely to end before threads could have been changed a few times."""
+        if self._stalled_ns is not None:
+            if self._clock.monotonic_ns() - self._stalled_ns < STALL_REMEMBERED_NS:
+                return False
+            # What it took then says nothing of now; the next flush, in a thread, will.
+            self._stalled_ns, self.counts.flush_ns = None, 0
+        return 0 < self.counts.flush_ns <= INLINE_FLUSH_NS_MAX
 
     # ---- writing ----
 
@@ -179,6 +193,8 @@ class Committer:
         self._submit_queued()
         if not self._queue and not self._under_way and self.failure is None:
             self._seal()
+            if len(self._queue) == 1 and self._quick():
+                self._perform(self._queue.popleft())
             self._submit_queued()
 
     def _submit_queued(self) -> None:
@@ -217,12 +233,26 @@ class Committer:
                 self._fail(flush, completion.error)
                 return
             self._measure(flush)
+        self._finish()
+
+    def _perform(self, flush: Flush) -> None:
+        self._submitted_ns = self._clock.monotonic_ns()
+        error = self._backend.perform(flush.file, flush.stage, flush.length)
+        if error:
+            self._fail(flush, error)
+            return
+        flush.done = True
+        self._measure(flush)
+        self._under_way.append(flush)
+        self._finish()
+
+    def _finish(self) -> None:
+        """What is done, in order, is reached."""
         while self._under_way and self._under_way[0].done:
             flush = self._under_way.popleft()
             self.reached_position = flush.position
             self._spare.append(flush.stage)
-        if completions:
-            self._wake()
+        self._wake()
 
     def _measure(self, flush: Flush) -> None:
         took = self._clock.monotonic_ns() - self._submitted_ns
@@ -230,11 +260,18 @@ class Committer:
         counts.flushes += 1
         counts.bytes_written += flush.length
         counts.flush_ns = took if counts.flush_ns == 0 else (7 * counts.flush_ns + took) // 8
+        if took >= STALL_NS:
+            self._stalled_ns = self._submitted_ns + took
 
     def _fail(self, flush: Flush, system_errno: int) -> None:
         if self.failure is None:
             self.failure = WriteFailed(flush.file.name, os.strerror(system_errno), system_errno=system_errno)
         self._wake()
+
+    def give_up(self, name: str, error: OSError) -> None:
+        """Something else went wrong that leaves in doubt what is on the disk: accept nothing more."""
+        if self.failure is None:
+            self.failure = WriteFailed(name, error.strerror or str(error), system_errno=error.errno or 0)
 
     async def flush_all(self) -> None:
         """Write all that is staged and wait for it."""

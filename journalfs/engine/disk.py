@@ -22,6 +22,8 @@ from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_WRITES_IN_FLIG
 
 log = logging.getLogger(__name__)
 
+PAGE_BYTES = 4096
+
 PROBE_NAME = ".aio-test"
 """The broker's name for the same thing: it must not look like a journal file to anybody."""
 
@@ -95,7 +97,10 @@ class DiskBackend:
         fd = os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
             error = ffi.new("int *")
-            status = lib.jfs_file_fill(fd, size_bytes, self._datasync, error)
+            # A mapped page is written back with all of the large page that it is part of, and those are made
+            # by large writes; direct writes have no pages.
+            chunk = 0 if self.kind is BackendKind.AIO else PAGE_BYTES
+            status = lib.jfs_file_fill(fd, size_bytes, chunk, self._datasync, error)
             if status == lib.JFS_SYSTEM:
                 _raise(error[0], "filling with zeros", name)
             check(status, f"filling {name}")
@@ -165,6 +170,23 @@ class DiskBackend:
         lib.jfs_file_unmap(file.map, file.size_bytes)
         os.close(file.fd)
         file.fd, file.map = -1, ffi.NULL
+
+    def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
+        assert isinstance(file, DiskFile)
+        pointer = stage.pointer
+        status = lib.jfs_io_perform(
+            self._io,
+            file.fd,
+            file.map,
+            pointer.file_offset,
+            pointer.bytes,
+            length,
+            self._datasync,
+            self._error,
+        )
+        if status != lib.JFS_SYSTEM:
+            check(status, f"writing to {file.name}")
+        return int(self._error[0])
 
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         assert isinstance(file, DiskFile)

@@ -157,6 +157,13 @@ class SimulatedDisk:
     def close_file(self, file: OpenFile) -> None:
         """Nothing is held open."""
 
+    def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
+        try:
+            self.submit(file, stage, length, durable=True, tag=0)
+        except OSError as failure:
+            return failure.errno or errno.EIO
+        return self.completed(0)[0].error
+
     def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
         self._call("submit")
         assert isinstance(file, SimulatedFile)

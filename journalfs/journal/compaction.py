@@ -78,11 +78,22 @@ class Compaction:
         )
         await writer.committer.flush_all()
         writer.release_handles()
-        outputs = await offload(lambda: self._write_outputs(old, survivors, first_id))
-        await offload(lambda: self._commit(old, outputs))
-        await self._exchange(old, outputs)
-        free = await offload(lambda: self._empty(old))
-        await offload(self._settle)
+        try:
+            outputs = await offload(lambda: self._write_outputs(old, survivors, first_id))
+            await offload(lambda: self._write_control_file(old, outputs))
+        except OSError:
+            await offload(self._take_back)
+            raise
+        try:
+            await offload(lambda: self._commit(outputs))
+            await self._exchange(old, outputs)
+            free = await offload(lambda: self._empty(old))
+            await offload(self._settle)
+        except OSError as error:
+            # The disk says that the outputs count and the writer still counts on the old files: whatever
+            # would be set free now could be missed in the outputs. Opening the journal again sorts it out.
+            writer.committer.give_up(CONTROL_FILE_NAME, error)
+            raise
         writer.pool.free.extend(free)
         return CompactionDone(
             tuple(file.name for file in old),
@@ -116,7 +127,8 @@ class Compaction:
     def _oversized(self, old: list[WriteFile]) -> bool:
         return any(file.size_bytes > self._writer.settings.file_size_bytes for file in old)
 
-    def _commit(self, old: list[WriteFile], outputs: list[WriteFile]) -> None:
+    def _write_control_file(self, old: list[WriteFile], outputs: list[WriteFile]) -> None:
+        """Until its name is durable it counts for nothing that has happened yet."""
         backend = self._backend
         control = encode_control_file(
             [file.name for file in old], [file.name + _COMPACTED for file in outputs]
@@ -124,6 +136,23 @@ class Compaction:
         backend.allocate(CONTROL_FILE_NAME, len(control))
         backend.write_at(CONTROL_FILE_NAME, 0, control)
         backend.sync(CONTROL_FILE_NAME)
+
+    def _take_back(self) -> None:
+        """Leave the old files as the only ones; a control file that may be durable must be gone for good."""
+        backend = self._backend
+        names = backend.names()
+        try:
+            if CONTROL_FILE_NAME in names:
+                backend.remove(CONTROL_FILE_NAME)
+                backend.sync_directory()
+            for name in names:
+                if name.endswith(f".{self._writer.settings.extension}{_COMPACTED}"):
+                    backend.remove(name)
+        except OSError as error:
+            self._writer.committer.give_up(CONTROL_FILE_NAME, error)
+
+    def _commit(self, outputs: list[WriteFile]) -> None:
+        backend = self._backend
         backend.sync_directory()
         for file in outputs:
             backend.rename(file.name + _COMPACTED, file.name)

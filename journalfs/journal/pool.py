@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from journalfs.engine.backend import Backend, OpenFile
@@ -55,6 +57,9 @@ class FilePool:
         self.last_id = last_id
         self._one_at_a_time = threading.RLock()
         self.free: deque[WriteFile] = deque()
+        self.on_doubt: Callable[[str, OSError], None] | None = None
+        """Told of a failed write or sync after which it is not known what is on the disk; asking again would
+        be answered from memory. Called in whatever thread it happened."""
         self.first_record = round_up(JOURNAL_HEADER_BYTES, backend.alignment_bytes)
 
     def new_id(self) -> FileId:
@@ -77,13 +82,24 @@ class FilePool:
             if temporary in backend.names():
                 backend.remove(temporary)
             raise
-        backend.sync_directory()
+        with self._doubtful(name):
+            backend.sync_directory()
         return WriteFile(name, file_id, size, end=self.first_record)
+
+    @contextmanager
+    def _doubtful(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self.on_doubt is not None:
+                self.on_doubt(name, error)
+            raise
 
     def reinitialise(self, file: WriteFile, file_id: FileId) -> WriteFile:
         """Give a file a new life: what it holds belongs to no file any more."""
-        self._backend.write_at(file.name, 0, encode_header(file_id, self._backend.alignment_bytes))
-        self._backend.sync(file.name)
+        with self._doubtful(file.name):
+            self._backend.write_at(file.name, 0, encode_header(file_id, self._backend.alignment_bytes))
+            self._backend.sync(file.name)
         return WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
 
     def usable(self, file: WriteFile) -> bool:
@@ -95,6 +111,10 @@ class FilePool:
         Durable on return: a later file may hold the deletes of what is in this one, and must not go before
         it.
         """
+        with self._doubtful(file.name):
+            return self._retire(file, files_in_use)
+
+    def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
         settings, backend = self._settings, self._backend
         if not self.usable(file):
             backend.make_folder(ATTIC)

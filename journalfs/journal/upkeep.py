@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from journalfs.engine.waiting import Turn, offload
-from journalfs.errors import WriteFailed
+from journalfs.errors import JournalfsError
 from journalfs.journal.compaction import Compaction, CompactionDone
 from journalfs.journal.pool import WriteFile
 
@@ -55,7 +55,7 @@ class Upkeep:
             await self._writer.bell.rung()
             try:
                 await self.tidy()
-            except (OSError, WriteFailed) as error:
+            except (OSError, JournalfsError) as error:
                 log.warning("journal upkeep stopped short: %s", error)
 
     async def tidy(self) -> None:

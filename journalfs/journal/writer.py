@@ -56,6 +56,7 @@ class JournalWriter:
         """No further file could be made: what is left is for what makes room."""
         self.bell = Bell()
         self.committer = Committer(backend, clock, seal=self._seal)
+        self.pool.on_doubt = self.committer.give_up
         self.upkeep = Upkeep(self)
         self._record_bytes_max = settings.record_bytes_max(backend.alignment_bytes)
         self._position = 0
@@ -250,6 +251,8 @@ class JournalWriter:
         here and now. Raises NoSpace, with nothing changed.
         """
         if for_add and self.short_of_space:
+            # Somebody may have made room meanwhile.
+            self.bell.ring()
             raise NoSpace(self.current.name, "the last attempt to make one failed")
         try:
             above = max(above, self.current.file_id)

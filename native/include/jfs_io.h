@@ -35,12 +35,21 @@ int jfs_io_event_fd(const jfs_io *io);
 jfs_status jfs_io_submit(jfs_io *io, int fd, uint8_t *map, uint64_t file_offset, const uint8_t *bytes,
                          uint64_t length, int durable, uint64_t tag, int *system_error);
 
+/* The same write at once, in the calling thread: for a disk that is known to answer sooner than threads change. Only
+ * while nothing is under way. JFS_SYSTEM: *system_error says why it failed.
+ */
+jfs_status jfs_io_perform(const jfs_io *io, int fd, uint8_t *map, uint64_t file_offset, const uint8_t *bytes,
+                          uint64_t length, int durable, int *system_error);
+
 /* Gives what is done, waiting at most timeout_ns for the first. *count may be 0. */
 jfs_status jfs_io_wait(jfs_io *io, int64_t timeout_ns, jfs_io_done *out, uint32_t room, uint32_t *count,
                        int *system_error);
 
-/* Plain synchronous work, whole or failed. The file is filled with zeros and synced if so wished. */
-jfs_status jfs_file_fill(int fd, uint64_t size_bytes, int durable, int *system_error);
+/* Plain synchronous work, whole or failed. The file is filled with zeros, chunk_bytes (up to 1 MiB) a write, and synced
+ * if so wished. The size of the writes becomes that of the pieces in which the page cache keeps the file; one changed
+ * byte of a mapping makes the whole piece dirty.
+ */
+jfs_status jfs_file_fill(int fd, uint64_t size_bytes, uint64_t chunk_bytes, int durable, int *system_error);
 jfs_status jfs_file_map(int fd, uint64_t size_bytes, uint8_t **out, int *system_error);
 void jfs_file_unmap(uint8_t *map, uint64_t size_bytes);
 

@@ -119,11 +119,10 @@ class Driver:
     def begin(self) -> None:
         tx, record = self._id(), self._id()
         body = self._body(record)
+        position = self._writer.stage_add_in(TxId(tx), RecordId(record), MESSAGE, body)
         self.model.transactions[tx] = Transaction()
         self.open.append(tx)
-        self._noted(
-            self._writer.stage_add_in(TxId(tx), RecordId(record), MESSAGE, body), Change(record, body), tx
-        )
+        self._noted(position, Change(record, body), tx)
 
     def extend(self) -> None:
         open_ = [tx for tx in self.open if self.model.transactions[tx].prepared_at is None]
@@ -156,13 +155,9 @@ class Driver:
             transaction.prepared_at = self._writer.stage_prepare(TxId(tx), b"xid%d" % tx)
             return
         committed = fate < 0.8
-        # Known before it is staged: a crash in the middle may leave it on the disk.
+        stage = self._writer.stage_commit if committed else self._writer.stage_rollback
+        transaction.ended_at = stage(TxId(tx))
         transaction.committed = committed
-        transaction.ended_at = self._writer.position + 1
-        if committed:
-            self._writer.stage_commit(TxId(tx))
-        else:
-            self._writer.stage_rollback(TxId(tx))
         self.open.remove(tx)
         self.claimed -= {change.record_id for change in transaction.changes}
         for change in transaction.changes if committed else ():

@@ -71,14 +71,14 @@ def newest_files_freed_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_files_emptied_before_the_control_file(patch: pytest.MonkeyPatch) -> None:
-    commit, empty = Compaction._commit, Compaction._empty
+    write, empty = Compaction._write_control_file, Compaction._empty
     freed: list[list[WriteFile]] = []
 
     def early(self: Compaction, old: list[WriteFile], outputs: list[WriteFile]) -> None:
         freed.append(empty(self, old))
-        commit(self, old, outputs)
+        write(self, old, outputs)
 
-    patch.setattr(Compaction, "_commit", early)
+    patch.setattr(Compaction, "_write_control_file", early)
     patch.setattr(Compaction, "_empty", lambda self, old: freed.pop())
 
 

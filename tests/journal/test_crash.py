@@ -106,12 +106,15 @@ def test_every_error_at_every_storage_call(alignment: int, number: int) -> None:
         driver, stopped = run_scenario(alignment, fail)
         assert failed
         writer = driver.writer
+        assert stopped is None or isinstance(stopped, (OSError, JournalfsError))
         if writer is not None and failed in ("submit", "complete"):
             assert writer.committer.failure is not None
+        if writer is not None and writer.committer.failure is not None:
             with pytest.raises(ReadOnlyStore):
                 writer.stage_add(RecordId(10**9), 45, b"")
         elif writer is not None:
-            assert writer.committer.failure is None
-        assert stopped is None or isinstance(stopped, (OSError, JournalfsError))
+            assert trio.run(driver.work_until_refused, 40) is None
+            check_after(driver, driver.disk.process_killed())
+            trio.run(driver.consume)
         check_after(driver, driver.disk.process_killed())
         check_after(driver, driver.disk.crash(faulty))

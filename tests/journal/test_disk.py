@@ -58,7 +58,11 @@ async def fill(backend: DiskBackend, first: int, last: int, writers: int) -> Jou
 
 @KINDS
 @pytest.mark.parametrize("writers", [1, 8])
-async def test_written_and_read_by_another_reader(kind: BackendKind, writers: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("inline_ns", [0, 10**12], ids=["by event", "inline"])
+async def test_written_and_read_by_another_reader(
+    kind: BackendKind, writers: int, inline_ns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("journalfs.engine.committer.INLINE_FLUSH_NS_MAX", inline_ns)
     backend = open_backend(tmp_path, kind)
     writer = await fill(backend, 1, 201, writers)
     for record in range(1, 101):
