@@ -24,6 +24,13 @@ async def together(*works: Callable[[], Awaitable[None]]) -> None:
             nursery.start_soon(work)
 
 
+async def unbroken(work: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Run `work` to its end even if cancelled meanwhile: for what must not be left half done."""
+    with trio.CancelScope(shield=True):
+        result = await work()
+    return result  # noqa: RET504 - a scope may swallow, as types see it
+
+
 Turn = trio.Lock
 """One at a time, in order of arrival: `async with turn`."""
 

@@ -1,7 +1,8 @@
 """The work that keeps a journal going and small: a file kept ready, files set free, compaction when it is
 due.
 
-One thing is done after the other, whoever asks; what takes long runs in a thread.
+One thing is done after the other, whoever asks; what takes long runs in a thread. What was begun is done to
+its end: a compaction that stops behind its control file leaves the disk and the writer at odds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from journalfs.engine.waiting import Turn, offload
+from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError
 from journalfs.journal.compaction import Compaction, CompactionDone
 from journalfs.journal.pool import WriteFile
@@ -61,21 +62,21 @@ class Upkeep:
     async def tidy(self) -> None:
         """Do all that is due now. Raises OSError and WriteFailed; the journal stays as usable as it was."""
         async with self._turn:
-            await self._keep_ready()
-            await self._reclaim()
+            await unbroken(self._keep_ready)
+            await unbroken(self._reclaim)
             if self.compaction_due():
-                await self._compact()
-            await self._keep_ready()
+                await unbroken(self._compact)
+            await unbroken(self._keep_ready)
 
     async def reclaim(self) -> list[str]:
         """Set the files free that nothing needs; returns their names. Raises OSError."""
         async with self._turn:
-            return await self._reclaim()
+            return await unbroken(self._reclaim)
 
     async def compact(self) -> CompactionDone:
         """Rewrite what lives of all closed files into new ones. Raises OSError and WriteFailed."""
         async with self._turn:
-            return await self._compact()
+            return await unbroken(self._compact)
 
     async def _keep_ready(self) -> None:
         """Have the next file ready before it is needed."""

@@ -89,6 +89,41 @@ def test_killed_at_every_storage_call(alignment: int) -> None:
 
 
 @ALIGNMENTS
+def test_cancelled_at_every_storage_call_of_a_compaction(alignment: int) -> None:
+    """Whoever cancels, what was begun is done, and work that goes on afterwards loses nothing."""
+
+    async def run(driver: Driver, cancel_at: int) -> bool:
+        writer = driver.start()
+        await driver.work(50)
+        token = trio.lowlevel.current_trio_token()
+        left = cancel_at
+        with trio.CancelScope() as scope:
+
+            def cancel(_: str) -> None:
+                nonlocal left
+                left -= 1
+                if left == -1:
+                    token.run_sync_soon(scope.cancel)
+
+            driver.disk.before = cancel
+            await writer.upkeep.compact()
+            await writer.upkeep.tidy()
+        driver.disk.before = None
+        await driver.work(30)
+        await driver.consume()
+        return left < 0
+
+    cancel_at = 0
+    cancelled = True
+    while cancelled:
+        driver = Driver(SimulatedDisk(alignment), seed=11)
+        cancelled = trio.run(run, driver, cancel_at)
+        check_after(driver, driver.disk.process_killed())
+        cancel_at += 1
+    assert cancel_at > 10
+
+
+@ALIGNMENTS
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
 def test_every_error_at_every_storage_call(alignment: int, number: int) -> None:
     """The caller is told, or the success is real; a failed write ends writing for good."""
