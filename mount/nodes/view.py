@@ -33,6 +33,8 @@ from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.report import RenderedFile
 
+_FIXED_NAMES: dict[type[Directory], frozenset[bytes]] = {}
+
 
 class ViewDirectory(Directory):
     """What queues, states and selections share."""
@@ -67,10 +69,18 @@ class ViewDirectory(Directory):
             if part is None:
                 raise no_such_name()
             return self._part(part)
-        make = self.named_children().get(name)
-        if make is None:
+        if name not in self._fixed_names():
             raise no_such_name()
-        return self.enter(name, make)
+        return self.enter(name, self.named_children()[name])
+
+    def _fixed_names(self) -> frozenset[bytes]:
+        """The keys of `named_children`, which are the same for all directories of a class. Most names looked
+        up are none of them: Spark asks for a checksum file beside every part.
+        """
+        kind = type(self)
+        if kind not in _FIXED_NAMES:
+            _FIXED_NAMES[kind] = frozenset(self.named_children())
+        return _FIXED_NAMES[kind]
 
     def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
         """Fixed names: the tail, and what is reached by name but never listed."""
