@@ -32,7 +32,7 @@ def _draw_group(group: str, results: list[dict[str, Any]], path: Path, caption: 
     figure, axes = plt.subplots(
         len(panels),
         1,
-        figsize=(9, 0.9 + 0.42 * sum(heights) + 0.7 * len(panels)),
+        figsize=(9, 0.9 + 0.36 * sum(heights) + 0.8 * len(panels)),
         squeeze=False,
         height_ratios=heights,
     )
@@ -46,13 +46,13 @@ def _draw_group(group: str, results: list[dict[str, Any]], path: Path, caption: 
 
 
 def _panels(results: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Results that one axis can show: the same unit, and values within a factor of twenty of each other."""
+    """Results that one axis can show: the same unit, and values within a factor of eight of each other."""
     panels: list[list[dict[str, Any]]] = []
     for result in results:
         largest = max(side["maximum"] for side in result["sides"].values())
         for panel in panels:
             others = [side["maximum"] for other in panel for side in other["sides"].values()]
-            if panel[0]["unit"] == result["unit"] and max(others) / 20 <= largest <= max(others) * 20:
+            if panel[0]["unit"] == result["unit"] and max(others) / 8 <= largest <= max(others) * 8:
                 panel.append(result)
                 break
         else:
@@ -88,5 +88,6 @@ def _draw_panel(axis: Any, panel: list[dict[str, Any]]) -> None:
     axis.set_xlabel(f"{panel[0]['unit']} ({better} is better)", fontsize=8)
     axis.tick_params(axis="x", labelsize=8)
     handles = [Rectangle((0, 0), 1, 1, color=COLORS[index % len(COLORS)]) for index in range(len(sides))]
-    axis.legend(handles, sides, fontsize=7, loc="lower right")
+    legend = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": len(sides), "borderaxespad": 0.2}
+    axis.legend(handles, sides, fontsize=7, **legend)
     axis.grid(axis="x", alpha=0.3)
