@@ -130,6 +130,17 @@ class Gone(JournalfsError):
         self.file = str(file)
 
 
+class StaleView(JournalfsError):
+    """A journal file that a broker used again after it was listed: all that was in it has been consumed."""
+
+    identifier = "stale-view"
+    errno = errnos.ESTALE
+
+    def __init__(self, file: Path | str) -> None:
+        super().__init__(f"{file}: used again by the broker since it was listed; look again")
+        self.file = str(file)
+
+
 class DecodeError(JournalfsError):
     """A value that does not fit its buffer or its type. `offset` counts from the start of the decoded buffer.
 

@@ -99,3 +99,6 @@ STALL_NS: Final = 10_000_000
 
 STALL_REMEMBERED_NS: Final = 1_000_000_000
 """After a stall flushes are left to threads for so long: at most one stall a second holds the loop up."""
+
+LOOKS_AGAIN_MAX: Final = 3
+"""Times an open starts over because a broker overwrote what was chosen; twice in a row was never seen."""

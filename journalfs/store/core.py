@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,6 +54,8 @@ class Core:
     """By address."""
     cursors: Cursors = field(default_factory=Cursors)
     bodies: LargeBodies = field(init=False)
+    look_again: Callable[[], None] = lambda: None
+    """Takes over what the broker did since the last look, at once. Set by the store."""
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)

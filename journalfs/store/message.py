@@ -10,11 +10,12 @@ import msgspec
 from journalfs.ids import MessageId
 from journalfs.store.api import Bytes, ByteSource
 from journalfs.store.envelope import decode_envelope
+from journalfs.store.read_ahead import checked
+from journalfs.store.runs import HeldFile, Run, at_once
 
 if TYPE_CHECKING:
     from journalfs.engine.lines import LineBatch
     from journalfs.store.content import QueueContent
-    from journalfs.store.runs import HeldFile, Run
 
 SUFFIXES = (b".txt", b".json", b".bin", b".ser")
 """By the number that the C core gives to kinds of content."""
@@ -44,10 +45,14 @@ class BodySource:
         return self._size_bytes
 
     def read(self, offset: int, length: int) -> Bytes:
-        content = self._batch.read_body(0, offset, length, body_bytes=self._size_bytes)
+        return checked(lambda: self._window(offset, length), self._check)
+
+    def _window(self, offset: int, length: int) -> memoryview:
+        return memoryview(self._batch.read_body(0, offset, length, body_bytes=self._size_bytes))
+
+    def _check(self) -> None:
         for file in self._held:
             file.check()
-        return content
 
     def close(self) -> None:
         """Nothing to do: the batch lets go of its files with the last reference to it."""
@@ -106,7 +111,8 @@ class StoreMessage:
 
     def open(self) -> ByteSource:
         held = self._run.held(self._content)
-        return BodySource(self._run.batch(self._content), held, self._size_bytes)
+        source = BodySource(self._run.batch(self._content), held, self._size_bytes)
+        return at_once(source, self._content)
 
 
 def _put(found: dict[str, bytes], name: str, value: object) -> None:

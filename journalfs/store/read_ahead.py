@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from journalfs.engine.lines import LineBatch
+from journalfs.engine.status import CoreRefused
 from journalfs.store.api import Bytes
 
 if TYPE_CHECKING:
@@ -33,6 +34,21 @@ DISK_AHEAD_BYTES: Final = 8 * WINDOW_BYTES_MAX
 """Asked of the disk beyond what is rendered: about 10 ms of a fast one."""
 
 THREADS_MAX: Final = 4
+
+
+def checked(render: Callable[[], memoryview], check: Callable[[], None] | None) -> memoryview:
+    """Render, and then make sure that what was rendered was not being overwritten; if that is why rendering
+    failed, `check` says so.
+    """
+    try:
+        content = render()
+    except CoreRefused:
+        if check is not None:
+            check()
+        raise
+    if check is not None:
+        check()
+    return content
 
 
 @cache
@@ -128,10 +144,7 @@ class ReadAheadSource:
         lines = self._lines
         if lines is None:
             return memoryview(b"")
-        content = lines.read_view(begin, end - begin)
-        if self._check is not None:
-            self._check()
-        return content
+        return checked(lambda: lines.read_view(begin, end - begin), self._check)
 
     def _forget_windows(self) -> None:
         for window in self._windows:

@@ -15,7 +15,7 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state_batch import file_slots, large_positions
-from journalfs.errors import Damaged, Gone
+from journalfs.errors import Gone, StaleView
 from journalfs.format.journal_file import read_header
 from journalfs.ids import PageNumber
 from journalfs.journal.directory import JournalFile
@@ -104,15 +104,13 @@ class HeldFile:
     mapped: MappedFile
 
     def check(self) -> None:
-        """Raise `Damaged` if the broker used the file again: it rewrites the header before anything else, so
+        """Raise `StaleView` if the broker used the file again: it rewrites the header before all else, so
         an unchanged header means that no record was overwritten.
         """
         if self.file.header_damaged:
             return
         if read_header(self.mapped.copy(0, JOURNAL_HEADER_BYTES)).file_id != self.file.file_id:
-            raise Damaged(
-                self.file.name, 0, "the broker used this journal file again while it was being read"
-            )
+            raise StaleView(self.file.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +190,7 @@ def page_batch(
 
 
 def open_runs(runs: Sequence[tuple[Run, int]], content: QueueContent) -> ByteSource:
-    """Open the lines of several runs, each with their length, as one file.
-
-    Beside a live broker, what fits in memory is rendered now: the broker may reuse the journal file at any
-    moment, and an open file keeps what it had.
-    """
+    """Open the lines of several runs, each with their length, as one file."""
     segments: list[Segment] = []
     for run, size_bytes in runs:
         try:
@@ -206,6 +200,13 @@ def open_runs(runs: Sequence[tuple[Run, int]], content: QueueContent) -> ByteSou
                 raise
             # All of it was consumed after it was listed, so the rest is what is live now.
     source = segments[0].open() if len(segments) == 1 else SegmentedSource(segments)
+    return at_once(source, content)
+
+
+def at_once(source: ByteSource, content: QueueContent) -> ByteSource:
+    """Beside a live broker, what fits in memory is rendered now: the broker may reuse the journal file at any
+    moment, and an open file keeps what it had.
+    """
     if content.core.live_broker and source.size_bytes <= EAGER_PART_BYTES_MAX:
         return BytesSource(source.read(0, source.size_bytes))
     return source

@@ -45,6 +45,8 @@ class JournalStore:
         self._bindings_seen: BindingsStamp = ()
         self._tails: dict[QueueId, tuple[int, int, int]] = {}
         self._last_shown: Shown = {}
+        self._reloading = False
+        core.look_again = self.look_now
         self._written: object = None
 
     # -- what it shows ---------------------------------------------------------------------------------------
@@ -194,19 +196,36 @@ class JournalStore:
             except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             else:
-                if change is not None:
-                    for subscriber in self._subscribers:
-                        subscriber(change)
+                self._tell(change)
             await trio.sleep(FOLLOW_INTERVAL_S)
 
     async def look(self) -> Change | None:
         """Apply what changed in the store since the last look; what changed in the views, if anything."""
+        bindings_changed, result = self._poll()
+        if result is PollResult.REWRITTEN:
+            await self._reload()
+        return self._take_over(bindings_changed, result)
+
+    def look_now(self) -> None:
+        """The same without waiting, for a reader who met what the broker has overwritten since the last look.
+        Subscribers are told. Does nothing while a reload is under way.
+        """
+        if self._reloading:
+            return
+        bindings_changed, result = self._poll()
+        if result is PollResult.REWRITTEN:
+            self._replace_loader(self._loaded_whole())
+        self._tell(self._take_over(bindings_changed, result))
+
+    def _poll(self) -> tuple[bool, PollResult]:
         core = self.core
         core.live_broker = lock_holder(core.layout.node_manager_lock_dir) is not None
         bindings_changed = self._look_at_bindings()
-        result = core.loader.poll(trust_stamps=not core.live_broker)
-        if result is PollResult.REWRITTEN:
-            await self._reload()
+        return bindings_changed, core.loader.poll(trust_stamps=not core.live_broker)
+
+    def _take_over(self, bindings_changed: bool, result: PollResult) -> Change | None:
+        """Bring what is derived in line with what was polled."""
+        core = self.core
         if bindings_changed:
             core.register_queues()
         if result is not PollResult.UNCHANGED:
@@ -219,6 +238,11 @@ class JournalStore:
         before, self._last_shown = self._last_shown, self._shown()
         return _difference(before, self._last_shown, names_changed)
 
+    def _tell(self, change: Change | None) -> None:
+        if change is not None:
+            for subscriber in self._subscribers:
+                subscriber(change)
+
     def _look_at_bindings(self) -> bool:
         core = self.core
         seen = bindings_stamp(core.layout.bindings_dir, relative_to=core.root)
@@ -229,14 +253,27 @@ class JournalStore:
         return True
 
     async def _reload(self) -> None:
-        """Read the journal anew in a thread, then carry parts over from the state it replaces."""
+        """Read the journal anew in a thread: the store goes on answering from what it has."""
         import trio  # noqa: PLC0415 - as above
 
-        old = self.core.loader
+        self._reloading = True
+        try:
+            self._replace_loader(await trio.to_thread.run_sync(self._loaded_whole))
+        finally:
+            self._reloading = False
+
+    def _loaded_whole(self) -> JournalLoader:
+        """The journal read from nothing, again if the broker compacted it meanwhile."""
+        loader = self._loaded()
         for _ in range(RELOADS_MAX):
-            loader = await trio.to_thread.run_sync(self._loaded)
             if loader.poll() is not PollResult.REWRITTEN:
                 break
+            loader = self._loaded()
+        return loader
+
+    def _replace_loader(self, loader: JournalLoader) -> None:
+        """Go on with a journal that was read anew; parts are carried over from the state it replaces."""
+        old = self.core.loader
         loader.bytes_scanned += old.bytes_scanned
         self.core.loader = loader
         self.core.epoch += 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from journalfs.errors import Gone
+from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
-from journalfs.limits import WHERE_VIEWS_KEPT_MAX
+from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
 from journalfs.selector import compile_selector
 from journalfs.store.api import ByteSource, Part
 from journalfs.store.content import QueueContent
@@ -170,11 +170,27 @@ class QueueView:
         return entry.part if entry is not None else None
 
     def open_part(self, part: Part) -> ByteSource:
+        return self._opened(lambda: self._sized(part))
+
+    def _opened(self, choose: Callable[[], Sequence[tuple[Run, int]]]) -> ByteSource:
+        """Open what `choose` gives. Where a broker overwrote it since the last look, all of it was consumed:
+        look again, and choose from what is there now.
+        """
+        for _ in range(LOOKS_AGAIN_MAX):
+            self._refresh()
+            try:
+                return open_runs(choose(), self.content)
+            except StaleView:
+                self.content.core.look_again()
         self._refresh()
-        return open_runs(self._sized(part), self.content)
+        return open_runs(choose(), self.content)
 
     def _sized(self, part: Part) -> list[tuple[Run, int]]:
-        """The runs of a part with the lengths of their lines; one run of a part has all of it."""
+        """The runs of a part with the lengths of their lines. Raises `Gone` when nothing is left of it."""
+        entry = self._parts.get(part.name)
+        if entry is None:
+            raise Gone(part.name)
+        part = entry.part
         runs = self._runs_of(part.name)
         if len(runs) == 1:
             return [(runs[0], part.size_bytes)]
@@ -193,8 +209,7 @@ class QueueView:
         return Part(TAIL_NAME, 0, size_bytes, self.mtime_ns, sum(map(len, self._tail)))
 
     def open_tail(self) -> ByteSource:
-        self._refresh()
-        return open_runs(self._sized_tail(), self.content)
+        return self._opened(self._sized_tail)
 
     def all(self) -> Part:
         tail = self.tail()
@@ -208,9 +223,11 @@ class QueueView:
         )
 
     def open_all(self) -> ByteSource:
-        self._refresh()
-        runs = [sized for entry in self._parts.values() for sized in self._sized(entry.part)]
-        return open_runs([*runs, *self._sized_tail()], self.content)
+        return self._opened(self._sized_all)
+
+    def _sized_all(self) -> list[tuple[Run, int]]:
+        parts = [sized for entry in self._parts.values() for sized in self._sized(entry.part)]
+        return [*parts, *self._sized_tail()]
 
     # -- messages --------------------------------------------------------------------------------------------
 

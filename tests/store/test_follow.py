@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 import trio
 
+from journalfs.errors import Gone, StaleView
 from journalfs.limits import TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.api import Change
 from journalfs.store.queues import StoreQueue
@@ -221,3 +224,43 @@ async def test_follow_tells_subscribers_and_can_be_cancelled(
             await trio.sleep(0.1)
         nursery.cancel_scope.cancel()
     assert list(seen[0].queues) == [("work", "work.a")]
+
+
+@pytest.fixture
+def held_by_a_broker(little_store: LittleStore) -> Iterator[None]:
+    """Another process holds the active broker's lock."""
+    path = little_store.root / "journal/serverlock.1"
+    script = (
+        "import fcntl, sys; file = open(sys.argv[1], 'wb'); fcntl.lockf(file, fcntl.LOCK_EX);"
+        "print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        yield
+        holder.communicate(b"\n")
+
+
+@pytest.mark.rule("S-45")
+@pytest.mark.usefixtures("held_by_a_broker")
+def test_opening_what_the_broker_has_just_overwritten(little_store: LittleStore, lines_of: ReadLines) -> None:
+    """Between two looks everything in a file may be consumed and the file used again."""
+    little_store.journal.send(1000, QUEUE_A, "consumed")
+    store = little_store.open()
+    assert store.core.live_broker
+    queue = queue_of(store, "work.a")
+    listed = queue.parts()[0]
+    message = queue.message(queue.listing().message_id(0))
+    assert message is not None
+    following = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    following.acknowledge(1000, QUEUE_A, tx_id=3000)
+    with little_store.journal.path.open("r+b") as file:
+        file.write(struct.pack(">iiq", 2, 0, 3))
+    JournalAppender(little_store.journal.path, 3, 16).send(1001, QUEUE_A, "now")
+    with pytest.raises(StaleView):
+        message.open()
+    with pytest.raises(Gone):
+        queue.open_part(listed)
+    assert [line.split(b'"body":')[1] for line in lines_of(store, "work.a")] == [b'"now"}']
