@@ -101,8 +101,12 @@ def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:
             raise MountpointBusy(path, "another filesystem's process died and left its mount") from None
         raise SystemFailure.from_os(error, path, doing="use it as a mount point") from None
     # Before "not empty": a directory that holds the store never is, and the option would not help.
-    if _is_within(Path(os.path.realpath(store)), path):
+    real_store = Path(os.path.realpath(store))
+    if _is_within(real_store, path):
         raise WrongCall(f"{path}: cannot mount here: it would hide the store {store}; mount elsewhere")
+    if _is_within(path, real_store):
+        # Looking at the store would ask the mount, which waits for itself.
+        raise WrongCall(f"{path}: cannot mount here: it lies inside the store {store}; mount elsewhere")
     if names and not allow_nonempty:
         raise MountpointBusy(path, "the directory is not empty (-o nonempty hides what is in it)")
     return path

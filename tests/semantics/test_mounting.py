@@ -132,3 +132,13 @@ def test_a_mountpoint_in_use_is_refused(store_copy: StoreCopy, tmp_path: Path) -
             busy = journalfs("umount", mount.path)
             assert busy.returncode == 7
             assert "in use" in busy.stderr
+
+
+@pytest.mark.rule("S-55")
+def test_a_mount_point_inside_the_store_is_refused(store_copy: StoreCopy) -> None:
+    store = store_copy("aio")
+    inside = store / "data" / "paging" / "mnt"
+    inside.mkdir(parents=True)
+    done = journalfs("mount", "--read-only", store, inside)
+    assert done.returncode == 1
+    assert "lies inside the store" in done.stderr
