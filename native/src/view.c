@@ -48,6 +48,8 @@ static jfs_status read_body(void *context) {
         sink->pos = starts[i];
         job->put(sink, job->context, i);
         if (starts[i + 1] <= sink->to && sink->pos != starts[i + 1]) return JFS_MALFORMED;
+        /* A line that came out shorter than it was measured leaves a part of the window unwritten. */
+        if (sink->pos < starts[i + 1] && sink->pos < sink->to) return JFS_MALFORMED;
     }
     return JFS_OK;
 }
