@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
 from journalfs_mount import mountpoint
 from journalfs_mount.options import MountOptions
+from journalfs_mount.waiting import SignalsNoted, answer_of
 
 if TYPE_CHECKING:
     from journalfs.store.api import Store
@@ -78,18 +79,16 @@ def _start_in_background(request: Start, place: Path) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        _background(request, place, writer)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
+    with SignalsNoted() as signals:
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            _background(request, place, writer, signals)
+        os.close(writer)
         try:
-            answer = pipe.read()
-        except BaseException:
-            # Interrupted while waiting: the mount that nobody waits for any more must not come up later.
-            os.kill(child, signal.SIGTERM)
-            raise
+            answer = answer_of(child, reader, place, signals)
+        finally:
+            os.close(reader)
     if answer == _READY:
         return EXIT_OK
     _, status = os.waitpid(child, 0)
@@ -99,7 +98,7 @@ def _start_in_background(request: Start, place: Path) -> int:
     raise MountFailed(f"{place}: the mount's process ended before it was ready ({_ending(status)})")
 
 
-def _background(request: Start, place: Path, writer: int) -> NoReturn:
+def _background(request: Start, place: Path, writer: int, signals: SignalsNoted) -> NoReturn:
     """The serving process. It never returns into the command that it was forked from."""
     code = EXIT_SYSTEM
     told = False
@@ -107,12 +106,18 @@ def _background(request: Start, place: Path, writer: int) -> NoReturn:
     def ready() -> None:
         nonlocal told
         told = True
-        os.write(writer, _READY)
+        try:
+            os.write(writer, _READY)
+        except BrokenPipeError:
+            # The command was killed outright: a mount that nobody waits for must not stay.
+            log.error("%s: nobody waits for this mount any more", place)  # noqa: TRY400  (no traceback needed)
+            signal.raise_signal(signal.SIGTERM)
         os.close(writer)
         _leave_terminal()
 
     try:
         os.setsid()
+        signals.forget()
         _close_inherited(keep=writer)
         _log_in_background(debug=request.debug, log_file=request.log_file)
         _serve(request, place, ready)

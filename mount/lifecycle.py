@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -24,10 +23,9 @@ from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
 from journalfs_mount.report import MountReport
+from journalfs_mount.waiting import ENDING_SIGNALS
 
 log = logging.getLogger("journalfs.mount")
-
-ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def run(
@@ -179,7 +177,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 @contextlib.contextmanager
 def _captured_stderr() -> Iterator[Callable[[], str]]:
     """Catch what libfuse and fusermount3 write to descriptor 2: they say there why they cannot mount."""
-    with tempfile.TemporaryFile() as file:
+    # In memory: a full disk must not keep anybody from mounting.
+    with open(os.memfd_create("complaint"), "rb", closefd=True) as file:
         saved = os.dup(2)
         os.dup2(file.fileno(), 2)
 
