@@ -110,7 +110,7 @@ def _background(request: Start, place: Path, writer: int, signals: SignalsNoted)
             os.write(writer, _READY)
         except BrokenPipeError:
             # The command was killed outright: a mount that nobody waits for must not stay.
-            log.error("%s: nobody waits for this mount any more", place)  # noqa: TRY400  (no traceback needed)
+            log.error("%s: nobody waits for this mount any more", place)
             signal.raise_signal(signal.SIGTERM)
         os.close(writer)
         _leave_terminal()

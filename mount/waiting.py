@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from journalfs.errors import MountFailed
 from journalfs_mount.limits import UNMOUNT_WAIT_S
@@ -41,7 +41,7 @@ class SignalsNoted:
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, signal.Handlers | object] = {}
+        self._before: dict[int, Any] = {}
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class SignalsNoted:
     ) -> None:
         signal.set_wakeup_fd(self._wakeup_before)
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]  (what `signal.signal` itself returned)
+            signal.signal(number, handler)
         os.close(self._reader)
         os.close(self._writer)
 
@@ -89,8 +89,8 @@ def answer_of(child: int, pipe: int, place: Path, signals: SignalsNoted) -> byte
     answer = b""
     signals.release()
     while True:
-        ready, _, _ = select.select([signals, pipe], [], [])
-        if signals in ready:
+        ready, _, _ = select.select([signals.fileno(), pipe], [], [])
+        if signals.fileno() in ready:
             number = signals.noted()
             take_back(child, place)
             raise Interrupted(place, number)

@@ -1,4 +1,4 @@
-"""A command that is told to end while it waits for its mount leaves nothing: no process, and no mount later."""
+"""A command that is told to end while it waits for its mount leaves no process, and no mount later."""
 
 from __future__ import annotations
 
