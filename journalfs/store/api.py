@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from journalfs.ids import MessageId
@@ -246,3 +247,76 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Write the index if it is newer than the stored one, and let go of every file."""
+
+
+QueuePath: TypeAlias = tuple[str, str]
+"""Names of an address and of a queue bound to it."""
+
+
+class Publisher(Protocol):
+    """A file that is being written: what its bytes say becomes messages."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes taken so far."""
+
+    async def write(self, data: bytes) -> None:
+        """Take more bytes; returns when the messages that they complete are published, and durable if the
+        store's settings ask for it. Raises `JournalfsError` with nothing of this call published.
+        """
+
+    async def flush(self) -> None:
+        """Make durable what was taken and is not published yet, and report what failed before."""
+
+    async def finish(self) -> None:
+        """The last close: publish the rest, which is an unfinished last line or the whole file."""
+
+    def abandon(self) -> None:
+        """Forget what is not published."""
+
+
+class WritableStore(Store, Protocol):
+    """A store that may be changed. Whatever returns is durable if the store's settings ask for it; whatever
+    raises (`JournalfsError`, whose `errno` says which) changed nothing.
+    """
+
+    def publisher(self, address: str, queue: str | None, file_name: str) -> Publisher:
+        """A new file in an address (`queue` is None: routed to its queues) or in one queue. The name's suffix
+        says what one message is.
+        """
+
+    async def publish_files(self, address: str, queue: str | None, files: Sequence[tuple[Path, str]]) -> None:
+        """Publish staged files, given with the names that say what one message is, in one transaction."""
+
+    async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
+        """Remove messages from a queue; how many were there."""
+
+    async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
+        """Remove all that a part holds now; how many messages that were."""
+
+    async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
+        """Send to one queue and acknowledge in another, in one transaction; how many were there."""
+
+    async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int: ...
+
+    async def create_address(self, name: str) -> None: ...
+
+    async def delete_address(self, name: str) -> None:
+        """ENOTEMPTY while queues are bound to it."""
+
+    async def create_queue(self, address: str, name: str) -> None: ...
+
+    async def delete_queue(self, address: str, name: str) -> None:
+        """ENOTEMPTY while it holds messages."""
+
+    async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
+        """Change a setting; `name` is that of the extended attribute."""
+
+    def staging_directory(self) -> Path:
+        """Where names that begin with a dot or an underscore are kept until they get a plain one. Disposable."""
+
+    def refused(self, what: str, reason: str) -> None:
+        """Note a refused change for `.journalfs/events.jsonl`."""
+
+    async def run(self) -> None:
+        """The store's own work (flushing, compaction, sealing), until cancelled; in place of `follow`."""
