@@ -313,7 +313,7 @@ class WritableStore(Store, Protocol):
         """Change a setting; `name` is that of the extended attribute."""
 
     def staging_directory(self) -> Path:
-        """Where names that begin with a dot or an underscore are kept until they get a plain one. Disposable."""
+        """Where names that begin with a dot or an underscore wait for a plain one. Disposable."""
 
     def refused(self, what: str, reason: str) -> None:
         """Note a refused change for `.journalfs/events.jsonl`."""
