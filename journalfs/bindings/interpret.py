@@ -51,6 +51,7 @@ class _Builder:
         self._groups: list[bindings.Group] = []
         self._key_values: dict[str, dict[str, str]] = {}
         self._id_counter: int | None = None
+        self._id_counters: list[int] = []
         self._takers: dict[int, Callable[[Emitted], None]] = {
             BindingType.QUEUE_BINDING: self._take_queue,
             BindingType.ADDRESS_BINDING: self._take_address,
@@ -97,6 +98,7 @@ class _Builder:
             groups=tuple(self._groups),
             key_values=self._key_values,
             id_counter=self._id_counter,
+            id_counters=tuple(self._id_counters),
             max_id=max_id,
             anomalies=tuple(self._anomalies),
         )
@@ -125,6 +127,7 @@ class _Builder:
         # The last record counts, not the largest: after a clean stop it is lower than the range reserved
         # before.
         self._id_counter = bindings.decode_id_counter(emitted.body).value
+        self._id_counters.append(emitted.record_id)
 
     def _take_address_setting(self, emitted: Emitted) -> None:
         setting = address_settings.decode_address_setting(emitted.body)

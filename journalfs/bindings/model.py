@@ -82,6 +82,8 @@ class BindingsState:
     """By map id, then key."""
     id_counter: int | None
     """Value of the last id counter record; None when there is none (a new store)."""
+    id_counters: tuple[int, ...]
+    """Ids of all id counter records; the last one's value counts."""
     max_id: int
     """Largest record or transaction id in the journal, deleted ones included; -1 when it is empty."""
     anomalies: tuple[Anomaly, ...]

@@ -76,6 +76,8 @@ class Committer:
         self._timer: trio.lowlevel.Task | None = None
         self.reached_position = 0
         """Everything up to here is durable, or in the kernel's hands where `journal-datasync` is off."""
+        self.reached_end: tuple[str, int] | None = None
+        """The same as a place: file, and the offset behind what was written to it; None: nothing was."""
         self.failure: WriteFailed | None = None
         self.counts = CommitCounts()
 
@@ -251,6 +253,7 @@ class Committer:
         while self._under_way and self._under_way[0].done:
             flush = self._under_way.popleft()
             self.reached_position = flush.position
+            self.reached_end = flush.file.name, flush.stage.file_offset + flush.length
             self._spare.append(flush.stage)
         self._wake()
 

@@ -60,6 +60,10 @@ class FilePool:
         self.on_doubt: Callable[[str, OSError], None] | None = None
         """Told of a failed write or sync after which it is not known what is on the disk; asking again would
         be answered from memory. Called in whatever thread it happened."""
+        self.held: Callable[[str], bool] = lambda name: False
+        """Whether somebody still reads the content of a file that nothing needs any more: such a file is
+        deleted, which leaves its bytes to those who have it open, and never used again. Called in any thread.
+        """
         self.first_record = round_up(JOURNAL_HEADER_BYTES, backend.alignment_bytes)
 
     def new_id(self) -> FileId:
@@ -122,7 +126,7 @@ class FilePool:
                 backend.rename(file.name, f"{ATTIC}/{file.name}")
             else:
                 backend.remove(file.name)
-        elif settings.pool_files >= 0 and len(self.free) + files_in_use >= settings.pool_files:
+        elif self.held(file.name) or 0 <= settings.pool_files <= len(self.free) + files_in_use:
             backend.remove(file.name)
         else:
             return self.reinitialise(file, self.new_id())

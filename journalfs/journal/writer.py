@@ -19,7 +19,7 @@ from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage,
 from journalfs.engine.waiting import Bell, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
 from journalfs.format.record_types import RecordKind
-from journalfs.ids import RecordId, TxId
+from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.upkeep import Upkeep
@@ -102,6 +102,17 @@ class JournalWriter:
     def position(self) -> Position:
         """Behind everything staged so far."""
         return Position(self._position)
+
+    def durable_end(self) -> tuple[FileId, int] | None:
+        """The place up to which everything is durable: file and offset. None: nothing was written yet."""
+        reached = self.committer.reached_end
+        if reached is None:
+            return None
+        name, end = reached
+        for file in reversed(self.data):
+            if file.name == name:
+                return file.file_id, end
+        return None
 
     def totals(self) -> LedgerTotals:
         return self.ledger.totals()
