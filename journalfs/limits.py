@@ -44,7 +44,11 @@ COPY_CHUNK_BYTES: Final = 1024 * 1024
 """Piece in which files are copied or inflated: large enough that the calls cost nothing."""
 
 INFLATED_BODIES_KEPT_MAX: Final = 16
-"""Inflated large bodies kept for further reads; each holds a descriptor and its size on disk."""
+"""Inflated large bodies kept for further reads."""
+
+INFLATED_IN_MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Longest body inflated in memory, and length of all that are kept together: as much as an open file holds. A
+longer one gets a temporary file."""
 
 PAGE_SCANS_KEPT_MAX: Final = 64
 """Scanned pages kept: a page of the default 10 MiB with small messages needs about 4 MiB for its columns."""

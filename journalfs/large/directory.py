@@ -1,23 +1,19 @@
 """Bodies of large messages: files named after the message, docs/format/large-messages.md.
 
-A body that its client compressed is inflated once into a nameless temporary file, so that any range of it can
-be read; the last few of those are kept.
+A body that its client compressed is inflated when it is asked for (`inflated.py`).
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import zlib
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from journalfs.engine.buffers import MappedFile
-from journalfs.errors import Damaged
 from journalfs.format.large_file import LargeFileKind, format_large_name, parse_large_name
 from journalfs.ids import MessageId
-from journalfs.limits import COPY_CHUNK_BYTES, INFLATED_BODIES_KEPT_MAX
+from journalfs.large.inflated import InflatedBodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,7 @@ class LargeFile:
 @dataclass(slots=True)
 class LargeDirectory:
     path: Path
-    _inflated: OrderedDict[tuple[MessageId, int, int], MappedFile] = field(default_factory=OrderedDict)
+    inflated: InflatedBodies = field(default_factory=InflatedBodies)
 
     def files(self) -> list[LargeFile]:
         """All body files, by message id. A missing directory holds none."""
@@ -59,19 +55,25 @@ class LargeDirectory:
         return sorted(found, key=lambda file: (file.message_id, file.name))
 
     def body(
-        self, message_id: MessageId, *, compressed: bool, origin: MessageId | None = None
+        self,
+        message_id: MessageId,
+        *,
+        compressed: bool,
+        declared_bytes: int | None = None,
+        origin: MessageId | None = None,
     ) -> MappedFile | None:
         """The body of a message, inflated; `None` when there is no file.
 
         `origin` is the message this one was copied from: a broker that died between the record and the copy
-        leaves only the origin's file. Raises `Damaged` when a compressed body cannot be inflated to its end.
+        leaves only the origin's file. `declared_bytes` is how long its message says that the body is. Raises
+        `Damaged` when a compressed body cannot be inflated to its end.
         """
         path = self._existing(message_id, origin)
         if path is None:
             return None
         try:
             if compressed:
-                return self._inflate(path, message_id)
+                return self.inflated.body(path, declared_bytes)
             return MappedFile(path)
         except FileNotFoundError:
             return None
@@ -83,39 +85,3 @@ class LargeDirectory:
                 if path.is_file():
                     return path
         return None
-
-    def _inflate(self, path: Path, message_id: MessageId) -> MappedFile:
-        status = path.stat()
-        key = (message_id, status.st_size, status.st_mtime_ns)
-        mapped = self._inflated.get(key)
-        if mapped is None:
-            mapped = inflate(path)
-            while len(self._inflated) >= INFLATED_BODIES_KEPT_MAX:
-                self._inflated.popitem(last=False)
-            self._inflated[key] = mapped
-        self._inflated.move_to_end(key)
-        return mapped
-
-
-def inflate(path: Path) -> MappedFile:
-    """Inflate a zlib stream (RFC 1950) into a nameless file. Raises `Damaged` when the stream is broken or
-    ends early; bytes behind its end are ignored, as the broker does.
-    """
-    import tempfile  # noqa: PLC0415 - few stores have such bodies, and every command imports this module
-
-    stream = zlib.decompressobj()
-    consumed = 0
-    with path.open("rb") as compressed, tempfile.NamedTemporaryFile(prefix="journalfs-") as target:
-        while not stream.eof:
-            chunk = compressed.read(COPY_CHUNK_BYTES)
-            if not chunk:
-                raise Damaged(path, consumed, "the compressed body ends before its stream does")
-            consumed += len(chunk)
-            try:
-                while chunk:
-                    target.write(stream.decompress(chunk, COPY_CHUNK_BYTES))
-                    chunk = stream.unconsumed_tail
-            except zlib.error as error:
-                raise Damaged(path, consumed, f"the compressed body cannot be inflated: {error}") from error
-        target.flush()
-        return MappedFile(Path(target.name))

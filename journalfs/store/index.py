@@ -62,8 +62,10 @@ class IndexDescription(msgspec.Struct, frozen=True):
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
     """Describe the store as it was read; `None` when a file changed so that no checksum of what was read can
-    be had.
+    be had, or a message was measured without a body for which there was no room just then.
     """
+    if core.large.inflated.lacked_room:
+        return None
     journal: list[IndexedFile] = []
     for read in core.loader.files.read_files():
         if read.file.header_damaged:

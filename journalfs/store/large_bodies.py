@@ -89,14 +89,16 @@ class LargeBodies:
         message_id = MessageId(measure.message_id)
         directory = self.core.large
         try:
-            body = directory.body(message_id, compressed=measure.compressed)
-            expected: object = None
-            if body is None or not measure.amqp:
-                properties = _properties(batch, index)
-                expected = properties.get("_AMQ_LARGE_SIZE")
-                origin = properties.get("_AMQ_ORIG_MESSAGE_ID")
-                if body is None and isinstance(origin, int):
-                    body = directory.body(MessageId(origin), compressed=measure.compressed)
+            properties = {} if measure.amqp else _properties(batch, index)
+            large_size = properties.get("_AMQ_LARGE_SIZE")
+            expected = large_size if isinstance(large_size, int) else None
+            body = directory.body(message_id, compressed=measure.compressed, declared_bytes=expected)
+            if body is None:
+                origin = (properties or _properties(batch, index)).get("_AMQ_ORIG_MESSAGE_ID")
+                if isinstance(origin, int):
+                    body = directory.body(
+                        MessageId(origin), compressed=measure.compressed, declared_bytes=expected
+                    )
         except Damaged as error:
             self._report(message_id, error.offset, error.reason)
             return None, True
@@ -104,7 +106,7 @@ class LargeBodies:
             self._report(message_id, 0, "the large message's body file is missing")
             return None, True
         body.detach()
-        if isinstance(expected, int) and body.size_bytes < expected:
+        if expected is not None and body.size_bytes < expected:
             self._report(
                 message_id, body.size_bytes, f"the body ends after {body.size_bytes} of {expected} bytes"
             )

@@ -13,7 +13,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
     "journalfs/config/files.py": "reads configuration files",
     "journalfs/journal/directory.py": "reads headers and the control file, to order files",
-    "journalfs/large/directory.py": "reads what large messages end with",
+    "journalfs/large/inflated.py": "inflates what clients compressed",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
     "journalfs/store/locks.py": "looks whether a broker holds its lock, and takes none",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
