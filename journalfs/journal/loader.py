@@ -60,6 +60,10 @@ class JournalLoader:
     state: LiveState
     following: bool = False
     """A broker is at work: a message without references may be about to get some."""
+    limit: tuple[FileId, int] | None = None
+    """Where this process writes the journal itself: the file it writes to, and the offset up to which it is
+    durable. Nothing behind that is looked at.
+    """
     files: FileSet = field(default_factory=FileSet)
     bytes_scanned: int = 0
     """Bytes of journal read so far; stays 0 when the index answered everything."""
@@ -67,6 +71,8 @@ class JournalLoader:
     _gaps: dict[int, tuple[Damage, ...]] = field(default_factory=dict)
     _held_since_ms: dict[int, int] = field(default_factory=dict)
     _next_slot: int = 0
+    _advancing: ReadFile | None = None
+    """The file of the last `advance`, known to be the one read last."""
 
     def load(self) -> None:
         """Read everything and settle the live state."""
@@ -115,6 +121,26 @@ class JournalLoader:
         except FileNotFoundError:
             # Renamed or deleted between listing and opening; what was applied so far is complete by itself.
             return PollResult.UNCHANGED
+
+    def advance(self, file_id: FileId, end: int) -> PollResult:
+        """Apply what this process made durable: all of the files before that one, and it up to `end`."""
+        self.limit = (file_id, end)
+        read = self._advancing
+        if read is None or read.file.file_id != file_id:
+            # What is left of the file before comes first.
+            result = self.poll()
+            if result is not PollResult.REWRITTEN:
+                self._advancing = next(
+                    (read for read in self.files.read_files() if read.file.file_id == file_id), None
+                )
+            return result
+        return PollResult.APPENDED if self._read(read, hold_back=False) else PollResult.UNCHANGED
+
+    def _stop(self, read: ReadFile) -> int | None:
+        """Where to end reading a file; None: at its end."""
+        if self.limit is None or read.file.file_id < self.limit[0]:
+            return None
+        return self.limit[1] if read.file.file_id == self.limit[0] else read.position
 
     def _poll(self, trust_stamps: bool) -> PollResult:
         listing = read_directory(self.directory, extension=self.extension, relative_to=self.relative_to)
@@ -183,7 +209,7 @@ class JournalLoader:
         mapped = self._refreshed(read)
         window = mapped.copy(read.position, min(NEWS_WINDOW_BYTES, mapped.size_bytes - read.position))
         checksum = zlib.crc32(window)
-        if checksum == read.window_crc and read.slot not in self._held_since_ms:
+        if self.limit is None and checksum == read.window_crc and read.slot not in self._held_since_ms:
             return False
         read.window_crc = checksum
         return (
@@ -199,8 +225,11 @@ class JournalLoader:
     def _read(self, read: ReadFile, *, hold_back: bool) -> bool:
         """Scan a file from where it was left and apply what is new. Returns whether anything was."""
         mapped = self._refreshed(read)
-        scan = scan_journal(mapped, rid=read.file.rid, version=read.file.version, start=read.position)
-        self.bytes_scanned += mapped.size_bytes - read.position
+        stop = self._stop(read)
+        scan = scan_journal(
+            mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=stop
+        )
+        self.bytes_scanned += (mapped.size_bytes if stop is None else stop) - read.position
         if hold_back:
             scan = self._settled(read, mapped, scan)
         # Gaps behind the position (a torn tail) are only what the last look saw.

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
@@ -31,6 +33,9 @@ from journalfs.paging.cursors import Cursors, SideRecord
 from journalfs.paging.folders import PageFolder, PagingDirectory
 from journalfs.store.events import Events
 from journalfs.store.large_bodies import LargeBodies
+
+if TYPE_CHECKING:
+    from journalfs.store.runs import HeldFile
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +64,8 @@ class Core:
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)
+    held: WeakSet[HeldFile] = field(default_factory=WeakSet)
+    """Journal files that open files are rendered from: their bytes must not be overwritten."""
     _side_key: tuple[int, int] = (-1, -1)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 

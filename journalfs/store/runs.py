@@ -84,7 +84,9 @@ class JournalRun:
 
     def held(self, content: QueueContent) -> list[HeldFile]:
         files = self._files(content).items()
-        return [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files]
+        held = [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files]
+        content.core.held.update(held)
+        return held
 
     def columns(self, content: QueueContent) -> Listing:
         return content.state.listing(self.refs)
@@ -96,7 +98,7 @@ class JournalRun:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class HeldFile:
     """A journal file that an open file renders from."""
 
