@@ -13,6 +13,9 @@ NAME_HASH_CHARS: Final = 16
 JOURNAL_HEADER_BYTES: Final = 16
 """A journal file's header; the first record cannot begin earlier."""
 
+JOURNAL_FILE_BYTES_MAX: Final = 2**31 - 1
+"""No broker writes further into a journal file: its positions there are 32-bit integers with a sign."""
+
 CONTROL_FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Largest compaction control file read. It lists names of about 30 bytes: room for half a million."""
 

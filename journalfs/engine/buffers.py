@@ -7,12 +7,32 @@ copied out by the core under its guard.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.status import check
+from journalfs.engine.status import FileTorn, check
+
+MENDS_MAX = 4
+"""Times that reading a file goes on after more of it turned out to be unreadable."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Bytes of a mapped file that the disk does not give. Whole pages, or up to the file's end."""
+
+    offset: int
+    length: int
+    reason: str
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
 
 
 class MappedFile:
@@ -22,7 +42,7 @@ class MappedFile:
     `close` or `refresh`.
     """
 
-    __slots__ = ("_fd", "path", "pointer", "size_bytes")
+    __slots__ = ("_fd", "_whole", "path", "pointer", "size_bytes", "unreadable")
 
     def __init__(self, path: Path | str) -> None:
         """Map the file as long as it is now. Raises OSError."""
@@ -30,7 +50,10 @@ class MappedFile:
         # Not blocking: a pipe put where a file should be would wait for a writer for ever.
         self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         self.pointer: Any = ffi.NULL
+        self._whole: Any = None
         self.size_bytes = 0
+        self.unreadable: tuple[Unreadable, ...] = ()
+        """Where zeros stand for what cannot be read, since `mend`."""
         try:
             self._map(os.fstat(self._fd).st_size)
         except BaseException:
@@ -39,13 +62,13 @@ class MappedFile:
 
     def _map(self, size_bytes: int) -> None:
         out = ffi.new("const uint8_t **")
-        check(lib.jfs_map(self._fd, size_bytes, out), f"mapping {self.path}")
-        # Freed when the last owner of the pointer lets go, not when this object does.
-        self.pointer = (
-            ffi.gc(out[0], lambda bytes_, size=size_bytes: lib.jfs_unmap(bytes_, size))
-            if size_bytes
-            else ffi.NULL
-        )
+        status = lib.jfs_map(self._fd, size_bytes, out)
+        if status == lib.JFS_NO_MEMORY:
+            raise OSError(ffi.errno, os.strerror(ffi.errno), str(self.path))
+        check(status, f"mapping {self.path}")
+        self.pointer = _owned(out[0], size_bytes)
+        self._whole = None
+        self.unreadable = ()
         self.size_bytes = size_bytes
 
     @property
@@ -74,6 +97,48 @@ class MappedFile:
         check(lib.jfs_copy(out, self.pointer + offset, length), f"reading {self.path}")
         return bytes(ffi.buffer(out, length))
 
+    def reading(self, action: Callable[[], T]) -> T:
+        """Do what reads the mapping; where the disk does not give the bytes, again with zeros for them."""
+        for _ in range(MENDS_MAX):
+            try:
+                return action()
+            except FileTorn:
+                if not self.mend():
+                    raise
+        return action()
+
+    def mend(self) -> bool:
+        """Find out what cannot be read, and let zeros stand for it from now on; `unreadable` says where.
+
+        Earlier pointers stay as they are: what was measured before must not be read with zeros in it. Returns
+        whether more was found than the last time.
+        """
+        if not self.size_bytes:
+            return False
+        whole = self._whole if self._whole is not None else self.pointer
+        out = ffi.new("const uint8_t **")
+        check(lib.jfs_map_again(whole, self.size_bytes, out), f"mapping {self.path}")
+        pointer = _owned(out[0], self.size_bytes)
+        found: list[Unreadable] = []
+        at, length = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        while True:
+            check(lib.jfs_map_mend(pointer, self.size_bytes, at, length), f"reading {self.path}")
+            if not length[0]:
+                break
+            found.append(Unreadable(at[0], length[0], self._reason(at[0])))
+            at[0] += length[0]
+        before, self.unreadable = self.unreadable, tuple(found)
+        self._whole, self.pointer = whole, pointer
+        return self.unreadable != before
+
+    def _reason(self, offset: int) -> str:
+        """Why the page at `offset` cannot be read, as far as the file's name leads to it."""
+        try:
+            with open(self.path, "rb", opener=_without_waiting) as file:
+                return "the file ends before" if not os.pread(file.fileno(), 1, offset) else "read error"
+        except OSError as error:
+            return error.strerror or str(error)
+
     def release(self) -> None:
         """Give back the memory that reading the mapping took, as after a scan that will not be repeated.
 
@@ -84,6 +149,7 @@ class MappedFile:
     def close(self) -> None:
         """Let go of the file and of this object's hold on the mapping. May be called again."""
         self.pointer = ffi.NULL
+        self._whole = None
         self.size_bytes = 0
         if self._fd >= 0:
             os.close(self._fd)
@@ -106,3 +172,12 @@ class MappedFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _owned(bytes_: Any, size_bytes: int) -> Any:
+    """A pointer to a mapping that is freed when its last owner lets go, not when the `MappedFile` does."""
+    return ffi.gc(bytes_, lambda it: lib.jfs_unmap(it, size_bytes)) if size_bytes else ffi.NULL
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)

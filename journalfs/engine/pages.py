@@ -138,6 +138,15 @@ class PageScan:
         self._check(index)
         self.pointer.measures[index] = measure.pointer[0]
 
+    def mark_unreadable(self, start: int, end: int) -> None:
+        """Messages that hold any of the file's bytes from `start` to before `end` are damaged."""
+        for index in range(self.count):
+            entry = self.pointer.entries[index]
+            inside = entry.payload_offset < end and entry.payload_offset + entry.payload_bytes > start
+            if inside and not entry.flags & lib.JFS_PAGE_UNDECODED:
+                entry.source |= lib.JFS_SOURCE_UNREADABLE
+                self.set_measure(index, self.fill_lines([index], queue=None, now_ms=0).measure(0))
+
     def fill_lines(self, indexes: Sequence[int], *, queue: str | None, now_ms: int) -> LineBatch:
         """Make the lines of these records. Their own schedules are named while they are later than `now_ms`.
 
@@ -163,10 +172,18 @@ class PageScan:
 
 
 def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
-    """Find the records from byte `start` on, the first of which has number `first`. Raises FileTorn.
+    """Find the records from byte `start` on, the first of which has number `first`.
 
-    Damage is not an exception: see `PageScan.damaged_at` and `PageScan.undecoded`.
+    Damage is not an exception: see `PageScan.damaged_at` and `PageScan.undecoded`. Where the file cannot be
+    read, zeros are scanned (`MappedFile.mend`), and a message with such a place in it is damaged.
     """
-    out = ffi.gc(ffi.new("jfs_page *"), lib.jfs_page_free)
-    check(lib.jfs_scan_page(file.pointer, file.size_bytes, start, out), f"scanning {file.path}")
-    return PageScan(file, out, first=first)
+
+    def scan() -> PageScan:
+        out = ffi.gc(ffi.new("jfs_page *"), lib.jfs_page_free)
+        check(lib.jfs_scan_page(file.pointer, file.size_bytes, start, out), f"scanning {file.path}")
+        return PageScan(file, out, first=first)
+
+    found = file.reading(scan)
+    for place in file.unreadable:
+        found.mark_unreadable(place.offset, place.end)
+    return found

@@ -10,6 +10,7 @@ from typing import Any
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import check
+from journalfs.limits import JOURNAL_FILE_BYTES_MAX
 
 
 class GapKind(IntEnum):
@@ -118,9 +119,12 @@ def scan_journal(
     `rid` is the low 31 bits of the header's file id, `version` the header's format version. `any_rid` also
     takes what earlier lives of the file left. `stop_at_damage` ends at the first thing that begins like a
     record of this file and is none: right for the end of a file that a broker is writing, where the rest may
-    not be there yet. Raises FileTorn if the file was truncated, CoreRefused if it is larger than 4 GiB.
+    not be there yet. Where the file cannot be read, zeros are scanned (`MappedFile.mend`); what lies behind
+    `JOURNAL_FILE_BYTES_MAX` is not looked at.
     """
-    end = file.size_bytes if stop is None else min(stop, file.size_bytes)
+    end = min(file.size_bytes, JOURNAL_FILE_BYTES_MAX)
+    if stop is not None:
+        end = min(stop, end)
     options = ffi.new("jfs_scan_options *")
     options.start_offset = min(start, end)
     options.stop_offset = end
@@ -129,6 +133,10 @@ def scan_journal(
     options.flags = (lib.JFS_SCAN_ANY_RID if any_rid else 0) | (
         lib.JFS_SCAN_STOP_AT_DAMAGE if stop_at_damage else 0
     )
-    out = ffi.gc(ffi.new("jfs_scan *"), lib.jfs_scan_free)
-    check(lib.jfs_scan_journal(file.pointer, file.size_bytes, options, out), f"scanning {file.path}")
-    return Scan(out)
+
+    def scan() -> Scan:
+        out = ffi.gc(ffi.new("jfs_scan *"), lib.jfs_scan_free)
+        check(lib.jfs_scan_journal(file.pointer, file.size_bytes, options, out), f"scanning {file.path}")
+        return Scan(out)
+
+    return file.reading(scan)

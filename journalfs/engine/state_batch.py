@@ -30,6 +30,14 @@ def large_positions(state: LiveState, refs: array[int]) -> list[int]:
     return list(out[0 : found[0]])
 
 
+def mark_unreadable(state: LiveState, file_slot: int, offset: int, length: int) -> None:
+    """Messages whose records hold any of these bytes are damaged, and are to be measured again."""
+    check(
+        lib.jfs_state_unreadable(state.pointer, file_slot, offset, offset + length),
+        "marking messages that cannot be read",
+    )
+
+
 def adopt_parts(state: LiveState, earlier: LiveState) -> None:
     """Give what is live in both states the place and the part it had; the rest comes behind, in the tail.
 

@@ -1,4 +1,4 @@
-enum { JFS_SOURCE_PERSISTER = 0, JFS_SOURCE_CORE_LARGE = 1 };
+enum { JFS_SOURCE_PERSISTER = 0, JFS_SOURCE_CORE_LARGE = 1, JFS_SOURCE_UNREADABLE = 2 };
 
 typedef struct {
     const uint8_t *payload;

@@ -1,6 +1,8 @@
 jfs_status jfs_map(int fd, uint64_t size_bytes, const uint8_t **out);
 void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes);
 void jfs_map_release(const uint8_t *bytes, uint64_t size_bytes);
+jfs_status jfs_map_again(const uint8_t *bytes, uint64_t size_bytes, const uint8_t **out);
+jfs_status jfs_map_mend(const uint8_t *bytes, uint64_t size_bytes, uint64_t *at, uint64_t *length);
 jfs_status jfs_copy(uint8_t *to, const uint8_t *from, uint64_t length);
 
 enum { JFS_RECORD_IN_DAMAGE = 1 };

@@ -3,3 +3,4 @@ jfs_status jfs_state_ref_files(const jfs_state *state, const uint32_t *refs, uin
 jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, uint32_t count, uint32_t *out,
                                 uint32_t *found);
 jfs_status jfs_state_adopt(jfs_state *state, const jfs_state *old);
+jfs_status jfs_state_unreadable(jfs_state *state, uint32_t file_slot, uint64_t from, uint64_t to);

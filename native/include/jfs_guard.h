@@ -21,6 +21,14 @@ void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes);
 /* Lets go of the memory that reading a mapping took; the bytes come back from the page cache when they are read. */
 void jfs_map_release(const uint8_t *bytes, uint64_t size_bytes);
 
+/* Another mapping of what jfs_map mapped, also when the file has no name any more. Not for 0 bytes. */
+jfs_status jfs_map_again(const uint8_t *bytes, uint64_t size_bytes, const uint8_t **out);
+
+/* Puts zeros over the first stretch of pages at or behind *at that cannot be read, and says where it is; *length is 0
+ * when everything can be read. Others must not be reading the mapping for what the file holds.
+ */
+jfs_status jfs_map_mend(const uint8_t *bytes, uint64_t size_bytes, uint64_t *at, uint64_t *length);
+
 /* Copies out of a mapped file. */
 jfs_status jfs_copy(uint8_t *to, const uint8_t *from, uint64_t length);
 

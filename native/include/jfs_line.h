@@ -11,6 +11,7 @@
 enum {
     JFS_SOURCE_PERSISTER = 0,  /* a persister byte, then its payload: journal type 45, page kinds 0 and 2 */
     JFS_SOURCE_CORE_LARGE = 1, /* a bare core header: journal type 30, page kinds 1 and -1 */
+    JFS_SOURCE_UNREADABLE = 2  /* added to one of them: zeros stand for a part that the disk did not give */
 };
 
 /* One message to render. Points into buffers that the caller keeps alive and readable. */

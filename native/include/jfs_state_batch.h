@@ -15,6 +15,11 @@ jfs_status jfs_state_ref_files(const jfs_state *state, const uint32_t *refs, uin
 jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, uint32_t count, uint32_t *out,
                                 uint32_t *found);
 
+/* Says that bytes [from, to) of a file cannot be read: messages whose records hold any of them are to be measured again
+ * and are damaged. May be said again, for messages that came since.
+ */
+jfs_status jfs_state_unreadable(jfs_state *state, uint32_t file_slot, uint64_t from, uint64_t to);
+
 /* Gives what is live in both states the place, the part and the sealed values it had in `old`; the rest comes behind,
  * in the tail. `state` is finished and measured. JFS_RANGE: it has parts already.
  */

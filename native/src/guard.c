@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static _Thread_local sigjmp_buf *innermost;
 
@@ -94,6 +95,51 @@ void jfs_unmap(const uint8_t *bytes, uint64_t size_bytes) {
 
 void jfs_map_release(const uint8_t *bytes, uint64_t size_bytes) {
     if (bytes != NULL) madvise((void *)(uintptr_t)bytes, (size_t)size_bytes, MADV_DONTNEED);
+}
+
+typedef struct {
+    const uint8_t *bytes;
+    uint64_t size_bytes;
+    uint64_t step;
+    volatile uint64_t at; /* the page looked at: known also after the jump out of it */
+    volatile uint8_t seen;
+} touch_job;
+
+static jfs_status touch_pages(void *context) {
+    touch_job *const job = context;
+    for (; job->at < job->size_bytes; job->at += job->step) job->seen = *(const volatile uint8_t *)(job->bytes + job->at);
+    return JFS_OK;
+}
+
+jfs_status jfs_map_again(const uint8_t *bytes, uint64_t size_bytes, const uint8_t **out) {
+    /* An old size of 0 makes a second mapping of a shared one, whatever became of the file's name. */
+    void *copy = mremap((void *)(uintptr_t)bytes, 0, (size_t)size_bytes, MREMAP_MAYMOVE);
+    *out = NULL;
+    if (copy == MAP_FAILED) return JFS_NO_MEMORY;
+    *out = copy;
+    return JFS_OK;
+}
+
+jfs_status jfs_map_mend(const uint8_t *bytes, uint64_t size_bytes, uint64_t *at, uint64_t *length) {
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    touch_job job = {bytes, size_bytes, page, *at / page * page, 0};
+    *length = 0;
+    while (job.at < size_bytes) {
+        jfs_status status;
+        /* Once a stretch has begun, one page is looked at: is it part of the stretch? */
+        if (*length != 0) job.size_bytes = job.at + 1;
+        status = jfs_guarded(touch_pages, &job);
+        if (status == JFS_OK) break;
+        if (status != JFS_TORN) return status;
+        if (*length == 0) *at = job.at;
+        if (mmap((void *)(uintptr_t)(bytes + job.at), (size_t)page, PROT_READ,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+            return JFS_NO_MEMORY;
+        }
+        job.at += page;
+        *length = (job.at < size_bytes ? job.at : size_bytes) - *at;
+    }
+    return JFS_OK;
 }
 
 typedef struct {

@@ -19,7 +19,8 @@ void jfs_message_parse(const jfs_line *line, jfs_arena *arena, jfs_message *mess
     message->large_size = -1;
     message->priority = 4;
     jfs_reader reader = jfs_reader_over(message->payload);
-    if (line->source == JFS_SOURCE_CORE_LARGE) {
+    if (line->source & JFS_SOURCE_UNREADABLE) jfs_damaged(message, "a part of the message cannot be read from the disk");
+    if (line->source & JFS_SOURCE_CORE_LARGE) {
         jfs_core_parse(message, &reader);
     } else {
         message->persister = jfs_take8(&reader);

@@ -26,7 +26,7 @@ static jfs_status measure_one(const measure_job *job, uint32_t message) {
     line.payload = span->bytes + m->body_offset;
     line.payload_bytes = m->body_bytes;
     line.source = m->source;
-    if (m->source == JFS_SOURCE_CORE_LARGE || (m->body_bytes > 0 && line.payload[0] == PERSISTER_AMQP_LARGE)) {
+    if (m->source & JFS_SOURCE_CORE_LARGE || (m->body_bytes > 0 && line.payload[0] == PERSISTER_AMQP_LARGE)) {
         m->state |= MESSAGE_LARGE_SOURCE;
         m->flags |= JFS_MESSAGE_LARGE;
         return JFS_OK;
@@ -90,7 +90,7 @@ jfs_status jfs_state_large_ids(const jfs_state *state, int64_t *out, uint32_t ca
     for (uint32_t i = 0; i < state->messages.count; i++) {
         const message_item *const m = &state->messages.items[i];
         if (!(m->state & MESSAGE_USED)) continue;
-        if (!(m->state & MESSAGE_LARGE_SOURCE) && m->source != JFS_SOURCE_CORE_LARGE) continue;
+        if (!(m->state & MESSAGE_LARGE_SOURCE) && !(m->source & JFS_SOURCE_CORE_LARGE)) continue;
         if (found < capacity) out[found] = m->id;
         found++;
     }

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.engine.buffers import MappedFile
+from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.status import FileTorn
+from tests.differential.encode import header, record
+
+DELETE = 16
 
 
 def test_copies_what_the_file_holds(tmp_path: Path) -> None:
@@ -63,8 +66,55 @@ def test_a_truncated_file_raises_instead_of_ending_the_process(tmp_path: Path) -
         assert file.copy(0, 4096) == bytes(4096)
         with pytest.raises(FileTorn, match="truncated"):
             file.copy(0, 1 << 20)
+
+
+def test_zeros_stand_for_what_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 20_000)
+    with MappedFile(path) as file:
+        assert not file.mend()
+        assert file.unreadable == ()
+        os.truncate(path, 8192)
+        assert file.reading(lambda: file.copy(0, 20_000)) == b"x" * 8192 + bytes(20_000 - 8192)
+        assert file.unreadable == (Unreadable(8192, 20_000 - 8192, "the file ends before"),)
+        assert not file.mend()
+        os.truncate(path, 0)
+        assert file.copy(8192, 10) == bytes(10)
+        assert file.reading(lambda: file.copy(0, 20_000)) == bytes(20_000)
+        assert [place.offset for place in file.unreadable] == [0]
+
+
+def test_an_earlier_pointer_gets_no_zeros(tmp_path: Path) -> None:
+    """Lines that were measured with the bytes that were there are not rendered with others."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 20_000)
+    with MappedFile(path) as file, MappedFile(path) as other:
+        earlier = other.pointer
+        os.truncate(path, 8192)
+        assert other.mend()
+        file.pointer = earlier
         with pytest.raises(FileTorn):
-            scan_journal(file, rid=1, version=2)
+            file.copy(8192, 1)
+
+
+def test_a_deleted_file_can_be_mended(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 20_000)
+    with MappedFile(path) as file, path.open("r+b") as still_open:
+        file.detach()
+        path.unlink()
+        still_open.truncate(8192)
+        assert file.mend()
+        assert file.copy(8000, 1000) == b"x" * 192 + bytes(808)
+
+
+def test_records_before_an_unreadable_end_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(header(1) + record(DELETE, 1, record_id=5) + bytes(20_000))
+    with MappedFile(path) as file:
+        os.truncate(path, 4096)
+        assert [one.record_id for one in scan_journal(file, rid=1, version=2)] == [5]
+        assert [place.offset for place in file.unreadable] == [4096]
 
 
 def test_released_bytes_come_back(tmp_path: Path) -> None:
