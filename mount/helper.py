@@ -6,6 +6,7 @@ Exit codes are those of mount(8): 1 for a wrong call, 2 for a refusal of the sys
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -40,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # Codes of our own mean other things to mount(8): 4 would be "internal error", 8 "interrupted".
         code = exit_code(error)
         code = code if code in _MOUNT_CODES else EXIT_MOUNT_FAILED
+    except OSError as error:
+        print(f"mount.journalfs: {error}", file=sys.stderr)
+        code = EXIT_SYSTEM
     sys.exit(code)
 
 
@@ -66,7 +70,7 @@ def _mount(called: argparse.Namespace) -> int:
     options = MountOptions(**parse_options(words, ignore_unknown=called.sloppy))
     if not options.read_only:
         raise WrongCall("stores can be mounted for reading only; add the option ro")
-    store = called.store.resolve()
+    store = Path(os.path.realpath(called.store))
     request = Start(
         store=store,
         mountpoint=called.mountpoint,

@@ -127,6 +127,6 @@ def _suggestion(word: str) -> str:
 
 
 def _safe_source(source: str) -> str:
-    # The option list is split at commas and must be ASCII; a path that is neither shows as the plain name.
-    plain = source.isascii() and source.isprintable() and not set(source) & set(",\\")
-    return source if plain else "journalfs"
+    # The list is split at commas and must be ASCII; the library below turns octal escapes back into bytes.
+    plain = set(range(0x20, 0x7F)) - set(b",\\")
+    return "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in os.fsencode(source))

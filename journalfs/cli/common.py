@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,9 +30,21 @@ EXIT_READER_LEFT = 128 + 13
 C = TypeVar("C", bound=Callable[..., object])
 
 
+class GivenPath(click.ParamType[Path]):
+    """A path as somebody typed it. An empty one is a variable that was not set, and not this directory."""
+
+    name = "path"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        text = os.fsdecode(os.fspath(cast("str", value)))
+        if not text or "\0" in text:
+            self.fail("an empty path" if not text else "no path can have a NUL in it", param, ctx)
+        return Path(text)
+
+
 def store_argument(command: C) -> C:
     """The STORE argument, wherever a command takes one."""
-    return click.argument("store", type=click.Path(path_type=Path))(command)
+    return click.argument("store", type=GivenPath())(command)
 
 
 def index_option(command: C) -> C:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from journalfs.errors import EXIT_WRONG_CALL, JournalfsError
+from journalfs.errors import EXIT_SYSTEM, EXIT_WRONG_CALL, JournalfsError
 
 
 class LazyGroup(click.Group):
@@ -50,8 +50,15 @@ class LazyGroup(click.Group):
             sys.exit(getattr(error, "code", error.exit_code))
         except OSError as error:
             if error.errno != errno.EPIPE:
-                raise
+                print(f"journalfs: {_refusal(error)}", file=sys.stderr)
+                sys.exit(EXIT_SYSTEM)
             # The reader of our output left, as `head` does. Keep the interpreter from failing at its own
             # flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(128 + 13)
+
+
+def _refusal(error: OSError) -> str:
+    """What the operating system refused, in one line."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from journalfs.cli.common import GivenPath, store_argument
 from journalfs.errors import MountFailed, WrongCall
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: journalfs mount --read-only /var/lib/artemis/data /mnt/store")
-@click.argument("store", type=click.Path(path_type=Path))
-@click.argument("mountpoint", type=click.Path(path_type=Path))
+@store_argument
+@click.argument("mountpoint", type=GivenPath())
 @click.option("--read-only", is_flag=True, help="Change nothing; works beside a running broker.")
 @click.option("-o", "option_lists", metavar="OPTION[,...]", multiple=True, help="Mount options, as in fstab.")
 @click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground and log to stderr.")
@@ -58,20 +59,22 @@ def mount(
     chosen |= {name: value for name, value in given.items() if value is not None}
     options = MountOptions(**chosen)
     require_read_only(options.read_only)
+    # Whatever becomes of the working directory and of links, and so that `df` names it.
+    store = Path(os.path.realpath(store))
     request = Start(
         store=store,
         mountpoint=mountpoint,
         options=options,
-        open_store=partial(open_read_only, store.resolve()),
+        open_store=partial(open_read_only, store),
         foreground=foreground or (debug and log_file is None),
         debug=debug,
-        log_file=None if log_file is None else log_file.resolve(),
+        log_file=None if log_file is None else Path(os.path.abspath(log_file)),
     )
     sys.exit(start(request))
 
 
 @click.command(epilog="Example: journalfs umount /mnt/store")
-@click.argument("mountpoint", type=click.Path(path_type=Path))
+@click.argument("mountpoint", type=GivenPath())
 @click.option("-l", "--lazy", is_flag=True, help="Detach now, end when the last file is closed.")
 def umount(mountpoint: Path, lazy: bool) -> None:
     """Unmount the journalfs filesystem at MOUNTPOINT.

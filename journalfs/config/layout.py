@@ -11,6 +11,7 @@ directory that was asked for is left alone. Both leave a warning.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -77,8 +78,7 @@ def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = No
 
 
 def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
-    if not given.exists():
-        raise NotAStore(given, "there is no such directory")
+    _require_path(given)
     layout = _locate(given, environment)
     if layout is None:
         refuse_other_layouts(_folder(given))
@@ -95,6 +95,20 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         )
         raise NotAStore(given, reason)
     return layout
+
+
+def _require_path(given: Path) -> None:
+    """Raise `NotAStore` for a path where nothing is or can be, `OSError` for one that cannot be looked at."""
+    try:
+        os.stat(given)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotAStore(given, "there is no such directory") from None
+    except ValueError:  # NUL, or half of a character: no file can have this name
+        raise NotAStore(ascii(str(given))[1:-1], "no directory can have this name") from None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
+            raise NotAStore(given, f"no path: {error.strerror}") from None
+        raise
 
 
 def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from journalfs_mount.mountpoint import is_dead, mounted_at, serving_process
 from tests.frozen import PristineStores
 from tests.mount.conftest import DEADLINE_S, ROOT, until
+from tests.mounting import JOURNALFS
 
 pytestmark = pytest.mark.mount
 
@@ -124,6 +127,23 @@ def test_a_full_mount_point_is_refused_unless_told(store: Path, place: Path) -> 
     assert not (place / "file").exists()
     done = run("mount", "--read-only", store, place)
     assert (done.returncode, "is mounted there" in done.stderr) == (32, True)
+
+
+def test_a_store_is_named_by_its_absolute_path_whatever_its_name(
+    store: Path, place: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "größe, a\\b c"
+    shutil.copytree(store, copy)
+    done = subprocess.run(
+        [JOURNALFS, "mount", "--read-only", copy.name, place], cwd=copy.parent, check=False, timeout=60
+    )
+    assert done.returncode == 0
+    entry = mounted_at(place)
+    assert entry is not None
+    assert entry.source == str(copy)
+    shown = subprocess.run(["df", "--output=source", place], check=True, capture_output=True, text=True)
+    assert shown.stdout.splitlines()[1] == str(copy)
+    assert json.loads((place / ".journalfs/mount.json").read_text())["store"] == str(copy)
 
 
 def test_without_the_fuse_device_it_says_what_to_do(store: Path, place: Path) -> None:
