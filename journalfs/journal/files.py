@@ -5,8 +5,9 @@ read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from journalfs.damage import FileStamp
 from journalfs.engine.buffers import MappedFile
 from journalfs.journal.directory import JournalFile
 from journalfs.limits import JOURNAL_FILES_MAPPED_MAX
@@ -21,14 +22,17 @@ class ReadFile:
     position: int
     """Offset behind the last record that was accepted."""
     records: int = 0
-    prefix_crc: int | None = None
-    """CRC-32C of bytes 0..position once the index was written; `None` when it must be computed."""
+    prefix_crc: int = 0
+    """CRC-32C of the bytes between header and `position`, as they were when they were read."""
+    stamp: FileStamp = field(init=False)
+    """What the file was like before any of those bytes was read: as long as it is like that, they are the
+    same. It follows the file's own only where the checksum was found to be right.
+    """
     window_crc: int | None = None
     """CRC-32 of the bytes behind `position` when they were last looked at."""
-    unchanged: bool = False
-    """Known from the index, and its size, time and inode are as they were: nothing behind `position` to look
-    for.
-    """
+
+    def __post_init__(self) -> None:
+        self.stamp = self.file.stamp
 
 
 class FileSet(Mapping[int, MappedFile]):

@@ -17,6 +17,7 @@ from pathlib import Path
 from journalfs.clock import Clock
 from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.checksum import crc32c_of_file, crc32c_of_mapped
 from journalfs.engine.scan import GapKind, Scan, scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.status import CoreRefused, FileTorn
@@ -111,13 +112,10 @@ class JournalLoader:
     def gaps(self) -> dict[int, tuple[Damage, ...]]:
         return dict(self._gaps)
 
-    def poll(self, *, trust_stamps: bool = False) -> PollResult:
-        """Apply what was written since the last look.
-
-        `trust_stamps`: nobody writes now, so a file that is as the index knew it need not be opened.
-        """
+    def poll(self) -> PollResult:
+        """Apply what was written since the last look."""
         try:
-            return self._poll(trust_stamps)
+            return self._poll()
         except FileNotFoundError:
             # Renamed or deleted between listing and opening; what was applied so far is complete by itself.
             return PollResult.UNCHANGED
@@ -142,7 +140,7 @@ class JournalLoader:
             return None
         return self.limit[1] if read.file.file_id == self.limit[0] else read.position
 
-    def _poll(self, trust_stamps: bool) -> PollResult:
+    def _poll(self) -> PollResult:
         listing = read_directory(self.directory, extension=self.extension, relative_to=self.relative_to)
         current = self._match(listing)
         if current is None:
@@ -151,7 +149,6 @@ class JournalLoader:
         changed = False
         previous: ReadFile | None = None
         for read in current:
-            read.unchanged = read.unchanged and trust_stamps
             if not self._has_news(read):
                 previous = read
                 continue
@@ -175,7 +172,8 @@ class JournalLoader:
                 continue
             file = listed.get(file_id)
             if file is not None and file.stamp.inode == read.file.stamp.inode:
-                read.unchanged = read.unchanged and file.stamp == read.file.stamp
+                if not self._still_holds(read, file, grows=file_id >= last_id):
+                    return None
                 read.file = file
             elif read.records and (file is not None or self._holds_live(read)):
                 return None
@@ -189,6 +187,19 @@ class JournalLoader:
                 return None
             self._open(file)
         return [read for read in self.files.read_files() if read.file.file_id >= last_id]
+
+    def _still_holds(self, read: ReadFile, file: JournalFile, *, grows: bool) -> bool:
+        """Whether what was read of a file is still there. A file that is not appended to any more should not
+        change; if it did, its bytes are compared with what was read by their checksum.
+        """
+        if read.position == JOURNAL_HEADER_BYTES:
+            read.stamp = file.stamp
+        if grows or file.stamp == read.stamp:
+            return file.stamp.size_bytes >= read.position
+        if not holds_prefix(file, read.position, read.prefix_crc):
+            return False
+        read.stamp = file.stamp
+        return True
 
     def _holds_live(self, read: ReadFile) -> bool:
         # Looks at every live message, so it is asked only of files that are gone.
@@ -204,8 +215,6 @@ class JournalLoader:
         """Whether a record stands behind the position. Looks at the bytes, not at the file's time: a broker
         that writes through a mapping changes the one without the other.
         """
-        if read.unchanged:
-            return False
         mapped = self._refreshed(read)
         window = mapped.copy(read.position, min(NEWS_WINDOW_BYTES, mapped.size_bytes - read.position))
         checksum = zlib.crc32(window)
@@ -237,10 +246,14 @@ class JournalLoader:
         self._gaps[read.slot] = earlier + self._damage_of(read, scan)
         if scan.count == 0:
             return False
+        prefix_crc = mapped.reading(
+            lambda: crc32c_of_mapped(mapped, read.position, scan.end, read.prefix_crc)
+        )
         self.state.apply(read.slot, mapped, scan)
         read.records += scan.count
         read.position = scan.end
-        read.prefix_crc = None
+        read.prefix_crc = prefix_crc
+        read.window_crc = None
         return True
 
     def _settled(self, read: ReadFile, mapped: MappedFile, scan: Scan) -> Scan:
@@ -279,6 +292,18 @@ class JournalLoader:
             if rid is not None and rid not in known:
                 found.append(replace(file, file_id=FileId(rid)))
         return sorted(found, key=lambda file: (file.file_id, not file.compacted, file.name))
+
+
+def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
+    """Whether the bytes between header and `position` have this checksum; what cannot be read has not. Raises
+    FileNotFoundError.
+    """
+    try:
+        return crc32c_of_file(file.path, JOURNAL_HEADER_BYTES, position) == prefix_crc
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return False
 
 
 def guessed_rid(mapped: MappedFile) -> int | None:

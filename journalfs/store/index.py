@@ -1,8 +1,10 @@
 """What the index holds of a store, and whether it still fits the store's files.
 
 The live state is one section of the index; the description says which files it was made from and how far they
-were read. A file whose size, time and inode are unchanged is not opened; one that changed must still begin
-with the bytes that were read, by checksum, or the index is void.
+were read. A file is believed to hold what was read of it if its size, time and inode are as they were before
+it was read; if not, those bytes must have the checksum that they had when they were read, or the index is
+void. What follows them is always looked at where a broker may have appended: it can do so without moving any
+time.
 """
 
 from __future__ import annotations
@@ -10,16 +12,15 @@ from __future__ import annotations
 import msgspec
 
 from journalfs.damage import Damage, FileStamp
-from journalfs.engine.checksum import crc32c_of_file
 from journalfs.ids import FileId, MessageId, PageNumber, QueueId
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.files import ReadFile
-from journalfs.journal.loader import JournalLoader
+from journalfs.journal.loader import JournalLoader, holds_prefix
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.store.core import Core
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -28,9 +29,13 @@ class IndexedFile(msgspec.Struct, frozen=True):
     name: str
     file_id: int
     stamp: FileStamp
+    """From before anything of the file was read."""
     position: int
     records: int
     prefix_crc: int
+    """Of the bytes between header and position, as they were when they were read."""
+    window_crc: int | None
+    """Of bytes behind the position, which were found to hold nothing new."""
     gaps: list[Damage]
 
 
@@ -54,6 +59,8 @@ class IndexedPageParts(msgspec.Struct, frozen=True):
 class IndexDescription(msgspec.Struct, frozen=True):
     format: int
     generation: int
+    live_broker: bool
+    """A broker was at work: whatever it could still append to is looked at whole, times or not."""
     journal: list[IndexedFile]
     pages: dict[str, list[IndexedPage]]
     page_parts: list[IndexedPageParts]
@@ -70,26 +77,24 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
     for read in core.loader.files.read_files():
         if read.file.header_damaged:
             return None
-        if read.prefix_crc is None:
-            read.prefix_crc = crc32c_of_file(read.file.path, read.position)
-        if read.prefix_crc is None:
-            return None
         gaps = list(core.loader.gaps().get(read.slot, ()))
         journal.append(
             IndexedFile(
                 read.slot,
                 read.file.name,
                 read.file.file_id,
-                read.file.stamp,
+                read.stamp,
                 read.position,
                 read.records,
                 read.prefix_crc,
+                read.window_crc,
                 gaps,
             )
         )
     return IndexDescription(
         format=FORMAT,
         generation=core.generation,
+        live_broker=core.live_broker,
         journal=journal,
         pages={address: _describe_pages(paged) for address, paged in core.pages.items()},
         page_parts=[
@@ -143,6 +148,7 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
     listing = read_directory(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
     present = {file.file_id: file for file in listing.files if not file.header_damaged}
     used = set(loader.state.used_files(max((file.slot for file in description.journal), default=-1) + 1))
+    current = max((file.file_id for file in description.journal if file.records), default=-1)
     resumed: list[ReadFile] = []
     gaps: dict[int, tuple[Damage, ...]] = {}
     for indexed in description.journal:
@@ -151,7 +157,8 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
             if indexed.records and indexed.slot in used:
                 return False
             continue
-        read = _resumed(indexed, file)
+        trusted = not (description.live_broker and indexed.file_id >= current)
+        read = _resumed(indexed, file, trusted=trusted)
         if read is None:
             return False
         resumed.append(read)
@@ -164,9 +171,16 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
     return True
 
 
-def _resumed(indexed: IndexedFile, file: JournalFile) -> ReadFile | None:
-    """The file at the point the index left it; `None` when what was read of it is no longer there."""
-    same = file.stamp == indexed.stamp and file.name == indexed.name
-    if not same and crc32c_of_file(file.path, indexed.position) != indexed.prefix_crc:
-        return None
-    return ReadFile(indexed.slot, file, indexed.position, indexed.records, indexed.prefix_crc, unchanged=same)
+def _resumed(indexed: IndexedFile, file: JournalFile, *, trusted: bool) -> ReadFile | None:
+    """The file at the point the index left it; `None` when what was read of it is no longer there. `trusted`:
+    it can have changed only if its time did.
+    """
+    same = trusted and file.stamp == indexed.stamp and file.name == indexed.name
+    if not same:
+        try:
+            if not holds_prefix(file, indexed.position, indexed.prefix_crc):
+                return None
+        except FileNotFoundError:
+            return None
+    window_crc = indexed.window_crc if same else None
+    return ReadFile(indexed.slot, file, indexed.position, indexed.records, indexed.prefix_crc, window_crc)

@@ -64,8 +64,8 @@ class _Opening:
             # The index no longer fits, but its parts are known by name to whoever read them.
             adopt_parts(core.loader.state, state)
         store.start()
-        if loader is not None and loader.bytes_scanned == 0:
-            store.index_is_current()
+        if loader is not None:
+            store.index_holds(description)
         return store
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
@@ -107,7 +107,7 @@ class _Opening:
         loader = self._loader(state)
         for queue_id in sorted(self.bindings.queues):
             state.register_queue(queue_id)
-        if not fits(loader, description) or loader.poll(trust_stamps=True) is PollResult.REWRITTEN:
+        if not fits(loader, description) or loader.poll() is PollResult.REWRITTEN:
             self.events.add(
                 "index-outdated", f"{self.index}: the journal was rewritten since; it is scanned", level=20
             )

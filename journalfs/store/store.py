@@ -221,7 +221,7 @@ class JournalStore:
         core = self.core
         core.live_broker = lock_holder(core.layout.node_manager_lock_dir) is not None
         bindings_changed = self._look_at_bindings()
-        return bindings_changed, core.loader.poll(trust_stamps=not core.live_broker)
+        return bindings_changed, core.loader.poll()
 
     def _take_over(self, bindings_changed: bool, result: PollResult) -> Change | None:
         """Bring what is derived in line with what was polled."""
@@ -317,9 +317,9 @@ class JournalStore:
             return
         self._written = description
 
-    def index_is_current(self) -> None:
-        """What was just read from the index need not be written again."""
-        self._written = describe(self.core, self._page_parts)
+    def index_holds(self, description: object) -> None:
+        """What was just read from the index need not be written again, unless there is more to say by now."""
+        self._written = description
 
     def close(self) -> None:
         self.save_index()

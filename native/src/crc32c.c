@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "jfs_guard.h"
+
 #define POLYNOMIAL 0x82F63B78u
 
 static uint32_t crc_bitwise(uint32_t crc, const uint8_t *bytes, size_t length) {
@@ -49,4 +51,23 @@ uint32_t jfs_crc32c(uint32_t crc, const uint8_t *bytes, size_t length) {
 #endif
     if (length < 256) return ~crc_bitwise(crc, bytes, length);
     return ~crc_table(crc, bytes, length);
+}
+
+typedef struct {
+    uint32_t crc;
+    const uint8_t *bytes;
+    uint64_t length;
+} mapped_job;
+
+static jfs_status mapped_body(void *context) {
+    mapped_job *const job = context;
+    job->crc = jfs_crc32c(job->crc, job->bytes, (size_t)job->length);
+    return JFS_OK;
+}
+
+jfs_status jfs_crc32c_mapped(uint32_t *crc, const uint8_t *bytes, uint64_t length) {
+    mapped_job job = {*crc, bytes, length};
+    const jfs_status status = length == 0 ? JFS_OK : jfs_guarded(mapped_body, &job);
+    if (status == JFS_OK) *crc = job.crc;
+    return status;
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,3 +71,20 @@ def lines_of() -> Callable[[JournalStore, str], list[bytes]]:
             source.close()
 
     return read
+
+
+@pytest.fixture
+def held_by_a_broker(little_store: LittleStore) -> Iterator[None]:
+    """Another process holds the active broker's lock."""
+    path = little_store.root / "journal/serverlock.1"
+    script = (
+        "import fcntl, sys; file = open(sys.argv[1], 'wb'); fcntl.lockf(file, fcntl.LOCK_EX);"
+        "print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        yield
+        holder.communicate(b"\n")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -224,23 +222,6 @@ async def test_follow_tells_subscribers_and_can_be_cancelled(
             await trio.sleep(0.1)
         nursery.cancel_scope.cancel()
     assert list(seen[0].queues) == [("work", "work.a")]
-
-
-@pytest.fixture
-def held_by_a_broker(little_store: LittleStore) -> Iterator[None]:
-    """Another process holds the active broker's lock."""
-    path = little_store.root / "journal/serverlock.1"
-    script = (
-        "import fcntl, sys; file = open(sys.argv[1], 'wb'); fcntl.lockf(file, fcntl.LOCK_EX);"
-        "print(flush=True); input()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        yield
-        holder.communicate(b"\n")
 
 
 @pytest.mark.rule("S-45")
