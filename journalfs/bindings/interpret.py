@@ -51,7 +51,7 @@ class _Builder:
         self._groups: list[bindings.Group] = []
         self._key_values: dict[str, dict[str, str]] = {}
         self._id_counter: int | None = None
-        self._id_counters: list[int] = []
+        self._record_ids: dict[tuple[int, str | int | None], tuple[int, ...]] = {}
         self._takers: dict[int, Callable[[Emitted], None]] = {
             BindingType.QUEUE_BINDING: self._take_queue,
             BindingType.ADDRESS_BINDING: self._take_address,
@@ -98,7 +98,7 @@ class _Builder:
             groups=tuple(self._groups),
             key_values=self._key_values,
             id_counter=self._id_counter,
-            id_counters=tuple(self._id_counters),
+            record_ids=self._record_ids,
             max_id=max_id,
             anomalies=tuple(self._anomalies),
         )
@@ -113,6 +113,7 @@ class _Builder:
 
     def _take_queue_status(self, emitted: Emitted) -> None:
         status = bindings.decode_queue_status(emitted.body)
+        self._keep_id(emitted, status.target)
         self._statuses.append((status, emitted))
         # Resuming deletes the record. The broker pauses for any that is left and looks at no other value.
         if status.paused:
@@ -120,22 +121,29 @@ class _Builder:
 
     def _take_address_status(self, emitted: Emitted) -> None:
         status = bindings.decode_address_status(emitted.body)
+        self._keep_id(emitted, status.target)
         self._statuses.append((status, emitted))
         self._address_paused[status.address_id] = status.paused
+
+    def _keep_id(self, emitted: Emitted, about: str | int | None) -> None:
+        key = emitted.user_type, about
+        self._record_ids[key] = (*self._record_ids.get(key, ()), emitted.record_id)
 
     def _take_id_counter(self, emitted: Emitted) -> None:
         # The last record counts, not the largest: after a clean stop it is lower than the range reserved
         # before.
         self._id_counter = bindings.decode_id_counter(emitted.body).value
-        self._id_counters.append(emitted.record_id)
+        self._keep_id(emitted, None)
 
     def _take_address_setting(self, emitted: Emitted) -> None:
         setting = address_settings.decode_address_setting(emitted.body)
         self._settings[setting.match] = setting
+        self._keep_id(emitted, setting.match)
 
     def _take_address_setting_json(self, emitted: Emitted) -> None:
         setting = address_settings.decode_address_setting_json(emitted.body)
         self._settings[setting.match] = setting
+        self._keep_id(emitted, setting.match)
 
     def _take_security(self, emitted: Emitted) -> None:
         setting = bindings.decode_security_setting(emitted.body)

@@ -82,8 +82,10 @@ class BindingsState:
     """By map id, then key."""
     id_counter: int | None
     """Value of the last id counter record; None when there is none (a new store)."""
-    id_counters: tuple[int, ...]
-    """Ids of all id counter records; the last one's value counts."""
+    record_ids: Mapping[tuple[int, str | int | None], tuple[int, ...]]
+    """Ids of the records that stand for a thing, oldest first, by user record type and what it is about: a
+    match for settings, an address or queue id for statuses, None for id counters. A change deletes them.
+    """
     max_id: int
     """Largest record or transaction id in the journal, deleted ones included; -1 when it is empty."""
     anomalies: tuple[Anomaly, ...]
