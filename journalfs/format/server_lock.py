@@ -17,6 +17,7 @@ BACKUP_LOCK_NAME: Final = "serverlock.2"
 
 _NODE_ID_OFFSET: Final = 3
 _NODE_ID_BYTES: Final = 16
+_FILLER: Final = b"00"
 
 
 class NodeState(Enum):
@@ -52,3 +53,8 @@ def decode_server_lock(data: bytes) -> ServerLock:
         state_byte=state_byte,
         node_id=broker_uuid(node_id) if node_id else None,
     )
+
+
+def encode_server_lock(state: NodeState, node_id: uuid.UUID) -> bytes:
+    """The whole file."""
+    return bytes((state.value,)) + _FILLER + node_id.bytes
