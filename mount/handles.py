@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from journalfs_mount.errnos import refuse
@@ -41,6 +42,9 @@ class HandleTable(Generic[Opened]):
 
     def remove(self, number: int) -> Opened | None:
         return self._opened.pop(number, None)
+
+    def __iter__(self) -> Iterator[Opened]:
+        return iter(self._opened.values())
 
     def drain(self) -> list[Opened]:
         """Empty the table and return what was in it."""

@@ -113,7 +113,20 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
-        return self._node(inode).attributes()
+        try:
+            return self._node(inode).attributes()
+        except FUSEError:
+            opened = next((opened for opened in self._files if opened.inode == inode), None)
+            if opened is None:
+                raise
+            # What it stood for has gone, but who has it open goes on reading, and `cat` asks before it reads.
+            return self._context.present.file(
+                inode,
+                size_bytes=opened.source.size_bytes,
+                mtime_ns=opened.mtime_ns,
+                name_s=0.0,
+                attributes_s=0.0,
+            )
 
     @guarded
     async def statfs(self, ctx: RequestContext) -> StatvfsData:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -48,6 +49,7 @@ class JournalStore:
         self._reloading = False
         core.look_again = self.look_now
         self._written: object = None
+        self._disk_bytes = self._free_bytes = 0
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -68,9 +70,17 @@ class JournalStore:
         return control_tree(self)
 
     def usage(self) -> Usage:
-        disk = shutil.disk_usage(self.core.root)
+        self._look_at_disk()
         messages = sum(len(queue) for queue in self.queues())
-        return Usage(disk.total, disk.free, messages, messages + MESSAGES_FREE_SHOWN)
+        return Usage(self._disk_bytes, self._free_bytes, messages, messages + MESSAGES_FREE_SHOWN)
+
+    def _look_at_disk(self) -> None:
+        """How large and how full the disk is. As it was, when the store's directory is gone: what was read of
+        it is still shown.
+        """
+        with contextlib.suppress(OSError):
+            disk = shutil.disk_usage(self.core.root)
+            self._disk_bytes, self._free_bytes = disk.total, disk.free
 
     def subscribe(self, callback: Callable[[Change], None]) -> None:
         self._subscribers.append(callback)
@@ -118,6 +128,7 @@ class JournalStore:
         self._settle()
         self._seal(everything=True)
         self._last_shown = self._shown()
+        self._look_at_disk()
 
     def resume_page_parts(self, parts: Mapping[QueueId, PageParts]) -> None:
         self._page_parts = dict(parts)

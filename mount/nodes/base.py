@@ -25,6 +25,8 @@ DOTS: Final = 2
 class OpenedFile:
     """A file handle: fixed content, and how the kernel may treat it."""
 
+    inode: Inode
+    mtime_ns: int
     source: ByteSource
     direct_io: bool
     keep_cache: bool

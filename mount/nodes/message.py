@@ -73,7 +73,8 @@ class MessageFile(Node):
         return self._message().attributes()
 
     def open(self) -> OpenedFile:
-        return OpenedFile(self._message().open(), direct_io=False, keep_cache=True)
+        message = self._message()
+        return OpenedFile(self.inode, message.mtime_ns, message.open(), direct_io=False, keep_cache=True)
 
     def _message(self) -> Message:
         queue = self.context.queue(self._address_name, self._queue_name)

@@ -51,7 +51,7 @@ class PartFile(Node):
         part = view.part(self._part.name)
         if part is None or part_version(part) != part_version(self._part):
             raise gone()
-        return OpenedFile(view.open_part(part), direct_io=False, keep_cache=True)
+        return OpenedFile(self.inode, part.mtime_ns, view.open_part(part), direct_io=False, keep_cache=True)
 
 
 class TailFile(Node):
@@ -76,8 +76,9 @@ class TailFile(Node):
 
     def open(self) -> OpenedFile:
         fixed = self.context.caching.tail_is_fixed
-        source = self._directory.view().open_tail() if fixed else TailSource(self._directory)
-        return OpenedFile(source, direct_io=not fixed, keep_cache=fixed)
+        view = self._directory.view()
+        source = view.open_tail() if fixed else TailSource(self._directory)
+        return OpenedFile(self.inode, view.mtime_ns, source, direct_io=not fixed, keep_cache=fixed)
 
     def _now(self) -> Part:
         return self._directory.view().tail()
@@ -90,7 +91,8 @@ class AllFile(TailFile):
 
     def open(self) -> OpenedFile:
         fixed = self.context.caching.tail_is_fixed
-        return OpenedFile(self._directory.view().open_all(), direct_io=not fixed, keep_cache=fixed)
+        view = self._directory.view()
+        return OpenedFile(self.inode, view.mtime_ns, view.open_all(), direct_io=not fixed, keep_cache=fixed)
 
     def _now(self) -> Part:
         return self._directory.view().all()

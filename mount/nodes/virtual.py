@@ -40,7 +40,9 @@ class VirtualFileNode(Node):
 
     def open(self) -> OpenedFile:
         file = self._file()
-        return OpenedFile(file.open(), direct_io=file.live, keep_cache=not file.live)
+        return OpenedFile(
+            self.inode, file.mtime_ns, file.open(), direct_io=file.live, keep_cache=not file.live
+        )
 
     def _file(self) -> VirtualFile:
         file = self._find()
