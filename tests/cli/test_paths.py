@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -91,3 +92,16 @@ def test_output_that_cannot_be_written_is_said_in_one_line(stores: PristineStore
         )
     assert done.returncode == 2
     assert done.stderr == "journalfs: No space left on device\n"
+
+
+@pytest.mark.parametrize("name", ["broker.xml", "data/paging/pages/address.txt", "data/journal/serverlock.1"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    stores: PristineStores, tmp_path: Path, name: str
+) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(stores["aio"], store)
+    (store / name).parent.mkdir(parents=True, exist_ok=True)
+    (store / name).unlink(missing_ok=True)
+    os.mkfifo(store / name)
+    done = subprocess.run([JOURNALFS, "ls", store], capture_output=True, text=True, check=False, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")

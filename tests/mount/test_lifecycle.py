@@ -82,6 +82,19 @@ def test_a_killed_mount_is_recognised_and_replaced(mount_fake: MountFake) -> Non
     assert sorted(os.listdir(again.path)) == ["DLQ", "orders"]
 
 
+def test_a_killed_mount_is_recognised_though_the_kernel_still_answers_for_it(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small", "nofollow")
+    os.stat(mounted.path)
+    mounted.process.kill()
+    mounted.process.wait(DEADLINE_S)
+    until(lambda: is_dead(mounted.path), "the mount is dead")
+    assert os.stat(mounted.path).st_ino == 1, "from what the kernel remembers"
+    with pytest.raises(OSError, match="not connected"):
+        os.statvfs(mounted.path)
+    again = mount_fake("small", path=mounted.path)
+    assert sorted(os.listdir(again.path)) == ["DLQ", "orders"]
+
+
 def test_a_mount_that_lives_is_not_mounted_over(mount_fake: MountFake) -> None:
     mounted = mount_fake("small")
     with pytest.raises(MountpointBusy, match=r"fuse\.journalfs\) is mounted there"):
@@ -112,6 +125,11 @@ def test_mount_points_that_cannot_be_used(tmp_path: Path) -> None:
     assert prepare(tmp_path / "full", STORE, allow_nonempty=True) == tmp_path / "full"
     for place in ("around", "around/store"):
         with pytest.raises(WrongCall, match="would hide the store"):
+            prepare(tmp_path / place, tmp_path / "around/store", allow_nonempty=True)
+    (tmp_path / "around/store/deep/inside").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("around/store/deep")
+    for place in ("around/store/deep/inside", "link", "link/inside"):
+        with pytest.raises(WrongCall, match="it lies inside the store"):
             prepare(tmp_path / place, tmp_path / "around/store", allow_nonempty=True)
 
 
