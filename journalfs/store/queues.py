@@ -61,7 +61,7 @@ class StoreQueue(QueueView):
             "scheduledCount": total_messages(content.scheduled()),
             "deliveringCount": len(self._delivering),
             "pagedCount": total_messages(paged),
-            "journalBytes": info.live_bytes,
+            "journalBodyBytes": info.live_bytes,
             "lineBytes": self.all().size_bytes,
             "oldestTimestamp": content.state.oldest_ms(content.slot) or None,
             "parts": len(self.parts()),

@@ -106,7 +106,7 @@ class JournalStore:
             "orphanedReferences": self._orphans(),
             "index": str(self.index) if self.index is not None else None,
             "stateBytes": counts.memory_bytes,
-            "liveMessages": counts.messages,
+            "journalMessages": counts.messages,
             "events": len(core.events),
         }
 
