@@ -123,7 +123,7 @@ class JournalStore:
 
     def start(self) -> None:
         """First look after opening: pages, measures, addresses, parts."""
-        self.core.live_broker = lock_holder(self.core.layout.node_manager_lock_dir) is not None
+        self.core.live_broker = self._broker_is_there()
         self._bindings_seen = bindings_stamp(self.core.layout.bindings_dir, relative_to=self.core.root)
         self._settle()
         self._seal(everything=True)
@@ -230,9 +230,12 @@ class JournalStore:
 
     def _poll(self) -> tuple[bool, PollResult]:
         core = self.core
-        core.live_broker = lock_holder(core.layout.node_manager_lock_dir) is not None
+        core.live_broker = self._broker_is_there()
         bindings_changed = self._look_at_bindings()
         return bindings_changed, core.loader.poll()
+
+    def _broker_is_there(self) -> bool:
+        return lock_holder(self.core.layout.node_manager_lock_dir) is not None
 
     def _take_over(self, bindings_changed: bool, result: PollResult) -> Change | None:
         """Bring what is derived in line with what was polled."""
@@ -247,7 +250,7 @@ class JournalStore:
         names_changed = self._take_bindings() if bindings_changed else False
         self._seal()
         before, self._last_shown = self._last_shown, self._shown()
-        return _difference(before, self._last_shown, names_changed)
+        return difference(before, self._last_shown, names_changed=names_changed)
 
     def _tell(self, change: Change | None) -> None:
         if change is not None:
@@ -338,7 +341,8 @@ class JournalStore:
         self._subscribers = []
 
 
-def _difference(before: Shown, after: Shown, names_changed: bool) -> Change | None:
+def difference(before: Shown, after: Shown, *, names_changed: bool) -> Change | None:
+    """What changed in the queues of `before`, if anything."""
     queues: dict[tuple[str, str], QueueChange] = {}
     for key, parts in before.items():
         now = after.get(key, {})

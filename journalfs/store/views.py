@@ -160,6 +160,15 @@ class QueueView:
             return entry.runs
         return (JournalRun(self.content.state.part_refs(self.content.slot, entry.part.number), sealed=True),)
 
+    def part_runs(self, name: str) -> Sequence[Run]:
+        """What a part, or the tail, holds now. Raises `Gone` when there is no such part any more."""
+        self._refresh()
+        if name == TAIL_NAME:
+            return self._tail
+        if name not in self._parts:
+            raise Gone(name)
+        return self._runs_of(name)
+
     def parts(self) -> Sequence[Part]:
         self._refresh()
         return [entry.part for entry in self._parts.values()]
@@ -242,11 +251,16 @@ class QueueView:
         return MessageListing(self.content, self._delivery())
 
     def message(self, message_id: MessageId) -> StoreMessage | None:
+        run = self.message_run(message_id)
+        return StoreMessage(self.content, run) if run is not None else None
+
+    def message_run(self, message_id: MessageId) -> Run | None:
+        """The one message, if it is in the view."""
         run = self.content.find(message_id)
         if run is None:
             return None
         kept = self._selected.apply(run) if self._selected is not None else self._not_delivering(run)
-        return StoreMessage(self.content, run) if len(kept) else None
+        return run if len(kept) else None
 
     def _not_delivering(self, run: Run) -> Run:
         if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
