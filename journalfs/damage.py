@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+
+def name_of(path: Path, root: Path) -> str:
+    """What a store's file is called: relative to the data directory, or whole where it lies elsewhere."""
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -15,7 +21,7 @@ class Damage:
     """
 
     file: str
-    """Path relative to the data directory."""
+    """As `name_of` gives it."""
     offset: int
     length_bytes: int
     kind: str

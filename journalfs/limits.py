@@ -16,6 +16,13 @@ JOURNAL_HEADER_BYTES: Final = 16
 JOURNAL_FILE_BYTES_MAX: Final = 2**31 - 1
 """No broker writes further into a journal file: its positions there are 32-bit integers with a sign."""
 
+HEADS_CHECKED_SHARE: Final = 16
+"""One of so many journal headers is read again in every look, although the file's time says that it is the
+same: each within three seconds, for file systems that lie about times."""
+
+LISTINGS_MAX: Final = 3
+"""Times a directory is listed again because a file went between listing and opening; once is already rare."""
+
 CONTROL_FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 """Largest compaction control file read. It lists names of about 30 bytes: room for half a million."""
 
@@ -109,3 +116,7 @@ STALL_REMEMBERED_NS: Final = 1_000_000_000
 
 LOOKS_AGAIN_MAX: Final = 3
 """Times an open starts over because a broker overwrote what was chosen; twice in a row was never seen."""
+
+PUBLISHED_PIECE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Longest line or JSON value that becomes a message: it is held in memory until its end. A whole file has no
+such bound."""

@@ -60,6 +60,18 @@ class MappedFile:
             self.close()
             raise
 
+    @classmethod
+    def without_content(cls, path: Path | str) -> Self:
+        """What stands for a file that cannot be opened: it has no bytes."""
+        made = cls.__new__(cls)
+        made.path = Path(path)
+        made._fd = -1
+        made.pointer = ffi.NULL
+        made._whole = None
+        made.size_bytes = 0
+        made.unreadable = ()
+        return made
+
     def _map(self, size_bytes: int) -> None:
         out = ffi.new("const uint8_t **")
         status = lib.jfs_map(self._fd, size_bytes, out)

@@ -68,6 +68,10 @@ class LiveState:
         """Let go of a file that nothing live lies in."""
         self._files.pop(file_slot, None)
 
+    def files(self) -> Mapping[int, MappedFile]:
+        """The files that `apply` and `set_file` named, by slot."""
+        return self._files
+
     def used_files(self, file_count: int) -> list[int]:
         """File slots below `file_count` in which anything live, or of an open transaction, lies."""
         used = ffi.new("uint8_t[]", max(file_count, 1))

@@ -20,6 +20,9 @@ READABLE_VERSIONS: Final = frozenset({1, 2})
 
 USER_VERSION: Final = 0
 
+VERSIONS_BELIEVED: Final = range(1, 1000)
+"""What may be a later format's version; there were two in fifteen years."""
+
 _HEADER: Final = struct.Struct(">iiq")
 _RID_MASK: Final = 0x7FFFFFFF
 _ADD: Final = 11
@@ -44,6 +47,11 @@ class JournalHeader:
     @property
     def readable(self) -> bool:
         return self.version in READABLE_VERSIONS and self.user_version == USER_VERSION
+
+    @property
+    def plausible(self) -> bool:
+        """True for what a broker could have written, of whatever version; otherwise it is damage."""
+        return self.version in VERSIONS_BELIEVED and self.user_version >= 0 and self.file_id >= 0
 
     @property
     def blank(self) -> bool:

@@ -9,12 +9,11 @@ first.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from journalfs.damage import Damage, FileStamp
+from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.errors import DecodeError, UnknownVersion
 from journalfs.format.journal_file import (
     CONTROL_FILE_NAME,
@@ -24,10 +23,8 @@ from journalfs.format.journal_file import (
     read_header,
 )
 from journalfs.ids import FileId
-from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
-
-FIRST_RECORD_HEAD_BYTES = 6
-"""Type, file id and compact count of a record: enough to tell compaction output from appended records."""
+from journalfs.journal.heads import FIRST_RECORD_HEAD_BYTES, Head, Heads, NotAFile, read_regular_file
+from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
 COPY_SUFFIX = ".bkp"
 COMPACTED_SUFFIX = ".cmp"
@@ -65,76 +62,140 @@ class JournalDirectory:
 class _Candidate:
     path: Path
     name: str
-    stamp: FileStamp
-    head: bytes
+    head: Head
+
+
+class DirectoryReader:
+    """The journal in `directory` whose files end in `.extension`, looked at again and again."""
+
+    def __init__(self, directory: Path, *, extension: str, relative_to: Path) -> None:
+        self._directory = directory
+        self._extension = extension
+        self._root = relative_to
+        self._heads = Heads(directory)
+        self._files: dict[str, tuple[_Candidate, JournalFile]] = {}
+
+    def read(self) -> JournalDirectory:
+        """List the journal as it is now.
+
+        A missing directory is an empty journal, and what cannot be read is among the problems. Raises
+        `UnknownVersion` when no file there has a version that is known and one has another: then it is
+        another product's or a later format's journal, not damage.
+        """
+        for _ in range(LISTINGS_MAX):
+            problems: list[Damage] = []
+            candidates, missing = self._candidates(problems)
+            if not missing:
+                break
+            # A live broker renames and deletes; what stays listed and missing is a link to nothing.
+        problems += [
+            self._damage(self._directory / name, 0, "unreadable", "it is listed, but there is no such file")
+            for name in missing
+        ]
+        files = self._ordered(candidates, problems)
+        if files:
+            # It is being written, so its time may lag behind its content.
+            self._heads.doubt(files[-1].path.name)
+        return JournalDirectory(tuple(files), tuple(problems))
+
+    def _candidates(self, problems: list[Damage]) -> tuple[list[_Candidate], list[str]]:
+        """The files that count, with what they begin with, and those that were gone when looked at."""
+        names = self._names(problems)
+        control = self._control(names, problems)
+        finals = dict(_effective_names(self._directory, names, self._extension, control))
+        candidates: list[_Candidate] = []
+        missing: list[str] = []
+        for name, found in self._heads.looks(list(finals)):
+            if isinstance(found, Head):
+                candidates.append(_Candidate(self._directory / name, finals[name], found))
+            elif isinstance(found, FileNotFoundError):
+                missing.append(name)
+            else:
+                problems.append(self._refusal(self._directory / name, found))
+        return candidates, missing
+
+    def _names(self, problems: list[Damage]) -> list[str]:
+        try:
+            return sorted(os.listdir(self._directory))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            problems.append(self._refusal(self._directory, error))
+            return []
+
+    def _refusal(self, path: Path, error: Exception) -> Damage:
+        if isinstance(error, NotAFile):
+            return self._damage(path, 0, "not-a-file", "not a regular file, so it is not opened")
+        assert isinstance(error, OSError)
+        return self._damage(path, 0, "unreadable", f"cannot be read: {error.strerror or error}")
+
+    def _damage(self, path: Path, length: int, kind: str, reason: str, *, offset: int = 0) -> Damage:
+        return Damage(name_of(path, self._root), offset, length, kind, reason)
+
+    def _control(self, names: Sequence[str], problems: list[Damage]) -> ControlFile | None:
+        """The compactor's control file, if it is there and whole. A damaged one means the old files count."""
+        if CONTROL_FILE_NAME not in names:
+            return None
+        path = self._directory / CONTROL_FILE_NAME
+        offset = 0
+        try:
+            return decode_control_file(read_regular_file(path, CONTROL_FILE_BYTES_MAX))
+        except FileNotFoundError:
+            return None
+        except NotAFile:
+            reason = "not a regular file"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except DecodeError as error:
+            offset, reason = error.offset, error.reason
+        reason = f"compaction control file: {reason}; the files it replaces are read instead"
+        problems.append(self._damage(path, 0, "control-file", reason, offset=offset))
+        return None
+
+    def _ordered(self, candidates: Sequence[_Candidate], problems: list[Damage]) -> list[JournalFile]:
+        files: list[JournalFile] = []
+        foreign: JournalHeader | None = None
+        kept: dict[str, tuple[_Candidate, JournalFile]] = {}
+        for candidate in candidates:
+            head = candidate.head
+            if head.unreadable is None and len(head.content) < JOURNAL_HEADER_BYTES:
+                size = head.stamp.size_bytes
+                problems.append(self._damage(candidate.path, size, "short-file", "shorter than a header"))
+                continue
+            if head.empty:
+                continue
+            known = self._files.get(candidate.path.name)
+            if known is not None and known[0].head is head and known[0].name == candidate.name:
+                kept[candidate.path.name] = known
+                files.append(known[1])
+                continue
+            header = read_header(head.content) if head.unreadable is None else None
+            if header is not None and header.readable:
+                file = _file(candidate, header)
+                kept[candidate.path.name] = candidate, file
+            else:
+                problems.append(self._bad_header(candidate, header))
+                foreign = header if header is not None and header.plausible else foreign
+                file = _file(candidate, JournalHeader(2, 0, FileId(0)), header_damaged=True)
+            files.append(file)
+        self._files = kept
+        if foreign is not None and all(file.header_damaged for file in files):
+            advice = "this journalfs reads versions 1 and 2 with user version 0"
+            raise UnknownVersion(self._directory, _header_problem(foreign), advice=advice)
+        files.sort(key=lambda file: (file.file_id, not file.compacted, file.name))
+        return files
+
+    def _bad_header(self, candidate: _Candidate, header: JournalHeader | None) -> Damage:
+        if header is not None:
+            reason, kind = _header_problem(header), "bad-header"
+        else:
+            reason, kind = f"the header cannot be read: {candidate.head.unreadable}", "unreadable"
+        return self._damage(candidate.path, JOURNAL_HEADER_BYTES, kind, reason)
 
 
 def read_directory(directory: Path, *, extension: str, relative_to: Path) -> JournalDirectory:
-    """List the journal in `directory` whose files end in `.extension`.
-
-    A missing directory is an empty journal. Raises `UnknownVersion` when every file there has a version that
-    is not known: then it is another product's or a later format's journal, not damage.
-    """
-    names = _names(directory)
-    control, problems = _control(directory, names, relative_to)
-    candidates: list[_Candidate] = []
-    for name, final in _effective_names(directory, names, extension, control):
-        path = directory / name
-        if not _is_regular(path):
-            reason = "not a regular file, so it is not opened"
-            problems.append(_damage(path, relative_to, length=0, kind="not-a-file", reason=reason))
-            continue
-        candidate = _candidate(path, final)
-        if candidate is None:
-            continue
-        if candidate.stamp.size_bytes < JOURNAL_HEADER_BYTES:
-            problems.append(
-                _damage(
-                    path,
-                    relative_to,
-                    length=candidate.stamp.size_bytes,
-                    kind="short-file",
-                    reason="shorter than a header",
-                )
-            )
-            continue
-        candidates.append(candidate)
-    files, header_problems = _order(candidates, directory, relative_to)
-    return JournalDirectory(tuple(files), tuple(problems + header_problems))
-
-
-def _names(directory: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except FileNotFoundError:
-        return []
-
-
-def _damage(path: Path, relative_to: Path, *, length: int, kind: str, reason: str, offset: int = 0) -> Damage:
-    return Damage(os.path.relpath(path, relative_to), offset, length, kind, reason)
-
-
-def _control(
-    directory: Path, names: Sequence[str], relative_to: Path
-) -> tuple[ControlFile | None, list[Damage]]:
-    """The compactor's control file, if it is there and whole. A damaged one means the old files count."""
-    if CONTROL_FILE_NAME not in names:
-        return None, []
-    path = directory / CONTROL_FILE_NAME
-    if not _is_regular(path):
-        reason = "compaction control file: not a regular file; the files it would replace are read"
-        return None, [_damage(path, relative_to, length=0, kind="control-file", reason=reason)]
-    try:
-        with path.open("rb") as file:
-            content = file.read(CONTROL_FILE_BYTES_MAX)
-        return decode_control_file(content), []
-    except FileNotFoundError:
-        return None, []
-    except DecodeError as error:
-        reason = f"compaction control file: {error.reason}; the files it replaces are read instead"
-        return None, [
-            _damage(path, relative_to, length=0, kind="control-file", reason=reason, offset=error.offset)
-        ]
+    """List a journal once: see `DirectoryReader.read`."""
+    return DirectoryReader(directory, extension=extension, relative_to=relative_to).read()
 
 
 def _effective_names(
@@ -171,65 +232,10 @@ def _reused(directory: Path, old: set[str], others: set[str]) -> set[str]:
 
 
 def _header_id(path: Path) -> int | None:
-    if not _is_regular(path):
-        return None
     try:
-        with path.open("rb") as file:
-            return read_header(file.read(JOURNAL_HEADER_BYTES)).file_id
-    except (OSError, DecodeError):
+        return read_header(read_regular_file(path, JOURNAL_HEADER_BYTES)).file_id
+    except (OSError, NotAFile, DecodeError):
         return None
-
-
-def _is_regular(path: Path) -> bool:
-    """False for directories, pipes and devices: opening some of them would wait for ever. A file that is gone
-    counts as one; opening it finds that out.
-    """
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        return True
-
-
-def _candidate(path: Path, final: str) -> _Candidate | None:
-    """Read the first bytes of a file; `None` when it went away meanwhile (a live broker renames and
-    deletes).
-    """
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            head = file.read(JOURNAL_HEADER_BYTES + FIRST_RECORD_HEAD_BYTES)
-    except FileNotFoundError:
-        return None
-    return _Candidate(path, final, FileStamp(status.st_size, status.st_mtime_ns, status.st_ino), head)
-
-
-def _order(
-    candidates: Sequence[_Candidate], directory: Path, relative_to: Path
-) -> tuple[list[JournalFile], list[Damage]]:
-    files: list[JournalFile] = []
-    problems: list[Damage] = []
-    unknown: list[tuple[Path, JournalHeader]] = []
-    for candidate in candidates:
-        header = read_header(candidate.head)
-        if header.readable:
-            files.append(_file(candidate, header))
-            continue
-        unknown.append((candidate.path, header))
-        problems.append(
-            _damage(
-                candidate.path,
-                relative_to,
-                length=JOURNAL_HEADER_BYTES,
-                kind="bad-header",
-                reason=_header_problem(header),
-            )
-        )
-        files.append(_file(candidate, JournalHeader(2, 0, FileId(0)), header_damaged=True))
-    if unknown and len(unknown) == len(candidates):
-        advice = "this journalfs reads versions 1 and 2 with user version 0"
-        raise UnknownVersion(directory, _header_problem(unknown[0][1]), advice=advice)
-    files.sort(key=lambda file: (file.file_id, not file.compacted, file.name))
-    return files, problems
 
 
 def _header_problem(header: JournalHeader) -> str:
@@ -239,7 +245,7 @@ def _header_problem(header: JournalHeader) -> str:
 
 
 def _file(candidate: _Candidate, header: JournalHeader, *, header_damaged: bool = False) -> JournalFile:
-    head = candidate.head[JOURNAL_HEADER_BYTES:]
+    head = candidate.head.content[JOURNAL_HEADER_BYTES:]
     compacted = (
         header.version == 2
         and len(head) == FIRST_RECORD_HEAD_BYTES
@@ -251,7 +257,7 @@ def _file(candidate: _Candidate, header: JournalHeader, *, header_damaged: bool 
         candidate.name,
         header.file_id,
         header.version,
-        candidate.stamp,
+        candidate.head.stamp,
         compacted,
         header_damaged,
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from journalfs.damage import FileStamp
-from journalfs.engine.buffers import MappedFile
+from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.journal.directory import JournalFile
 from journalfs.limits import JOURNAL_FILES_MAPPED_MAX
 
@@ -43,6 +43,10 @@ class FileSet(Mapping[int, MappedFile]):
     def __init__(self) -> None:
         self._paths: dict[int, ReadFile] = {}
         self._mapped: dict[int, MappedFile] = {}
+        self._stamps: dict[int, FileStamp] = {}
+        """Of the moment of mapping."""
+        self.unreadable: dict[int, tuple[Unreadable, ...]] = {}
+        """By slot, what the disk did not give when the file was last read."""
 
     def add(self, read: ReadFile, mapped: MappedFile | None = None) -> None:
         self._paths[read.slot] = read
@@ -57,6 +61,8 @@ class FileSet(Mapping[int, MappedFile]):
     def forget(self, slot: int) -> None:
         self._paths.pop(slot, None)
         self._mapped.pop(slot, None)
+        self._stamps.pop(slot, None)
+        self.unreadable.pop(slot, None)
 
     def read_file(self, slot: int) -> ReadFile:
         return self._paths[slot]
@@ -77,10 +83,29 @@ class FileSet(Mapping[int, MappedFile]):
 
     def remap(self, slot: int) -> MappedFile:
         """Map a file as long as it is now. Its descriptor is not kept, so that any number can be mapped."""
-        mapped = MappedFile(self._paths[slot].file.path)
+        file = self._paths[slot].file
+        mapped = MappedFile(file.path)
         mapped.detach()
+        if slot in self.unreadable:
+            mapped.mend()
         self._remember(slot, mapped)
+        self._stamps[slot] = file.stamp
         return mapped
+
+    def may_have_healed(self, slot: int) -> bool:
+        """Whether a file that could not be read everywhere was written to since it was mapped."""
+        return slot in self.unreadable and self._stamps.get(slot) != self._paths[slot].file.stamp
+
+    def note_unreadable(self, slot: int, mapped: MappedFile) -> None:
+        """Remember what reading the file brought to light."""
+        if mapped.unreadable:
+            self.unreadable[slot] = mapped.unreadable
+        else:
+            self.unreadable.pop(slot, None)
+
+    def mapped(self) -> list[tuple[int, MappedFile]]:
+        """Those that are mapped now, by slot."""
+        return list(self._mapped.items())
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._paths)

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
 from journalfs.clock import Clock
-from journalfs.damage import Damage
-from journalfs.engine.buffers import MappedFile
+from journalfs.damage import Damage, name_of
+from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.checksum import crc32c_of_file, crc32c_of_mapped
-from journalfs.engine.scan import GapKind, Scan, scan_journal
+from journalfs.engine.scan import Gap, GapKind, Scan, scan_journal
 from journalfs.engine.state import LiveState
+from journalfs.engine.state_batch import mark_unreadable
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
-from journalfs.journal.directory import JournalDirectory, JournalFile, read_directory
+from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile
 from journalfs.journal.files import FileSet, ReadFile
-from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
 UNSETTLED_GAP_WAIT_MS = 1_000
 """How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.
@@ -71,26 +72,87 @@ class JournalLoader:
     _problems: tuple[Damage, ...] = ()
     _gaps: dict[int, tuple[Damage, ...]] = field(default_factory=dict)
     _held_since_ms: dict[int, int] = field(default_factory=dict)
+    _refused: dict[int, Damage] = field(default_factory=dict)
+    """By slot, files of which nothing could be read when they were last tried."""
+    _void: bool = False
+    """What the live state was made from turned out to be readable otherwise than it was."""
+    _reader: DirectoryReader | None = None
     _next_slot: int = 0
     _advancing: ReadFile | None = None
     """The file of the last `advance`, known to be the one read last."""
 
     def load(self) -> None:
         """Read everything and settle the live state."""
-        listing = read_directory(self.directory, extension=self.extension, relative_to=self.relative_to)
-        self._problems = listing.problems
-        for file in self._identified(listing.files):
-            self._load_file(file)
+        for read in self._opened():
+            self._load_file(read)
         self.state.finish(following=self.following)
 
-    def _load_file(self, file: JournalFile) -> None:
+    def _opened(self) -> list[ReadFile]:
+        """Map every file before any is applied: what is mapped stays readable when a broker deletes it."""
+        for attempt in range(LISTINGS_MAX):
+            listing = self._list()
+            self._problems = listing.problems
+            opened: list[ReadFile] = []
+            try:
+                for file in self._identified(listing.files):
+                    opened.append(self._open(file))
+                    self._map(opened[-1], must_exist=attempt + 1 < LISTINGS_MAX)
+            except FileNotFoundError:
+                for read in opened:
+                    self.files.forget(read.slot)
+            else:
+                break
+        return opened
+
+    def _list(self) -> JournalDirectory:
+        if self._reader is None:
+            self._reader = DirectoryReader(
+                self.directory, extension=self.extension, relative_to=self.relative_to
+            )
+        return self._reader.read()
+
+    def _map(self, read: ReadFile, *, must_exist: bool) -> None:
+        """Map a file that was just listed; one that cannot be is damage. Raises FileNotFoundError."""
+        try:
+            self._refreshed(read)
+        except FileNotFoundError as error:
+            if must_exist:
+                raise
+            self._refuse(read, error.strerror)
+        except OSError as error:
+            self._refuse(read, error.strerror)
+
+    def _refuse(self, read: ReadFile, reason: str | None) -> None:
+        size = read.file.stamp.size_bytes
+        self._refused[read.slot] = Damage(
+            self._name(read), 0, size, "unreadable", f"cannot be read: {reason}"
+        )
+
+    def _load_file(self, read: ReadFile) -> None:
         """Read one file whole. One that cannot be read is damage, and the others count all the same."""
-        read = self._open(file)
+        if read.slot in self._refused:
+            return
         try:
             self._read(read, hold_back=False)
         except (FileTorn, CoreRefused) as error:
-            name = str(file.path.relative_to(self.relative_to))
-            self._gaps[read.slot] = (Damage(name, 0, file.stamp.size_bytes, "unreadable", str(error)),)
+            self._refuse(read, str(error))
+
+    @property
+    def unreadable(self) -> bool:
+        """Something of the journal cannot be read now, which may be otherwise without any file changing."""
+        return bool(self._refused or self.files.unreadable)
+
+    def mend(self) -> None:
+        """Something that is mapped can no longer be read: find out what, and go on with zeros for it."""
+        for slot, mapped in (*self.files.mapped(), *self.state.files().items()):
+            if mapped.mend():
+                self.files.note_unreadable(slot, mapped)
+
+    def mark_unreadable(self) -> None:
+        """Tell the live state which bytes the disk did not give: messages in them are damaged."""
+        for slot, places in self.files.unreadable.items():
+            for place in places:
+                mark_unreadable(self.state, slot, place.offset, place.length)
 
     def resume(self, files: Iterable[ReadFile], gaps: dict[int, tuple[Damage, ...]]) -> None:
         """Continue from an index: these files were read up to their positions into `state`."""
@@ -103,11 +165,21 @@ class JournalLoader:
         """Everything in the journal that could not be read, by file and offset."""
         gaps = (damage for gaps in self._gaps.values() for damage in gaps)
         anomalies = anomaly_damage(self.state.anomalies(), self._name_of)
-        return sorted({*self._problems, *gaps, *anomalies})
+        return sorted({*self._problems, *self._refused.values(), *self._unreadable(), *gaps, *anomalies})
+
+    def _unreadable(self) -> Iterator[Damage]:
+        for slot, places in self.files.unreadable.items():
+            name = self._name(self.files.read_file(slot))
+            for place in places:
+                reason = f"cannot be read: {place.reason}"
+                yield Damage(name, place.offset, place.length, "unreadable", reason)
 
     def _name_of(self, slot: int) -> str | None:
         read = self.files.get_read(slot)
-        return str(read.file.path.relative_to(self.relative_to)) if read is not None else None
+        return self._name(read) if read is not None else None
+
+    def _name(self, read: ReadFile) -> str:
+        return name_of(read.file.path, self.relative_to)
 
     def gaps(self) -> dict[int, tuple[Damage, ...]]:
         return dict(self._gaps)
@@ -141,7 +213,7 @@ class JournalLoader:
         return self.limit[1] if read.file.file_id == self.limit[0] else read.position
 
     def _poll(self) -> PollResult:
-        listing = read_directory(self.directory, extension=self.extension, relative_to=self.relative_to)
+        listing = self._list()
         current = self._match(listing)
         if current is None:
             return PollResult.REWRITTEN
@@ -149,15 +221,26 @@ class JournalLoader:
         changed = False
         previous: ReadFile | None = None
         for read in current:
-            if not self._has_news(read):
-                previous = read
-                continue
-            if previous is not None and read.records == 0:
-                # A record in a later file proves that the one before is complete now: read its end first.
-                changed |= self._read(previous, hold_back=True)
-            changed |= self._read(read, hold_back=True)
+            try:
+                changed |= self._take_news(read, previous)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                self._refuse(read, error.strerror)
             previous = read
+        if self._void:
+            return PollResult.REWRITTEN
         return PollResult.APPENDED if changed else PollResult.UNCHANGED
+
+    def _take_news(self, read: ReadFile, previous: ReadFile | None) -> bool:
+        """Apply what was appended to a file. Returns whether anything was."""
+        if not self._has_news(read):
+            return False
+        changed = False
+        if previous is not None and read.records == 0:
+            # A record in a later file proves that the one before is complete now: read its end first.
+            changed = self._read(previous, hold_back=True)
+        return self._read(read, hold_back=True) or changed
 
     def _match(self, listing: JournalDirectory) -> list[ReadFile] | None:
         """Bring the known files in line with the listing; `None` when they no longer are what was read.
@@ -216,7 +299,9 @@ class JournalLoader:
         that writes through a mapping changes the one without the other.
         """
         mapped = self._refreshed(read)
-        window = mapped.copy(read.position, min(NEWS_WINDOW_BYTES, mapped.size_bytes - read.position))
+        length = min(NEWS_WINDOW_BYTES, mapped.size_bytes - read.position)
+        window = mapped.reading(lambda: mapped.copy(read.position, length))
+        self.files.note_unreadable(read.slot, mapped)
         checksum = zlib.crc32(window)
         if self.limit is None and checksum == read.window_crc and read.slot not in self._held_since_ms:
             return False
@@ -227,8 +312,13 @@ class JournalLoader:
 
     def _refreshed(self, read: ReadFile) -> MappedFile:
         mapped = self.files[read.slot]
-        if mapped.size_bytes != read.file.stamp.size_bytes:
-            return self.files.remap(read.slot)
+        before = mapped.unreadable
+        if mapped.size_bytes != read.file.stamp.size_bytes or self.files.may_have_healed(read.slot):
+            mapped = self.files.remap(read.slot)
+            self.files.note_unreadable(read.slot, mapped)
+            # Lines of messages were measured with zeros where now are bytes, or the other way round.
+            self._void |= mapped.unreadable != before
+        self._refused.pop(read.slot, None)
         return mapped
 
     def _read(self, read: ReadFile, *, hold_back: bool) -> bool:
@@ -238,6 +328,7 @@ class JournalLoader:
         scan = scan_journal(
             mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=stop
         )
+        self.files.note_unreadable(read.slot, mapped)
         self.bytes_scanned += (mapped.size_bytes if stop is None else stop) - read.position
         if hold_back:
             scan = self._settled(read, mapped, scan)
@@ -249,6 +340,7 @@ class JournalLoader:
         prefix_crc = mapped.reading(
             lambda: crc32c_of_mapped(mapped, read.position, scan.end, read.prefix_crc)
         )
+        self.files.note_unreadable(read.slot, mapped)
         self.state.apply(read.slot, mapped, scan)
         read.records += scan.count
         read.position = scan.end
@@ -271,12 +363,18 @@ class JournalLoader:
         )
 
     def _damage_of(self, read: ReadFile, scan: Scan) -> tuple[Damage, ...]:
-        name = str(read.file.path.relative_to(self.relative_to))
-        return tuple(
+        name = self._name(read)
+        holes = self.files.unreadable.get(read.slot, ())
+        found = [
             Damage(name, gap.offset, gap.length, gap.kind.name.lower(), DAMAGE_REASONS[gap.kind])
             for gap in scan.gaps()
-            if gap.kind in DAMAGE_REASONS
-        )
+            if gap.kind in DAMAGE_REASONS and not any(_within(gap, hole) for hole in holes)
+        ]
+        too_long = read.file.stamp.size_bytes - JOURNAL_FILE_BYTES_MAX
+        if too_long > 0:
+            reason = "further into the file than a broker writes; not looked at"
+            found.append(Damage(name, JOURNAL_FILE_BYTES_MAX, too_long, "too-long", reason))
+        return tuple(found)
 
     def _identified(self, files: Sequence[JournalFile]) -> list[JournalFile]:
         """Give files whose header is unreadable the id that their records repeat; those without records go
@@ -288,10 +386,28 @@ class JournalLoader:
             if not file.header_damaged:
                 found.append(file)
                 continue
-            rid = guessed_rid(MappedFile(file.path))
+            rid = self._guessed_rid(file)
             if rid is not None and rid not in known:
                 found.append(replace(file, file_id=FileId(rid)))
         return sorted(found, key=lambda file: (file.file_id, not file.compacted, file.name))
+
+    def _guessed_rid(self, file: JournalFile) -> int | None:
+        """`None` also for a file that cannot be opened."""
+        try:
+            with MappedFile(file.path) as mapped:
+                return guessed_rid(mapped)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            name = name_of(file.path, self.relative_to)
+            reason = f"cannot be read: {error.strerror}"
+            problem = Damage(name, 0, file.stamp.size_bytes, "unreadable", reason)
+            self._problems = (*self._problems, problem)
+            return None
+
+
+def _within(gap: Gap, hole: Unreadable) -> bool:
+    return hole.offset <= gap.offset and gap.offset + gap.length <= hole.end
 
 
 def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
+from journalfs.errors import Damaged
 from journalfs.format.large_file import LargeFileKind, format_large_name, parse_large_name
 from journalfs.ids import MessageId
 from journalfs.large.inflated import InflatedBodies
@@ -27,32 +30,56 @@ class LargeFile:
     mtime_ns: int
 
 
+class BodyUnreadable(Damaged):
+    """The body's file is there and cannot be opened or read; it may be another time."""
+
+
 @dataclass(slots=True)
 class LargeDirectory:
     path: Path
     inflated: InflatedBodies = field(default_factory=InflatedBodies)
+    _problems: tuple[int, tuple[tuple[str, str, str], ...]] = (-1, ())
+    """Modification time of the directory, and what was wrong with entries then: name, kind and reason."""
 
     def files(self) -> list[LargeFile]:
-        """All body files, by message id. A missing directory holds none."""
+        """All body files, by message id. A missing directory holds none; `problems` says what is no file."""
         found: list[LargeFile] = []
-        try:
-            entries = list(os.scandir(self.path))
-        except FileNotFoundError:
-            return []
-        for entry in entries:
+        for entry in self._entries():
             parsed = parse_large_name(entry.name)
             if parsed is None:
                 continue
             try:
                 status = entry.stat()
-            except FileNotFoundError:
-                continue
+            except OSError:
+                continue  # gone meanwhile, or one of the problems
             if not stat.S_ISREG(status.st_mode):
                 continue
             found.append(
                 LargeFile(entry.name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns)
             )
         return sorted(found, key=lambda file: (file.message_id, file.name))
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        try:
+            return list(os.scandir(self.path))
+        except OSError:
+            return []  # missing, or one of the problems
+
+    def problems(self, relative_to: Path) -> list[Damage]:
+        """What is named like a body and is none, and a directory that cannot be listed."""
+        try:
+            mtime_ns = self.path.stat().st_mtime_ns
+            if mtime_ns != self._problems[0]:
+                self._problems = mtime_ns, tuple(_problems_in(self.path))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror or error}"
+            return [Damage(name_of(self.path, relative_to), 0, 0, "unreadable", reason)]
+        return [
+            Damage(name_of(self.path / name, relative_to), 0, 0, kind, reason)
+            for name, kind, reason in self._problems[1]
+        ]
 
     def body(
         self,
@@ -66,22 +93,47 @@ class LargeDirectory:
 
         `origin` is the message this one was copied from: a broker that died between the record and the copy
         leaves only the origin's file. `declared_bytes` is how long its message says that the body is. Raises
-        `Damaged` when a compressed body cannot be inflated to its end.
+        `Damaged` when a compressed body cannot be inflated to its end, `BodyUnreadable` when there is
+        something that cannot be read.
         """
-        path = self._existing(message_id, origin)
-        if path is None:
-            return None
+        path = self.path / format_large_name(message_id)
         try:
+            existing = self._existing(message_id, origin)
+            if existing is None:
+                return None
+            path = existing
             if compressed:
                 return self.inflated.body(path, declared_bytes)
             return MappedFile(path)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise BodyUnreadable(path, 0, f"cannot be read: {error.strerror or error}") from error
 
     def _existing(self, message_id: MessageId, origin: MessageId | None) -> Path | None:
         for candidate in (message_id, origin):
             if candidate is not None:
                 path = self.path / format_large_name(candidate)
-                if path.is_file():
-                    return path
+                try:
+                    mode = path.stat().st_mode
+                except FileNotFoundError:
+                    continue
+                if not stat.S_ISREG(mode):
+                    raise BodyUnreadable(path, 0, "not a regular file, so it is not opened")
+                return path
         return None
+
+
+def _problems_in(directory: Path) -> Iterator[tuple[str, str, str]]:
+    for entry in os.scandir(directory):
+        if parse_large_name(entry.name) is None:
+            continue
+        try:
+            if entry.is_file():
+                continue
+            if entry.is_symlink() and not os.path.exists(entry.path):
+                yield entry.name, "unreadable", "it is listed, but there is no such file"
+            else:
+                yield entry.name, "not-a-file", "not a regular file, so it is not opened"
+        except OSError as error:
+            yield entry.name, "unreadable", f"cannot be read: {error.strerror or error}"

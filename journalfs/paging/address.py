@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journalfs.damage import Damage, FileStamp
+from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import Gone
@@ -39,6 +39,11 @@ class PageSummary:
     """Smallest and largest message id, for finding a message without looking into every page."""
     queues: frozenset[int]
 
+    @property
+    def unreadable(self) -> bool:
+        """Something of the page could not be read, which may be otherwise without the page changing."""
+        return any(damage.kind == "unreadable" for damage in self.damage)
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
@@ -60,6 +65,8 @@ class PagedAddress:
     cursors: Cursors = field(default_factory=Cursors)
     version: int = 0
     bytes_scanned: int = 0
+    _refused: dict[PageNumber, str] = field(default_factory=dict)
+    """Pages that could not be opened, and why."""
     _scans: OrderedDict[PageNumber, _Kept] = field(default_factory=OrderedDict)
 
     def numbers(self) -> list[PageNumber]:
@@ -79,6 +86,7 @@ class PagedAddress:
             return False
         for number in self.files.keys() - files.keys():
             self.summaries.pop(number, None)
+            self._refused.pop(number, None)
             self._scans.pop(number, None)
         self.files = files
         self.version += 1
@@ -97,7 +105,9 @@ class PagedAddress:
         return summary
 
     def mapped(self, number: PageNumber) -> MappedFile:
-        """The page's bytes; they stay readable when the page is deleted. Raises `Gone` if it was before."""
+        """The page's bytes; they stay readable when the page is deleted. A page that cannot be opened has
+        none, and is damage. Raises `Gone` if it was deleted before.
+        """
         page = self.files[number]
         kept = self._scans.get(number)
         if kept is not None and kept.stamp == page.stamp:
@@ -106,6 +116,10 @@ class PagedAddress:
             mapped = MappedFile(page.path)
         except FileNotFoundError as error:
             raise Gone(page.path) from error
+        except OSError as error:
+            self._refused[number] = f"cannot be read: {error.strerror or error}"
+            return MappedFile.without_content(page.path)
+        self._refused.pop(number, None)
         mapped.detach()
         return mapped
 
@@ -123,23 +137,28 @@ class PagedAddress:
         while len(self._scans) >= PAGE_SCANS_KEPT_MAX:
             self._scans.popitem(last=False)
         self._scans[number] = _Kept(page.stamp, mapped, scan)
-        self.summaries[number] = self._summarise(page, scan)
+        self.summaries[number] = self._summarise(page, scan, mapped)
         return scan
 
-    def _summarise(self, page: PageFile, scan: PageScan) -> PageSummary:
+    def _summarise(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> PageSummary:
         ids = scan.message_ids()
         return PageSummary(
             stamp=page.stamp,
             records=scan.count,
-            damage=tuple(self._damage_of(page, scan)),
+            damage=tuple(self._damage_of(page, scan, mapped)),
             has_transactions=max(scan.tx_ids(), default=-1) > 0,
             first_id=min(ids, default=0),
             last_id=max(ids, default=-1),
             queues=frozenset(scan.queue_ids()[0]),
         )
 
-    def _damage_of(self, page: PageFile, scan: PageScan) -> Iterator[Damage]:
-        name = str(page.path.relative_to(self.relative_to))
+    def _damage_of(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> Iterator[Damage]:
+        name = name_of(page.path, self.relative_to)
+        refused = self._refused.get(page.number)
+        if refused is not None:
+            yield Damage(name, 0, page.stamp.size_bytes, "unreadable", refused)
+        for hole in mapped.unreadable:
+            yield Damage(name, hole.offset, hole.length, "unreadable", f"cannot be read: {hole.reason}")
         for index in scan.undecoded():
             entry = scan.entry(index)
             yield Damage(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from journalfs.damage import Damage, FileStamp
+from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.errors import DecodeError
 from journalfs.format.page_folder import (
     ADDRESS_FILE_NAME,
@@ -28,6 +28,15 @@ class PageFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A file, or a whole directory, that cannot be read."""
+
+    path: Path
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class PageFolder:
     """One address's pages in number order."""
 
@@ -39,6 +48,8 @@ class PageFolder:
     pages: tuple[PageFile, ...]
     problem: str | None = None
     """What is wrong with `address.txt`."""
+    refused: tuple[Refused, ...] = ()
+    """What is named like a page, and why it cannot be looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +69,44 @@ class PagingDirectory:
     path: Path
     relative_to: Path
     _seen: dict[str, _Seen] = field(default_factory=dict)
+    _refused: list[Refused] = field(default_factory=list)
 
     def folders(self) -> list[PageFolder]:
-        """The folders with pages or an address, by name. A missing directory holds none."""
-        try:
-            entries = sorted(os.scandir(self.path), key=lambda entry: entry.name)
-        except FileNotFoundError:
-            return []
+        """The folders with pages or an address, by name. A missing directory holds none; what cannot be read
+        is among the problems.
+        """
+        self._refused = []
         found: dict[str, _Seen] = {}
-        for entry in entries:
-            if REPLICA_MARK in entry.name or not entry.is_dir():
-                continue
+        for entry in self._entries():
             try:
-                found[entry.name] = self._look(entry)
+                if REPLICA_MARK not in entry.name and entry.is_dir():
+                    found[entry.name] = self._look(entry)
             except FileNotFoundError:
                 continue  # deleted meanwhile
+            except OSError as error:
+                self._refused.append(_refusal(Path(entry.path), error))
         self._seen = found
         return [seen.folder for seen in found.values() if seen.folder.pages or seen.folder.problem is None]
 
+    def _entries(self) -> list[os.DirEntry[str]]:
+        try:
+            return sorted(os.scandir(self.path), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._refused.append(_refusal(self.path, error))
+            return []
+
     def problems(self) -> Iterator[Damage]:
-        """What was wrong with the folders of the last look that hold pages."""
+        """What could not be read in the last look, and what was wrong with the folders that hold pages."""
+        refused = list(self._refused)
         for seen in self._seen.values():
+            refused += seen.folder.refused
             if seen.folder.problem is not None and seen.folder.pages:
-                name = os.path.relpath(seen.folder.path / ADDRESS_FILE_NAME, self.relative_to)
+                name = name_of(seen.folder.path / ADDRESS_FILE_NAME, self.relative_to)
                 yield Damage(name, 0, 0, "page-folder", seen.folder.problem)
+        for one in refused:
+            yield Damage(name_of(one.path, self.relative_to), 0, 0, one.kind, one.reason)
 
     def _look(self, entry: os.DirEntry[str]) -> _Seen:
         mtime_ns = entry.stat().st_mtime_ns
@@ -93,30 +118,52 @@ class PagingDirectory:
 
 
 def _read_folder(path: Path) -> PageFolder:
-    pages = tuple(sorted(_pages(path), key=lambda page: page.number))
-    file = path / ADDRESS_FILE_NAME
+    refused: list[Refused] = []
+    pages = tuple(sorted(_pages(path, refused), key=lambda page: page.number))
+    address, problem = _read_address(path / ADDRESS_FILE_NAME)
+    return PageFolder(path, address, pages, problem, tuple(refused))
+
+
+def _read_address(file: Path) -> tuple[str | None, str | None]:
+    """What `address.txt` says, and what is wrong with it."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            return PageFolder(path, None, pages, f"{ADDRESS_FILE_NAME} is not a regular file")
+            return None, f"{ADDRESS_FILE_NAME} is not a regular file"
         with file.open("rb") as opened:
-            return PageFolder(path, decode_address_file(opened.read(ADDRESS_FILE_BYTES_MAX)), pages)
+            return decode_address_file(opened.read(ADDRESS_FILE_BYTES_MAX)), None
     except FileNotFoundError:
-        return PageFolder(path, None, pages, f"{ADDRESS_FILE_NAME} is missing")
+        return None, f"{ADDRESS_FILE_NAME} is missing"
+    except OSError as error:
+        return None, f"{ADDRESS_FILE_NAME} cannot be read: {error.strerror or error}"
     except DecodeError as error:
-        return PageFolder(path, None, pages, error.reason)
+        return None, error.reason
 
 
-def _pages(folder: Path) -> Iterator[PageFile]:
+def _pages(folder: Path, refused: list[Refused]) -> Iterator[PageFile]:
     for entry in os.scandir(folder):
         parsed = parse_page_name(entry.name)
         if parsed is None or parsed.invalid:
             continue
-        page = _page(parsed.number, Path(entry.path))
+        path = Path(entry.path)
+        try:
+            page = _page(parsed.number, path)
+        except OSError as error:
+            refused.append(_refusal(path, error))
+            continue
         if page is not None:
             yield page
+        elif entry.is_symlink():
+            refused.append(Refused(path, "unreadable", "it is listed, but there is no such file"))
+        elif path.exists():
+            refused.append(Refused(path, "not-a-file", "not a regular file, so it is not opened"))
+
+
+def _refusal(path: Path, error: OSError) -> Refused:
+    return Refused(path, "unreadable", f"cannot be read: {error.strerror or error}")
 
 
 def _page(number: PageNumber, path: Path) -> PageFile | None:
+    """`None`: it went away, or is no file. Raises OSError."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -131,7 +178,10 @@ def _with_last_page(folder: PageFolder) -> PageFolder:
     if not folder.pages:
         return folder
     last = folder.pages[-1]
-    now = _page(last.number, last.path)
+    try:
+        now = _page(last.number, last.path)
+    except OSError:
+        return folder  # opening it says why
     if now is None or now == last:
         return folder
     return replace(folder, pages=(*folder.pages[:-1], now))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from journalfs.bindings.model import Anomaly, BindingsState
 from journalfs.bindings.replay import replay_bindings
-from journalfs.damage import Damage, FileStamp
-from journalfs.engine.buffers import MappedFile
+from journalfs.damage import Damage, FileStamp, name_of
+from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
 from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.limits import LISTINGS_MAX
 
 EXTENSION = "bindings"
 DAMAGED_GAPS = {GapKind.ZEROED, GapKind.GARBAGE, GapKind.TORN}
@@ -27,25 +29,55 @@ def bindings_stamp(directory: Path, *, relative_to: Path) -> BindingsStamp:
 
 
 def read_bindings(directory: Path, *, relative_to: Path) -> tuple[BindingsState, tuple[Damage, ...]]:
-    """Replay the bindings journal. A missing directory gives no addresses."""
-    listing = read_directory(directory, extension=EXTENSION, relative_to=relative_to)
-    problems = list(listing.problems)
-    read: list[tuple[str, list[tuple[RecordInfo, bytes]]]] = []
-    for file in listing.files:
-        name = str(file.path.relative_to(relative_to))
+    """Replay the bindings journal. A missing directory gives no addresses, and what cannot be read is
+    damage.
+    """
+    for attempt in range(LISTINGS_MAX):
+        listing = read_directory(directory, extension=EXTENSION, relative_to=relative_to)
+        problems = list(listing.problems)
+        read: list[tuple[str, list[tuple[RecordInfo, bytes]]]] = []
         try:
-            mapped = MappedFile(file.path)
+            for file in listing.files:
+                name = name_of(file.path, relative_to)
+                try:
+                    records, damage = _records(file, name)
+                except OSError as error:
+                    if isinstance(error, FileNotFoundError) and attempt + 1 < LISTINGS_MAX:
+                        raise
+                    reason = f"cannot be read: {error.strerror or error}"
+                    problems.append(Damage(name, 0, file.stamp.size_bytes, "unreadable", reason))
+                    continue
+                problems.extend(damage)
+                read.append((name, records))
         except FileNotFoundError:
-            continue
-        with mapped:
-            scan = _scan(mapped, file)
-            problems.extend(_gaps(name, scan))
-            read.append(
-                (name, [(record, mapped.copy(record.body_offset, record.body_bytes)) for record in scan])
-            )
+            continue  # renamed or deleted by a broker since it was listed
+        break
     state = replay_bindings(read)
     problems.extend(_anomalies(state.anomalies))
     return state, tuple(sorted(problems))
+
+
+def _records(file: JournalFile, name: str) -> tuple[list[tuple[RecordInfo, bytes]], list[Damage]]:
+    """The records of one file with their bodies, and what of it cannot be read."""
+    with MappedFile(file.path) as mapped:
+        scan = _scan(mapped, file)
+        # All of them before `unreadable` is looked at: copying a body may add to it.
+        bodies = [(record, _body(mapped, record)) for record in scan]
+        holes = mapped.unreadable
+        whole = [(record, body) for record, body in bodies if not any(map(partial(_overlap, record), holes))]
+        damage = [
+            Damage(name, hole.offset, hole.length, "unreadable", f"cannot be read: {hole.reason}")
+            for hole in holes
+        ]
+        return whole, [*damage, *_gaps(name, scan)]
+
+
+def _body(mapped: MappedFile, record: RecordInfo) -> bytes:
+    return mapped.reading(lambda: mapped.copy(record.body_offset, record.body_bytes))
+
+
+def _overlap(record: RecordInfo, hole: Unreadable) -> bool:
+    return hole.offset < record.offset + record.length and record.offset < hole.end
 
 
 def _scan(mapped: MappedFile, file: JournalFile) -> Scan:

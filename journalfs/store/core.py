@@ -17,10 +17,11 @@ from weakref import WeakSet
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
-from journalfs.damage import Damage
-from journalfs.engine.buffers import MappedFile
+from journalfs.damage import Damage, name_of
+from journalfs.engine.buffers import MENDS_MAX, MappedFile
 from journalfs.engine.pages import scan_page
 from journalfs.engine.state_types import Operation
+from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
 from journalfs.format.page_folder import address_matches
 from journalfs.format.primitives import Reader
@@ -84,6 +85,18 @@ class Core:
 
     def measure(self) -> None:
         """Measure what was added; afterwards sizes of lines and files are known without reading."""
+        for attempt in range(MENDS_MAX):
+            self.loader.mark_unreadable()
+            try:
+                self._measure()
+            except FileTorn:
+                if attempt + 1 == MENDS_MAX:
+                    raise
+                self.loader.mend()
+            else:
+                return
+
+    def _measure(self) -> None:
         state = self.loader.state
         for unmeasured in state.measure():
             measure = self.bodies.measure_record(unmeasured)
@@ -127,7 +140,7 @@ class Core:
         return changed
 
     def _second_folder(self, folder: PageFolder, address: str) -> None:
-        name = str(folder.path.relative_to(self.root))
+        name = name_of(folder.path, self.root)
         reason = f"a second page folder of address {address!r} with {len(folder.pages)} pages, not read"
         self.second_folders.append(Damage(name, 0, 0, "page-folder", reason))
 
@@ -146,8 +159,11 @@ class Core:
 
     def _address_by_queues(self, folder: PageFolder) -> str | None:
         for page in folder.pages:
-            with MappedFile(page.path) as mapped:
-                queue_ids, _ = scan_page(mapped).queue_ids()
+            try:
+                with MappedFile(page.path) as mapped:
+                    queue_ids, _ = scan_page(mapped).queue_ids()
+            except OSError:
+                continue  # gone meanwhile, or it is listed with what cannot be read
             for queue_id in queue_ids:
                 queue = self.bindings.queues.get(QueueId(queue_id))
                 if queue is not None:
@@ -189,7 +205,7 @@ class Core:
     def damage(self) -> list[Damage]:
         """Everything that could not be read, by file and offset."""
         found = [*self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
-        found += [*self.paging.problems(), *self.second_folders]
+        found += [*self.paging.problems(), *self.second_folders, *self.large.problems(self.root)]
         for paged in self.pages.values():
             found.extend(paged.damage())
         return sorted(found)

@@ -69,9 +69,10 @@ class IndexDescription(msgspec.Struct, frozen=True):
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
     """Describe the store as it was read; `None` when a file changed so that no checksum of what was read can
-    be had, or a message was measured without a body for which there was no room just then.
+    be had, something of it could not be read, or a message was measured without a body for which there was
+    no room just then.
     """
-    if core.large.inflated.lacked_room:
+    if core.large.inflated.lacked_room or core.loader.unreadable or core.bodies.unreadable:
         return None
     journal: list[IndexedFile] = []
     for read in core.loader.files.read_files():
@@ -118,6 +119,7 @@ def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
             sorted(summary.queues),
         )
         for number, summary in sorted(paged.summaries.items())
+        if not summary.unreadable
     ]
 
 

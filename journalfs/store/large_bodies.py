@@ -6,15 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from journalfs.damage import Damage
+from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch, Measure
 from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
+from journalfs.engine.status import FileTorn
 from journalfs.errors import Damaged
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
+from journalfs.large.directory import BodyUnreadable
 from journalfs.store.envelope import decode_envelope
 
 if TYPE_CHECKING:
@@ -27,6 +29,15 @@ UNDECODABLE = "the large message cannot be decoded with its body file"
 class LargeBodies:
     core: Core
     _damage: dict[MessageId, Damage] = field(default_factory=dict)
+    _refused: set[MessageId] = field(default_factory=set)
+    """Messages whose bodies could not be opened: their lines were measured without."""
+    _torn: set[MessageId] = field(default_factory=set)
+    """Messages whose bodies could not be read everywhere: their lines were measured with zeros there."""
+
+    @property
+    def unreadable(self) -> bool:
+        """Something could not be read, which may be otherwise without any file changing."""
+        return bool(self._refused or self._torn)
 
     def damage(self) -> list[Damage]:
         return list(self._damage.values())
@@ -57,7 +68,14 @@ class LargeBodies:
 
     def _measured(self, batch: LineBatch) -> Measure:
         """Measure a message with its body, and list a body that is there but cannot be decoded to its end."""
-        found = batch.measure(0)
+        try:
+            found = batch.measure(0)
+        except FileTorn:
+            # The record is a copy or was just scanned, so it is the body.
+            batch.set_large(0, None)
+            self._torn.add(MessageId(batch.measure(0).message_id))
+            self.attach(batch, [0])
+            found = batch.measure(0)
         message_id = MessageId(found.message_id)
         if not found.damaged:
             self._damage.pop(message_id, None)
@@ -88,6 +106,8 @@ class LargeBodies:
         measure = batch.measure(index)
         message_id = MessageId(measure.message_id)
         directory = self.core.large
+        if message_id in self._refused:
+            return None, True
         try:
             properties = {} if measure.amqp else _properties(batch, index)
             large_size = properties.get("_AMQ_LARGE_SIZE")
@@ -100,12 +120,18 @@ class LargeBodies:
                         MessageId(origin), compressed=measure.compressed, declared_bytes=expected
                     )
         except Damaged as error:
+            if isinstance(error, BodyUnreadable):
+                self._refused.add(message_id)
             self._report(message_id, error.offset, error.reason)
             return None, True
         if body is None:
             self._report(message_id, 0, "the large message's body file is missing")
             return None, True
         body.detach()
+        if message_id in self._torn and body.mend():
+            hole = body.unreadable[0]
+            self._report(message_id, hole.offset, f"cannot be read: {hole.reason}")
+            return body, True
         if expected is not None and body.size_bytes < expected:
             self._report(
                 message_id, body.size_bytes, f"the body ends after {body.size_bytes} of {expected} bytes"
@@ -117,7 +143,7 @@ class LargeBodies:
         return body, False
 
     def _report(self, message_id: MessageId, offset: int, reason: str) -> None:
-        name = f"{self.core.large.path.name}/{format_large_name(message_id)}"
+        name = name_of(self.core.large.path / format_large_name(message_id), self.core.root)
         self._damage[message_id] = Damage(name, offset, 0, "large-message", reason)
 
 

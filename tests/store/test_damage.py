@@ -154,7 +154,9 @@ def test_what_is_no_file_is_not_opened(little_store: LittleStore, lines_of: Read
     store = little_store.open()
     assert len(lines_of(store, "work.a")) == 1
     kinds = [place[2] for place in places(store)]
-    assert sorted(kinds) == ["control-file"] + ["not-a-file"] * 4
+    assert sorted(kinds) == ["control-file"] + ["not-a-file"] * 6
+    status = store.status()["damage"]
+    assert status == 7
 
 
 def test_more_journal_files_than_descriptors(little_store: LittleStore, lines_of: ReadLines) -> None:

@@ -1,0 +1,150 @@
+"""The first bytes of a directory's files, read again only where they may have changed.
+
+A file that is used again gets a new header before anything else, and that moves its time, also when it is
+written through a mapping: the first write to a page does. Times are coarse, though, so a head is believed
+only once the file had the same time in two looks, and some are read again in every look whatever the times
+say.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from journalfs.damage import FileStamp
+from journalfs.format.journal_file import read_header
+from journalfs.limits import COPY_CHUNK_BYTES, HEADS_CHECKED_SHARE, JOURNAL_HEADER_BYTES
+
+FIRST_RECORD_HEAD_BYTES = 6
+"""Type, file id and compact count of a record: enough to tell compaction output from appended records."""
+
+HEAD_BYTES = JOURNAL_HEADER_BYTES + FIRST_RECORD_HEAD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a look at one file found."""
+
+    stamp: FileStamp
+    content: bytes
+    """The first bytes, fewer in a shorter file; none where they could not be read."""
+    unreadable: str | None = None
+    """Why they could not, although the file could be opened."""
+    empty: bool = False
+    """The whole file is zeros: it was allocated and never used."""
+
+
+class NotAFile(Exception):  # noqa: N818 - what a look found, not a failure
+    """A directory, pipe or device where a file should be: opening some of them would wait for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    head: Head
+    confirmed: bool
+
+
+class Heads:
+    """Of the files of one directory, by name."""
+
+    def __init__(self, directory: Path) -> None:
+        self._prefix = os.fspath(directory) + "/"
+        self._kept: dict[str, _Kept] = {}
+        self._turn = 0
+
+    def looks(self, names: list[str]) -> Iterator[tuple[str, Head | Exception]]:
+        """Look at each file: what it begins with, or why that is not known (`OSError` or `NotAFile`).
+
+        The same object as the last time means that nothing changed.
+        """
+        self._turn = (self._turn + 1) % HEADS_CHECKED_SHARE
+        kept: dict[str, _Kept] = {}
+        for number, name in enumerate(names):
+            found: Head | Exception
+            try:
+                kept[name] = self._look(name, anew=number % HEADS_CHECKED_SHARE == self._turn)
+                found = kept[name].head
+            except (OSError, NotAFile) as error:
+                found = error
+            yield name, found
+        self._kept = kept
+
+    def doubt(self, name: str) -> None:
+        """Read this head in the next look, whatever the file's time says."""
+        known = self._kept.get(name)
+        if known is not None:
+            self._kept[name] = replace(known, confirmed=False)
+
+    def _look(self, name: str, *, anew: bool) -> _Kept:
+        path = self._prefix + name
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFile
+        known = self._kept.get(name)
+        if known is None or not _same(known.head.stamp, status):
+            return _Kept(_read(path), confirmed=False)
+        if known.confirmed and not anew:
+            return known
+        head = known.head if known.head.empty else _read(path)
+        return _Kept(known.head if head == known.head else head, confirmed=head.stamp == known.head.stamp)
+
+
+def read_regular_file(path: Path, length_max: int) -> bytes:
+    """The first bytes of a file. Raises `NotAFile`, `OSError`."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise NotAFile
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        pieces: list[bytes] = []
+        while length_max > 0 and (piece := os.read(descriptor, length_max)):
+            pieces.append(piece)
+            length_max -= len(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(descriptor)
+
+
+def _same(stamp: FileStamp, status: os.stat_result) -> bool:
+    return (stamp.mtime_ns, stamp.size_bytes, stamp.inode) == (
+        status.st_mtime_ns,
+        status.st_size,
+        status.st_ino,
+    )
+
+
+def _read(path: str) -> Head:
+    # Not blocking: what was a file a moment ago may be a pipe now.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        stamp = FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+        try:
+            content = os.pread(descriptor, HEAD_BYTES, 0)
+        except OSError as error:
+            return Head(stamp, b"", unreadable=error.strerror or str(error))
+        blank = len(content) >= JOURNAL_HEADER_BYTES and read_header(content).blank
+        return Head(stamp, content, empty=blank and _all_zeros(descriptor, status.st_size))
+    finally:
+        os.close(descriptor)
+
+
+def _all_zeros(descriptor: int, size_bytes: int) -> bool:
+    """Whether a file holds nothing but zeros. Holes are not read: they may be longer than any memory."""
+    at = 0
+    while at < size_bytes:
+        try:
+            at = os.lseek(descriptor, at, os.SEEK_DATA)
+            chunk = os.pread(descriptor, COPY_CHUNK_BYTES, at)
+        except OSError as error:
+            # Nothing but a hole up to the end; any other error says that there is something.
+            return error.errno == errno.ENXIO
+        if not chunk:
+            return True
+        if chunk.count(0) != len(chunk):
+            return False
+        at += len(chunk)
+    return True
