@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from journalfs.config.core_settings import CORE_BY_NAME, ConfiguredValue, core_default
+from journalfs.config.core_settings import (
+    CORE_BY_NAME,
+    RETENTION_BYTES_MAX,
+    RETENTION_DIRECTORY,
+    RETENTION_PERIOD,
+    ConfiguredValue,
+    value_in_force,
+)
 from journalfs.config.setting_names import (
     BY_NAME,
     XML_ALIASES,
@@ -26,7 +33,15 @@ from journalfs.config.wildcards import WildcardSyntax
 from journalfs.config.xmltree import Element, Loader
 from journalfs.errors import ConfigError
 
-_RETENTION: Final = "journal-retention-directory"
+_NS_OF_UNIT: Final = {
+    "NANOSECONDS": 1,
+    "MICROSECONDS": 1000,
+    "MILLISECONDS": 1_000_000,
+    "SECONDS": 1_000_000_000,
+    "MINUTES": 60_000_000_000,
+    "HOURS": 3_600_000_000_000,
+    "DAYS": 86_400_000_000_000,
+}
 _POSITIVE_ONLY_IN_XML: Final = frozenset({"prefetch-page-bytes", "prefetch-page-messages"})
 
 
@@ -37,7 +52,9 @@ class AddressSettingMatch:
     match: str
     values: Mapping[str, ConfiguredValue]
     """By name."""
-    line: int
+    line: int | None
+    origin: str = "broker.xml"
+    """Name of the kind of file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +67,6 @@ class BrokerConfig:
     """True when the configuration keeps the store in a database (JDBC)."""
     core: Mapping[str, ConfiguredValue]
     """Settings of the whole broker that the file sets, by name."""
-    retention_directory: str | None
     address_settings: tuple[AddressSettingMatch, ...]
     """In the file's order, each match once."""
     wildcards: WildcardSyntax
@@ -62,19 +78,18 @@ class BrokerConfig:
 
     def core_value(self, name: str) -> Value | None:
         """The value in force of a broker-wide setting."""
-        configured = self.core.get(name)
-        if configured is not None:
-            return configured.value
-        journal_type = "ASYNCIO"
-        if name != "journal-type":
-            journal_type = str(self.core_value("journal-type"))
-        return core_default(name, journal_type=journal_type)
+        return value_in_force(self.core, name)
 
     def directory(self, name: str) -> Path:
         """A `...-directory` setting in force, resolved against the instance."""
         value = self.core_value(name)
         assert isinstance(value, str), f"{name} has a default"
         return self.resolve(value)
+
+    @property
+    def retention_directory(self) -> str | None:
+        value = self.core_value(RETENTION_DIRECTORY)
+        return value if isinstance(value, str) else None
 
     def resolve(self, directory: str) -> Path:
         """`directory` as the broker resolves it: absolute, or below the instance."""
@@ -104,7 +119,6 @@ def read_broker_xml(
             path, "there is no <core> element; is this a broker's configuration?", line=root.line
         )
     warnings = loader.warnings
-    retention = core.find(_RETENTION)
     if path.with_name("broker.properties").is_file():
         warnings.append(
             f"{path.with_name('broker.properties')}: not read; settings in it have no effect here"
@@ -114,8 +128,7 @@ def read_broker_xml(
         instance=instance,
         broker_name=_text(core, "name"),
         database_store=any(True for store in core.every("store") for _ in store.every("database-store")),
-        core=_core_values(core),
-        retention_directory=retention.text if retention is not None and retention.text else None,
+        core=_core_values(core, warnings) | _retention_limits(core),
         address_settings=_address_settings(core, warnings),
         wildcards=_wildcards(core),
         literal_markers=_literal_markers(core),
@@ -140,18 +153,47 @@ def _text(core: Element, name: str) -> str | None:
     return element.text if element is not None and element.text else None
 
 
-def _core_values(core: Element) -> dict[str, ConfiguredValue]:
+def _core_values(core: Element, warnings: list[str]) -> dict[str, ConfiguredValue]:
     values: dict[str, ConfiguredValue] = {}
     for child in core.children:
         definition = CORE_BY_NAME.get(child.name)
-        if definition is not None and child.text and child.name not in values:
+        if definition is None or not child.text or child.name in values:
+            continue
+        if definition.in_xml:
             values[child.name] = _value(definition, child)
+        else:
+            warnings.append(
+                f"{child.file}:{child.line}: no broker starts with {child.name} here; it has no effect"
+            )
     return values
 
 
-def _value(definition: SettingDefinition, element: Element) -> ConfiguredValue:
+def _retention_limits(core: Element) -> dict[str, ConfiguredValue]:
+    element = core.find(RETENTION_DIRECTORY)
+    if element is None or not element.text:
+        return {}
+    limits: dict[str, ConfiguredValue] = {}
+    unit = element.attributes.get("unit", "DAYS").upper()
+    if unit not in _NS_OF_UNIT:
+        raise element.error(f"unit {unit!r} is none of {', '.join(_NS_OF_UNIT)}")
+    for name, attribute in ((RETENTION_PERIOD, "period"), (RETENTION_BYTES_MAX, "storage-limit")):
+        text = element.attributes.get(attribute, "")
+        if text.strip() in ("", "-1"):
+            continue
+        number = _value(CORE_BY_NAME[name], element, text)
+        if name == RETENTION_PERIOD:
+            assert isinstance(number.value, int)
+            number = replace(number, value=number.value * _NS_OF_UNIT[unit] // 1_000_000)
+        limits[name] = number
+    if not limits:
+        raise element.error("needs period=... or storage-limit=...")
+    return limits
+
+
+def _value(definition: SettingDefinition, element: Element, text: str | None = None) -> ConfiguredValue:
+    """The value of an element, or of `text`, which stands in one of its attributes."""
     try:
-        value = parse_value(definition, element.text)
+        value = parse_value(definition, element.text if text is None else text)
     except ValueError as error:
         raise element.error(str(error)) from error
     return ConfiguredValue(value, str(element.file), element.line)

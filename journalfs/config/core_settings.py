@@ -15,7 +15,9 @@ class ConfiguredValue:
 
     value: Value
     file: str
-    line: int
+    line: int | None
+    origin: str = "broker.xml"
+    """Name of the kind of file."""
 
 
 _NIO_BUFFER_TIMEOUT_NS: Final = 3_333_333
@@ -24,11 +26,47 @@ _NIO_MAX_IO: Final = 1
 _AIO_MAX_IO: Final = 4096
 
 
+_INT_MAX: Final = 2**31 - 1
+"""Where a broker keeps a setting in 32 bits."""
+
+
 def _setting(
+    name: str,
+    kind: Kind,
+    default: Value | None,
+    unit: str = "",
+    minimum: int | None = None,
+    *,
+    maximum: int | None = None,
+) -> SettingDefinition:
+    return SettingDefinition(name, name, kind, default, unit, minimum, maximum)
+
+
+def _own(
     name: str, kind: Kind, default: Value | None, unit: str = "", minimum: int | None = None
 ) -> SettingDefinition:
-    return SettingDefinition(name, name, kind, default, unit, minimum)
+    """What no broker's file can set in an element of its own."""
+    return SettingDefinition(name, name, kind, default, unit, minimum, in_xml=False)
 
+
+def _limit(name: str, kind: Kind, default: int, unit: str, maximum: int | None = None) -> SettingDefinition:
+    """Something above 0, or -1 for no limit."""
+    return SettingDefinition(name, name, kind, default, unit, -1, maximum, not_zero=True)
+
+
+DIRECTORIES: Final = (
+    "journal-directory",
+    "bindings-directory",
+    "paging-directory",
+    "large-messages-directory",
+    "node-manager-lock-directory",
+    "journal-retention-directory",
+)
+
+RETENTION_DIRECTORY: Final = "journal-retention-directory"
+RETENTION_PERIOD: Final = "journal-retention-period"
+RETENTION_BYTES_MAX: Final = "journal-retention-max-bytes"
+"""The last two are attributes of the first in broker.xml; these are their names in broker.properties."""
 
 CORE_SETTINGS: Final = (
     _setting("persistence-enabled", Kind.BOOLEAN, True),
@@ -45,24 +83,28 @@ CORE_SETTINGS: Final = (
     _setting("journal-datasync", Kind.BOOLEAN, True),
     _setting("journal-sync-transactional", Kind.BOOLEAN, True),
     _setting("journal-sync-non-transactional", Kind.BOOLEAN, True),
-    _setting("journal-file-size", Kind.BYTES, 10 * 1024 * 1024, "bytes", 1),
-    _setting("journal-min-files", Kind.INTEGER, 2, "files", 1),
-    _setting("journal-pool-files", Kind.INTEGER, -1, "files", -1),
-    _setting("journal-max-io", Kind.INTEGER, None, "requests", 1),
-    _setting("journal-buffer-timeout", Kind.INTEGER, None, "ns", 0),
-    _setting("journal-buffer-size", Kind.BYTES, 501_760, "bytes", 1),
-    _setting("journal-device-block-size", Kind.INTEGER, None, "bytes", -1),
-    _setting("journal-compact-min-files", Kind.INTEGER, 10, "files", 0),
-    _setting("journal-compact-percentage", Kind.INTEGER, 30, "percent", 0),
-    _setting("journal-file-open-timeout", Kind.INTEGER, 5, "s", 1),
-    _setting("journal-lock-acquisition-timeout", Kind.INTEGER, -1, "ms", -1),
-    _setting("journal-max-attic-files", Kind.INTEGER, 10, "files", -1),
+    _setting("journal-file-size", Kind.BYTES, 10 * 1024 * 1024, "bytes", 1024, maximum=_INT_MAX),
+    _setting("journal-min-files", Kind.INTEGER, 2, "files", 2, maximum=_INT_MAX),
+    _limit("journal-pool-files", Kind.INTEGER, -1, "files", _INT_MAX),
+    _setting("journal-max-io", Kind.INTEGER, None, "requests", 1, maximum=_INT_MAX),
+    _setting("journal-buffer-timeout", Kind.INTEGER, None, "ns", 0, maximum=_INT_MAX),
+    _setting("journal-buffer-size", Kind.BYTES, 501_760, "bytes", 1, maximum=_INT_MAX),
+    _setting("journal-device-block-size", Kind.INTEGER, None, "bytes", -1, maximum=_INT_MAX),
+    _setting("journal-compact-min-files", Kind.INTEGER, 10, "files", 0, maximum=_INT_MAX),
+    _setting("journal-compact-percentage", Kind.INTEGER, 30, "percent", 0, maximum=100),
+    _setting("journal-file-open-timeout", Kind.INTEGER, 5, "s", 1, maximum=_INT_MAX),
+    _setting("journal-lock-acquisition-timeout", Kind.INTEGER, 0, "ms", -1),
+    _own("journal-max-attic-files", Kind.INTEGER, 10, "files", -1),
+    _setting(RETENTION_DIRECTORY, Kind.TEXT, None),
+    _own(RETENTION_PERIOD, Kind.INTEGER, None, "ms", 1),
+    _own(RETENTION_BYTES_MAX, Kind.BYTES, None, "bytes", 1),
     _setting("large-message-sync", Kind.BOOLEAN, True),
+    _own("min-large-message-size", Kind.BYTES, 100 * 1024, "bytes", 1),
     _setting("page-sync-timeout", Kind.INTEGER, None, "ns", 0),
     _setting("purge-page-folders", Kind.BOOLEAN, False),
     _setting("global-max-size", Kind.BYTES, None, "bytes", -1),
     _setting("global-max-messages", Kind.INTEGER, -1, "messages", -1),
-    _setting("max-disk-usage", Kind.INTEGER, 90, "percent", -1),
+    _setting("max-disk-usage", Kind.INTEGER, 90, "percent", -1, maximum=100),
     _setting("min-disk-free", Kind.BYTES, -1, "bytes", -1),
     _setting("disk-scan-period", Kind.INTEGER, 5000, "ms", 1),
     _setting("max-redelivery-records", Kind.INTEGER, 10, "records", -1),
@@ -75,17 +117,22 @@ CORE_SETTINGS: Final = (
 CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in CORE_SETTINGS}
 
 
-def core_default(name: str, *, journal_type: str) -> Value | None:
-    """The default of a setting; some depend on the journal's type. None: the broker works it out, or has
+def value_in_force(core: Mapping[str, ConfiguredValue], name: str) -> Value | None:
+    """The value of a setting when `core` is what is configured. None: the broker works it out, or there is
     none.
     """
-    asynchronous = journal_type == "ASYNCIO"
+    if name in core:
+        return core[name].value
     match name:
         case "journal-max-io":
-            return _AIO_MAX_IO if asynchronous else _NIO_MAX_IO
+            return _AIO_MAX_IO if _asynchronous(core) else _NIO_MAX_IO
         case "journal-buffer-timeout":
-            return _AIO_BUFFER_TIMEOUT_NS if asynchronous else _NIO_BUFFER_TIMEOUT_NS
+            return _AIO_BUFFER_TIMEOUT_NS if _asynchronous(core) else _NIO_BUFFER_TIMEOUT_NS
         case "page-sync-timeout":
             return _NIO_BUFFER_TIMEOUT_NS
         case _:
             return CORE_BY_NAME[name].default
+
+
+def _asynchronous(core: Mapping[str, ConfiguredValue]) -> bool:
+    return value_in_force(core, "journal-type") == "ASYNCIO"

@@ -15,7 +15,7 @@ from typing import Final
 import tomli_w
 
 from journalfs.config.broker_xml import BrokerConfig, strip_literal
-from journalfs.config.core_settings import CORE_SETTINGS
+from journalfs.config.core_settings import CORE_SETTINGS, value_in_force
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY, BY_NAME, Value, accepts
 from journalfs.config.wildcards import Pattern, WildcardSyntax, compile_pattern, most_specific_first
 
@@ -31,7 +31,9 @@ class SettingInForce:
     """None: not set, and there is no default."""
     unit: str
     origin: str
-    """`default`, `broker.xml`, `broker.xml match 'x'` or `bindings record match 'x'`."""
+    """`default`, `broker.xml`, `broker.xml match 'x'`, the same with `journalfs.toml`, or `bindings record
+    match 'x'`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class SettingsInForce:
         self.warnings: list[str] = []
         for setting in config.address_settings if config is not None else ():
             values = {name: configured.value for name, configured in setting.values.items()}
-            self._add(setting.match, _Source(values, f"broker.xml match {setting.match!r}"))
+            self._add(setting.match, _Source(values, f"{setting.origin} match {setting.match!r}"))
         for match, by_key in stored.items():
             self._add(match, _Source(self._known(match, by_key), f"bindings record match {match!r}"))
         self._patterns: list[Pattern] = most_specific_first(
@@ -71,12 +73,12 @@ class SettingsInForce:
 
     def core(self) -> tuple[SettingInForce, ...]:
         """The broker-wide settings."""
-        config = self._config
+        core = self._config.core if self._config is not None else {}
         in_force = []
         for definition in CORE_SETTINGS:
-            configured = config is not None and definition.name in config.core
-            value = config.core_value(definition.name) if config is not None else definition.default
-            origin = "broker.xml" if configured else ORIGIN_DEFAULT
+            configured = core.get(definition.name)
+            value = value_in_force(core, definition.name)
+            origin = ORIGIN_DEFAULT if configured is None else configured.origin
             in_force.append(SettingInForce(definition.name, value, definition.unit, origin))
         return tuple(in_force)
 

@@ -33,9 +33,12 @@ class SettingDefinition:
     """None: not set, or derived from another setting (`derived`)."""
     unit: str = ""
     minimum: int | None = None
+    maximum: int | None = None
     choices: tuple[str, ...] = ()
+    not_zero: bool = False
+    """True where a minimum of -1 stands for no limit, and 0 for nothing."""
     in_xml: bool = True
-    """False for what only management can set."""
+    """False for what a broker's own file cannot set."""
     derived: tuple[str, int] | None = None
     """(other setting, factor): the default when this one is not set."""
 
@@ -59,8 +62,39 @@ def parse_value(definition: SettingDefinition, text: str) -> Value:
         number: int | float = _number(definition.kind, text)
     except ValueError as error:
         raise ValueError(str(error) if definition.kind is Kind.BYTES else f"{text!r} is no number") from None
+    return _within_bounds(definition, number)
+
+
+def native_value(definition: SettingDefinition, value: object) -> Value:
+    """The value that TOML holds for a setting. Raises `ValueError` that says what would be right."""
+    if definition.kind is Kind.BYTES and isinstance(value, str):
+        return parse_value(definition, value)
+    if not isinstance(value, Value) or not accepts(definition, value):
+        raise ValueError(f"{value!r} is not {_WANTED[definition.kind]}{_listed(definition)}")
+    return value if isinstance(value, bool | str) else _within_bounds(definition, value)
+
+
+_WANTED: Final = {
+    Kind.BYTES: "a number of bytes, or one with K, M or G in quotes",
+    Kind.INTEGER: "a whole number",
+    Kind.DECIMAL: "a number",
+    Kind.BOOLEAN: "true or false (without quotes)",
+    Kind.TEXT: "text in quotes",
+    Kind.CHOICE: "one of ",
+}
+
+
+def _listed(definition: SettingDefinition) -> str:
+    return ", ".join(f'"{choice}"' for choice in definition.choices)
+
+
+def _within_bounds(definition: SettingDefinition, number: int | float) -> int | float:
     if definition.minimum is not None and number < definition.minimum:
         raise ValueError(f"{number} is below {definition.minimum}")
+    if definition.maximum is not None and number > definition.maximum:
+        raise ValueError(f"{number} is above {definition.maximum}")
+    if definition.not_zero and number == 0:
+        raise ValueError("0 would be none at all; -1 is no limit")
     return number
 
 

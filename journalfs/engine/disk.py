@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -234,8 +235,9 @@ def open_backend(
     writes_in_flight_max: int | None = None,
     datasync: bool = True,
     block_bytes: int | None = None,
+    warn: Callable[[str], None] = log.warning,
 ) -> DiskBackend:
-    """The backend of that kind; NIO with a warning in the log where the system refuses AIO, as a broker does.
+    """The backend of that kind; NIO, with a warning, where the system refuses AIO, as a broker does.
 
     `writes_in_flight_max` is `journal-max-io`: None stands for 1, and for the limit with AIO.
     """
@@ -251,12 +253,8 @@ def open_backend(
                 if error.errno == errno.EAGAIN
                 else ""
             )
-            log.warning(
-                "%s: asynchronous I/O is refused (%s%s); writing with NIO instead",
-                directory,
-                error.strerror or error,
-                spent,
-            )
+            why = error.strerror or error
+            warn(f"{directory}: asynchronous I/O is refused ({why}{spent}); writing with NIO instead")
             kind, writes_in_flight_max = BackendKind.NIO, None
     return DiskBackend(directory, kind, depth=writes_in_flight_max or 1, datasync=datasync)
 

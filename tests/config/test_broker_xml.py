@@ -89,7 +89,7 @@ def test_address_settings(tmp_path: Path) -> None:
     [
         ("<journal-file-size>\nbig</journal-file-size>", 4, "journal-file-size: 'big' is no size"),
         ("<journal-type>nio</journal-type>", 4, "journal-type: 'nio' is none of NIO, ASYNCIO, MAPPED"),
-        ("\n<journal-min-files>0</journal-min-files>", 5, "journal-min-files: 0 is below 1"),
+        ("\n<journal-min-files>0</journal-min-files>", 5, "journal-min-files: 0 is below 2"),
         (settings("<address-setting/>"), 5, 'address-setting: needs match="..."'),
         (settings('<address-setting match="#.a"/>'), 5, "'#' may stand at the end only"),
         (

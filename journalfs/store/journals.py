@@ -1,0 +1,105 @@
+"""How the two journals of a store are written, as its settings say: backends and journal settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from journalfs.config.journal_settings import JournalSettings
+from journalfs.config.layout import StoreLayout
+from journalfs.engine.backend import BackendKind
+from journalfs.engine.disk import DiskBackend, open_backend
+from journalfs.errors import ConfigError, SystemFailure
+from journalfs.journal.write_settings import WriteSettings
+
+BINDINGS_FILE_BYTES: Final = 1024 * 1024
+BINDINGS_MIN_FILES: Final = 2
+_BUFFER_TIMEOUT_NS: Final = {
+    BackendKind.AIO: 500_000,
+    BackendKind.NIO: 3_333_333,
+    BackendKind.MAPPED: 3_333_333,
+}
+
+
+def make_backend(layout: StoreLayout, settings: JournalSettings, warn: Callable[[str], None]) -> DiskBackend:
+    """The backend of the message journal: NIO where the system refuses ASYNCIO, which `warn` is told. Raises
+    OSError.
+    """
+    kind = BackendKind(settings.journal_type)
+    return open_backend(
+        layout.journal_dir,
+        kind,
+        writes_in_flight_max=settings.max_io if kind is BackendKind.AIO else None,
+        datasync=settings.journal_datasync,
+        block_bytes=settings.device_block_size_bytes,
+        warn=warn,
+    )
+
+
+def make_bindings_backend(layout: StoreLayout, settings: JournalSettings) -> DiskBackend:
+    """The bindings journal's, which is always NIO. Raises OSError."""
+    return open_backend(layout.bindings_dir, BackendKind.NIO, datasync=settings.journal_datasync)
+
+
+def message_journal(layout: StoreLayout, settings: JournalSettings, kind: BackendKind) -> WriteSettings:
+    """How the message journal is written with the backend that there is."""
+    timeout_ns = settings.buffer_timeout_ns
+    return WriteSettings(
+        prefix=layout.journal_prefix,
+        extension=layout.journal_extension,
+        file_size_bytes=settings.file_size_bytes,
+        min_files=settings.min_files,
+        pool_files=settings.pool_files,
+        compact_min_files=settings.compact_min_files,
+        compact_percentage=settings.compact_percentage,
+        buffer_size_bytes=settings.buffer_size_bytes,
+        buffer_timeout_ns=_BUFFER_TIMEOUT_NS[kind] if timeout_ns is None else timeout_ns,
+        sync_transactional=settings.journal_sync_transactional,
+        sync_non_transactional=settings.journal_sync_non_transactional,
+        attic_files_max=settings.max_attic_files,
+    )
+
+
+def bindings_journal(layout: StoreLayout, settings: JournalSettings) -> WriteSettings:
+    """How the bindings journal is written: unbuffered, always synced, in files of one size."""
+    return WriteSettings(
+        prefix=layout.bindings_prefix,
+        extension=layout.bindings_extension,
+        file_size_bytes=BINDINGS_FILE_BYTES,
+        min_files=BINDINGS_MIN_FILES,
+        pool_files=settings.pool_files,
+        compact_min_files=settings.compact_min_files,
+        compact_percentage=settings.compact_percentage,
+        buffer_size_bytes=BINDINGS_FILE_BYTES,
+        buffer_timeout_ns=0,
+        attic_files_max=settings.max_attic_files,
+        replaceable_types=frozenset(),
+    )
+
+
+def make_directories(layout: StoreLayout, settings: JournalSettings) -> None:
+    """Make the directories that are missing, as far as `create-journal-dir` and `create-bindings-dir` let.
+    Raises `ConfigError` where they do not, and `SystemFailure`.
+    """
+    for directory, allowed, setting in (
+        (layout.bindings_dir, settings.create_bindings_dir, "create-bindings-dir"),
+        (layout.journal_dir, settings.create_journal_dir, "create-journal-dir"),
+        (layout.large_dir, settings.create_journal_dir, "create-journal-dir"),
+        (layout.paging_dir, True, ""),
+    ):
+        if directory.is_dir():
+            continue
+        if not allowed:
+            file, line = _place(layout, setting)
+            raise ConfigError(file, f"is false, and there is no {directory}", line=line, setting=setting)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SystemFailure.from_os(error, directory, doing="make the directory") from error
+
+
+def _place(layout: StoreLayout, setting: str) -> tuple[Path | str, int | None]:
+    assert layout.config is not None, "only a configuration can say so"
+    configured = layout.config.core[setting]
+    return configured.file, configured.line
