@@ -302,6 +302,88 @@ class RecordRefused(JournalfsError):
     errno = errnos.EINVAL
 
 
+class StoreNotKept(JournalfsError):
+    """The configuration says that nothing is to be stored."""
+
+    identifier = "store-not-kept"
+    exit_code = EXIT_CONFIG
+    errno = errnos.EROFS
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(
+            f"{path}: persistence-enabled is false, so its broker stores nothing; "
+            "set it to true, or mount with --read-only"
+        )
+        self.path = Path(path)
+
+
+class NoRoute(JournalfsError):
+    """A message for an address that no queue is bound to: a broker would drop it without a word."""
+
+    identifier = "no-route"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EDESTADDRREQ
+
+    def __init__(self, target: str, reason: str) -> None:
+        super().__init__(f"{target}: {reason}")
+        self.target = target
+
+
+class NameTaken(JournalfsError):
+    """An address or queue of that name exists already; queue names are unique in a broker."""
+
+    identifier = "name-taken"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EEXIST
+
+
+class NotEmpty(JournalfsError):
+    """An address with queues, or a queue with messages, is not deleted."""
+
+    identifier = "not-empty"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.ENOTEMPTY
+
+
+class NoSuchName(JournalfsError):
+    """An address, a queue or a part that is not there."""
+
+    identifier = "no-such-name"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.ENOENT
+
+
+class SettingRefused(JournalfsError):
+    """A setting that does not exist, cannot be changed here, or does not take the value."""
+
+    identifier = "setting-refused"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EINVAL
+
+    def __init__(self, setting: str, reason: str) -> None:
+        super().__init__(f"{setting}: {reason}")
+        self.setting = setting
+
+
+class BadEnvelope(JournalfsError):
+    """What was written is not what the file's name promises: no envelope, no JSON, or too long a line.
+
+    Nothing of the write that brought it is published.
+    """
+
+    identifier = "bad-envelope"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EINVAL
+
+    def __init__(self, reason: str, *, key: str | None = None, line: int | None = None) -> None:
+        place = f"line {line}: " if line is not None else ""
+        named = f"{key}: " if key is not None else ""
+        super().__init__(f"{place}{named}{reason}; nothing of this write was published")
+        self.reason = reason
+        self.key = key
+        self.line = line
+
+
 class IndexUnusable(JournalfsError):
     """The derived index cannot be used; it is rebuilt from the store, so this is reported and never fatal."""
 

@@ -24,6 +24,9 @@ WINDOW_BYTES = 4 << 20
 SEPARATOR = "::"
 """Between address and queue, as the broker writes fully qualified queue names."""
 
+NAMES_SHOWN_MAX = 5
+"""Queues that a message names: a line on a terminal has room for about this many."""
+
 EXIT_READER_LEFT = 128 + 13
 """As if SIGPIPE had ended the command, which is what shells expect."""
 
@@ -60,9 +63,13 @@ def json_option(command: C) -> C:
 @contextmanager
 def opened(path: Path, *, index: bool = True) -> Iterator[Store]:
     """The store at `path`, closed at the end; its index is then written if that saves the next one time."""
-    from journalfs.store import open_store  # noqa: PLC0415 - takes longer than the help text
+    import logging  # noqa: PLC0415 - these two take longer than the help text
 
-    store = open_store(path, read_only=True, index=index)
+    from journalfs.store import open_store  # noqa: PLC0415
+
+    assert logging.lastResort is not None, "nobody took it away"
+    logging.lastResort.setFormatter(logging.Formatter("journalfs: %(message)s"))
+    store = open_store(path, index=index)
     try:
         yield store
         sys.stdout.flush()
@@ -80,8 +87,25 @@ def find_address(store: Store, name: str) -> Address:
     if address is not None:
         return address
     owners = [other.name for other in store.addresses() if other.queue(name) is not None]
-    hint = f"; did you mean {owners[0]}{SEPARATOR}{name}?" if owners else ""
+    names = [other.name for other in store.addresses()]
+    hint = (
+        f"; did you mean {owners[0]}{SEPARATOR}{name}?"
+        if owners
+        else _nearest(name, [*names, *_queue_names(store)])
+    )
     raise WrongCall(f"no address {name!r} in this store{hint}")
+
+
+def _queue_names(store: Store) -> list[str]:
+    return [f"{one.name}{SEPARATOR}{queue.name}" for one in store.addresses() for queue in one.queues()]
+
+
+def _nearest(target: str, known: Sequence[str]) -> str:
+    """What is spelled most like what was asked for, as the end of a sentence."""
+    import difflib  # noqa: PLC0415 - after a mistake only
+
+    near = difflib.get_close_matches(target, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def find_queues(store: Store, target: str | None) -> list[Queue]:
@@ -94,8 +118,11 @@ def find_queues(store: Store, target: str | None) -> list[Queue]:
         return list(address.queues())
     queue = address.queue(queue_name)
     if queue is None:
-        names = ", ".join(known.name for known in address.queues()) or "none"
-        raise WrongCall(f"address {address_name!r} has no queue {queue_name!r} (queues: {names})")
+        names = [known.name for known in address.queues()]
+        some = ", ".join(names[:NAMES_SHOWN_MAX]) or "none"
+        more = f" and {len(names) - NAMES_SHOWN_MAX} others" if len(names) > NAMES_SHOWN_MAX else ""
+        near = _nearest(target, _queue_names(store))
+        raise WrongCall(f"address {address_name!r} has no queue {queue_name!r} (queues: {some}{more}){near}")
     return [queue]
 
 

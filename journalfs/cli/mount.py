@@ -113,4 +113,4 @@ def open_read_only(store: Path) -> Store:
     """Open a store the way a mount needs it."""
     from journalfs.store import open_store  # noqa: PLC0415
 
-    return open_store(store, read_only=True)
+    return open_store(store)

@@ -58,7 +58,7 @@ class JournalWriter:
         self.committer = Committer(backend, clock, seal=self._seal)
         self.pool.on_doubt = self.committer.give_up
         self.upkeep = Upkeep(self)
-        self._record_bytes_max = settings.record_bytes_max(backend.alignment_bytes)
+        self.record_bytes_max = settings.record_bytes_max(backend.alignment_bytes)
         self._position = 0
         self._staged_since_ns: int | None = None
         self._stage: Stage = self.committer.take_stage(settings.buffer_size_bytes)
@@ -116,6 +116,10 @@ class JournalWriter:
 
     def totals(self) -> LedgerTotals:
         return self.ledger.totals()
+
+    def has_open(self, tx: TxId) -> bool:
+        """Whether anything of a transaction is staged that is neither committed nor rolled back."""
+        return any(transaction.tx_id == tx for transaction in self.ledger.transactions())
 
     def is_live(self, record_id: int) -> bool:
         return self.ledger.is_live(record_id)
@@ -193,9 +197,13 @@ class JournalWriter:
         try:
             await self.committer.flush_all()
         finally:
-            self._closed = True
-            for file in self.data:
-                self._close_handle(file)
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the files as they are; nothing can be staged any more."""
+        self._closed = True
+        for file in self.data:
+            self._close_handle(file)
 
     # ---- inside ----
 
@@ -250,8 +258,8 @@ class JournalWriter:
         self.committer.push(Flush(file.handle, stage, length, self._position))
 
     def _make_room(self, kind: int, length: int) -> None:
-        if length > self._record_bytes_max:
-            raise RecordTooLarge(length, self._record_bytes_max)
+        if length > self.record_bytes_max:
+            raise RecordTooLarge(length, self.record_bytes_max)
         self._seal()
         if length > self._room(self.current):
             self.switch(for_add=kind in _ADDS)

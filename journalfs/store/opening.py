@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import StoreLayout, locate_store
@@ -24,39 +26,44 @@ from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
+StoreT = TypeVar("StoreT", bound=JournalStore)
 
-def open_store(
-    path: Path | str, *, read_only: bool = True, clock: Clock | None = None, index: bool | Path = True
-) -> JournalStore:
-    """Open the store at `path`: a data directory, a broker instance, or a journal directory.
+
+def open_store(path: Path | str, *, clock: Clock | None = None, index: bool | Path = True) -> JournalStore:
+    """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
 
     `index=False` neither reads nor writes one; a path says where it lies. Raises `NotAStore`,
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
     counted in its status.
     """
-    assert read_only, "stores are opened for reading"
     layout = locate_store(Path(path))
     try:
-        return _Opening(layout, clock or SystemClock(), index).store()
+        return Opening(layout, clock or SystemClock(), index).store(JournalStore)
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error
 
 
-class _Opening:
-    def __init__(self, layout: StoreLayout, clock: Clock, index: bool | Path) -> None:
+MakeStore: TypeAlias = Callable[[Core, Path | None, Callable[[], JournalLoader]], StoreT]
+
+
+class Opening:
+    """Puts a store together. `ours`: this process has the store's lock, which must not be asked for then."""
+
+    def __init__(self, layout: StoreLayout, clock: Clock, index: bool | Path, *, ours: bool = False) -> None:
         self.layout = layout
         self.clock = clock
+        self.ours = ours
         self.events = Events(clock)
         self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
         for warning in layout.warnings:
             self.events.add("configuration", warning)
         self.bindings, self.bindings_damage = read_bindings(layout.bindings_dir, relative_to=layout.root)
 
-    def store(self) -> JournalStore:
+    def store(self, make: MakeStore[StoreT]) -> StoreT:
         description, state = self._stored_index()
         loader = self._resumed(description, state) if description and state else None
         core = self._core(loader or self._scanned(), self._generation(description))
-        store = JournalStore(core, self.index, make_loader=self._loader)
+        store = make(core, self.index, self._loader)
         if description is not None:
             self._resume_derived(store, description)
         core.measure()
@@ -75,7 +82,7 @@ class _Opening:
             self.layout.root,
             self.clock,
             state if state is not None else LiveState(),
-            following=lock_holder(self.layout.node_manager_lock_dir) is not None,
+            following=not self.ours and lock_holder(self.layout.node_manager_lock_dir) is not None,
         )
 
     def _stored_index(self) -> tuple[IndexDescription | None, LiveState | None]:

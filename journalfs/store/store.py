@@ -35,7 +35,7 @@ Shown = dict[tuple[str, str], dict[str, int]]
 class JournalStore:
     """A store that is read and never changed. Made by `open_store`."""
 
-    def __init__(self, core: Core, index: Path | None, *, make_loader: Callable[[], JournalLoader]) -> None:
+    def __init__(self, core: Core, index: Path | None, make_loader: Callable[[], JournalLoader]) -> None:
         self.core = core
         self.index = index
         self.rebuilds = 0

@@ -28,7 +28,7 @@ store, place, gate, said = map(Path, sys.argv[1:])
 def slowly():
     said.write_text(str(os.getpid()))
     gate.open("rb").close()
-    return open_store(store, read_only=True)
+    return open_store(store)
 try:
     sys.exit(start(Start(store, place, MountOptions(read_only=True), slowly)))
 except JournalfsError as error:

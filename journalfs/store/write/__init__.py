@@ -1,0 +1,1 @@
+"""Changing a store: publishing, acknowledging, administering, on top of the two journals."""

@@ -1,0 +1,266 @@
+"""Addresses, queues and their settings: what is written to the bindings journal.
+
+The records are those that a broker writes for the same change (docs/format/bindings.md). Nothing counts before
+it is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from journalfs.bindings.model import Address, BindingsState, Queue
+from journalfs.config.in_force import SettingsInForce
+from journalfs.config.setting_names import ADDRESS_SETTINGS, SettingDefinition, parse_value
+from journalfs.errors import NameTaken, NoSuchName, SettingRefused
+from journalfs.format import bindings as records
+from journalfs.format import bindings_encode as encode
+from journalfs.format.address_settings import StoredAddressSetting
+from journalfs.format.bindings import AddressBinding, QueueBinding, RoutingType
+from journalfs.format.record_types import BindingType
+from journalfs.ids import RecordId, TxId
+from journalfs.journal.writer import Position
+from journalfs.store.core import Core
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.queue_settings import changed
+
+_ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
+
+
+@dataclass(slots=True)
+class Administering:
+    """Every method stages one change and returns when it is complete: whoever asked waits for it."""
+
+    core: Core
+    journals: Journals
+
+    @property
+    def _state(self) -> BindingsState:
+        return self.core.bindings
+
+    # ---- addresses ----
+
+    def create_address(self, name: str) -> Position:
+        if name in self._state.addresses:
+            raise NameTaken(f"{name}: there is such an address already")
+        routing = self._default_routing(name, "default-address-routing-type")
+        return self._in_transaction(lambda tx: self._add_address(tx, name, (routing,)))
+
+    def delete_address(self, address: Address) -> Position | None:
+        """None when there is no record to be deleted: the address was only implied by its queues."""
+        address_id = address.address_id
+        if address_id is None:
+            return None
+        position = self._in_transaction(lambda tx: self._delete_in(tx, address_id))
+        return self._delete_statuses(BindingType.ADDRESS_STATUS, address_id) or position
+
+    def _add_address(self, tx: TxId, name: str, routing: tuple[RoutingType, ...]) -> None:
+        binding = AddressBinding(name, routing, auto_created=False, internal=False, unknown=b"")
+        self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
+
+    # ---- queues ----
+
+    def create_queue(self, address: Address, name: str) -> Position:
+        taken = self._state.queue_named(name)
+        if taken is not None:
+            raise NameTaken(
+                f"{name}: there is a queue of this name bound to {taken.address}; names are unique in a store"
+            )
+        binding = self._new_queue(address, name)
+
+        def stage(tx: TxId) -> None:
+            self._ensure_routing(tx, address, binding.routing_type)
+            self._add_in(tx, self._new_id(), BindingType.QUEUE_BINDING, encode.encode_queue_binding(binding))
+
+        return self._in_transaction(stage)
+
+    def delete_queue(self, queue: Queue) -> Position:
+        position = self._in_transaction(lambda tx: self._delete_in(tx, queue.queue_id))
+        return self._delete_statuses(BindingType.QUEUE_STATUS, queue.queue_id) or position
+
+    def _new_queue(self, address: Address, name: str) -> QueueBinding:
+        """A durable queue with the defaults that the address's settings give."""
+        value = self._in_force().value
+        of = address.name
+        kinds = address.binding.routing_types
+        routing = kinds[0] if len(kinds) == 1 else self._default_routing(of, "default-queue-routing-type")
+
+        def number(setting: str, otherwise: int) -> int:
+            found = value(of, setting)
+            return found if isinstance(found, int) else otherwise
+
+        def text(setting: str) -> str | None:
+            found = value(of, setting)
+            return found if isinstance(found, str) and found else None
+
+        return QueueBinding(
+            name=name,
+            address=of,
+            filter=None,
+            metadata="",
+            auto_created=False,
+            max_consumers=number("default-max-consumers", -1),
+            purge_on_no_consumers=bool(value(of, "default-purge-on-no-consumers")),
+            routing_type=routing,
+            exclusive=bool(value(of, "default-exclusive-queue")),
+            last_value=bool(value(of, "default-last-value-queue")),
+            configuration_managed=False,
+            consumers_before_dispatch=number("default-consumers-before-dispatch", 0),
+            delay_before_dispatch_ms=number("default-delay-before-dispatch", -1),
+            last_value_key=text("default-last-value-key"),
+            non_destructive=bool(value(of, "default-non-destructive")),
+            group_rebalance=bool(value(of, "default-group-rebalance")),
+            group_buckets=number("default-group-buckets", -1),
+            auto_delete=False,
+            auto_delete_delay_ms=0,
+            auto_delete_message_count=0,
+            group_first_key=text("default-group-first-key"),
+            ring_size=number("default-ring-size", -1),
+            enabled=True,
+            group_rebalance_pause_dispatch=bool(value(of, "default-group-rebalance-pause-dispatch")),
+            internal=False,
+            unknown=b"",
+        )
+
+    def _ensure_routing(self, tx: TxId, address: Address, routing: RoutingType) -> None:
+        """An address has the routing type of each of its queues. A change of it is a new record."""
+        if address.address_id is not None and routing in address.binding.routing_types:
+            return
+        kinds = {*address.binding.routing_types, routing} if address.address_id is not None else {routing}
+        binding = replace(
+            address.binding,
+            routing_types=tuple(sorted(kinds, key=lambda kind: kind.value)),
+            auto_created=False,
+        )
+        if address.address_id is not None:
+            self._delete_in(tx, address.address_id)
+        self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
+
+    # ---- settings ----
+
+    def set_queue(self, queue: Queue, name: str, text: str) -> Position | None:
+        """Change a setting of a queue; None when nothing changes."""
+        if name == "paused":
+            return self._pause(
+                BindingType.QUEUE_STATUS, queue.queue_id, _boolean(name, text), queue.paused_itself
+            )
+        binding = changed(queue.binding, name, text)
+        if binding == queue.binding:
+            return None
+        address = self._state.addresses[queue.address]
+
+        def stage(tx: TxId) -> None:
+            self._ensure_routing(tx, address, binding.routing_type)
+            self.journals.bindings.stage_update_in(
+                tx,
+                RecordId(queue.queue_id),
+                BindingType.QUEUE_BINDING,
+                encode.encode_queue_binding(binding),
+            )
+
+        return self._in_transaction(stage)
+
+    def set_address(self, address: Address, name: str, text: str) -> Position | None:
+        """Change a setting of the addresses that this one's name matches, which is itself alone."""
+        if name == "paused":
+            if address.address_id is None:
+                raise SettingRefused(
+                    name, f"{address.name} has no record of its own; it goes with its queues"
+                )
+            wanted = _boolean(name, text)
+            return self._pause(BindingType.ADDRESS_STATUS, address.address_id, wanted, address.paused)
+        definition = _ADDRESS_SETTINGS.get(name)
+        if definition is None:
+            raise SettingRefused(name, "there is no such address setting; .settings lists them")
+        return self._store_setting(address.name, definition, text)
+
+    def _store_setting(self, match: str, definition: SettingDefinition, text: str) -> Position | None:
+        stored = self._state.address_settings.get(match)
+        values = dict(stored.values) if stored is not None else {}
+        try:
+            values[definition.json_key] = parse_value(definition, text)
+        except ValueError as error:
+            raise SettingRefused(definition.name, str(error)) from None
+        if stored is not None and values == stored.values:
+            return None
+        setting = StoredAddressSetting(match, values, msgspec.json.encode(values).decode())
+        body = encode.encode_address_setting_json(setting)
+        earlier = [
+            record_id
+            for kind in (BindingType.ADDRESS_SETTING, BindingType.ADDRESS_SETTING_JSON)
+            for record_id in self._state.record_ids.get((kind, match), ())
+        ]
+
+        def stage(tx: TxId) -> None:
+            for record_id in earlier:
+                self._delete_in(tx, record_id)
+            self._add_in(tx, self._new_id(), BindingType.ADDRESS_SETTING_JSON, body)
+
+        return self._in_transaction(stage)
+
+    def _pause(self, kind: BindingType, target: int, wanted: bool, is_so: bool) -> Position | None:
+        if wanted == is_so:
+            return None
+        if not wanted:
+            return self._delete_statuses(kind, target)
+        body = encode.encode_status(records.Status(target, paused=True))
+        return self.journals.bindings.stage_add(RecordId(self._new_id()), kind, body)
+
+    def _delete_statuses(self, kind: BindingType, target: int) -> Position | None:
+        position = None
+        for record_id in self._state.record_ids.get((kind, target), ()):
+            position = self.journals.bindings.stage_delete(RecordId(record_id))
+        return position
+
+    # ---- inside ----
+
+    def _in_transaction(self, stage: Callable[[TxId], None]) -> Position:
+        writer, tx = self.journals.bindings, self.journals.new_tx()
+        try:
+            stage(tx)
+            return writer.stage_commit(tx)
+        except Exception:
+            if writer.has_open(tx):
+                writer.stage_rollback(tx)
+            raise
+
+    def _add_in(self, tx: TxId, record_id: int, user_type: int, body: bytes) -> None:
+        self.journals.bindings.stage_add_in(tx, RecordId(record_id), user_type, body)
+
+    def _delete_in(self, tx: TxId, record_id: int) -> None:
+        self.journals.bindings.stage_delete_in(tx, RecordId(record_id))
+
+    def _new_id(self) -> int:
+        return self.journals.ids.draw()
+
+    def _in_force(self) -> SettingsInForce:
+        stored = {match: setting.values for match, setting in self._state.address_settings.items()}
+        return SettingsInForce(self.core.layout.config, stored)
+
+    def _default_routing(self, address: str, setting: str) -> RoutingType:
+        value = self._in_force().value(address, setting)
+        return RoutingType[value] if isinstance(value, str) else RoutingType.MULTICAST
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise SettingRefused(name, f"{text!r} is neither true nor false")
+    return text == "true"
+
+
+def address_named(state: BindingsState, name: str) -> Address:
+    """Raises `NoSuchName`."""
+    address = state.addresses.get(name)
+    if address is None:
+        raise NoSuchName(f"{name}: there is no such address")
+    return address
+
+
+def queue_named(state: BindingsState, address: str, name: str) -> Queue:
+    """Raises `NoSuchName`."""
+    for queue in state.queues_of(address):
+        if queue.name == name:
+            return queue
+    raise NoSuchName(f"{address}::{name}: there is no such queue")

@@ -1,0 +1,70 @@
+"""Duplicate detection: the ids that each address has seen lately, kept in the journal as brokers keep them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from journalfs.config.in_force import SettingsInForce
+from journalfs.errors import DecodeError
+from journalfs.format.primitives import Reader
+from journalfs.format.record_types import MessageType
+from journalfs.ids import RecordId
+from journalfs.store.core import Core
+
+DEFAULT_CACHE_SIZE = 20_000
+"""`id-cache-size` where nothing sets it."""
+
+
+@dataclass(slots=True)
+class DuplicateIds:
+    """Ids by address, oldest first, each with its record."""
+
+    core: Core
+    _seen: dict[str, OrderedDict[bytes, RecordId]] | None = None
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    def has(self, address: str, duplicate_id: bytes) -> bool:
+        return duplicate_id in self._of(address)
+
+    def remember(self, address: str, duplicate_id: bytes, record: RecordId) -> list[RecordId]:
+        """Take a new id whose record is being written; returns the records of ids that it pushes out."""
+        seen = self._of(address)
+        seen[duplicate_id] = record
+        pushed_out: list[RecordId] = []
+        while len(seen) > self._size(address):
+            pushed_out.append(seen.popitem(last=False)[1])
+        return pushed_out
+
+    def forget(self, address: str, duplicate_id: bytes) -> None:
+        """Its message was not published after all."""
+        self._of(address).pop(duplicate_id, None)
+
+    def _of(self, address: str) -> OrderedDict[bytes, RecordId]:
+        if self._seen is None:
+            self._seen = self._load()
+        return self._seen.setdefault(address, OrderedDict())
+
+    def _load(self) -> dict[str, OrderedDict[bytes, RecordId]]:
+        loader = self.core.loader
+        found: dict[str, OrderedDict[bytes, RecordId]] = {}
+        for operation in loader.state.side(MessageType.DUPLICATE_ID):
+            body = loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
+            try:
+                reader = Reader(body)
+                address, duplicate_id = reader.simple_string(), reader.byte_array()
+            except DecodeError as error:
+                self.core.events.add(
+                    "undecodable", f"duplicate id record {operation.record_id}: {error}", level=30
+                )
+                continue
+            found.setdefault(address, OrderedDict())[duplicate_id] = RecordId(operation.record_id)
+        return found
+
+    def _size(self, address: str) -> int:
+        size = self._sizes.get(address)
+        if size is None:
+            stored = {match: setting.values for match, setting in self.core.bindings.address_settings.items()}
+            value = SettingsInForce(self.core.layout.config, stored).value(address, "id-cache-size")
+            size = self._sizes[address] = value if isinstance(value, int) else DEFAULT_CACHE_SIZE
+        return size

@@ -1,0 +1,91 @@
+"""The two journals of a store that is written: opened, recovered and closed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from journalfs.bindings.model import BindingsState
+from journalfs.clock import Clock
+from journalfs.engine.backend import Backend
+from journalfs.engine.waiting import together
+from journalfs.format.record_types import BindingType
+from journalfs.ids import TxId
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.journal.writer import JournalWriter
+from journalfs.store.write.ids import IdGenerator
+
+
+@dataclass(slots=True)
+class Journals:
+    """`close` or `abandon` lets go of the files."""
+
+    messages: JournalWriter
+    bindings: JournalWriter
+    backends: tuple[Backend, Backend]
+    ids: IdGenerator
+
+    def new_tx(self) -> TxId:
+        return TxId(self.ids.draw())
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing can be written any more."""
+        return self.messages.committer.failure or self.bindings.committer.failure
+
+    async def run(self) -> None:
+        """Both journals' own work, until cancelled."""
+        await together(self.messages.run, self.bindings.run)
+
+    def close(self) -> None:
+        """Write what is staged and give back unused ids. Raises WriteFailed; the files are let go of anyway."""
+        try:
+            if self.failure is None:
+                self.messages.drain()
+                self.ids.settle()
+                self.bindings.drain()
+                self.ids.forget_earlier()
+                self.bindings.drain()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are."""
+        self.messages.release()
+        self.bindings.release()
+        for backend in self.backends:
+            backend.close()
+
+
+def open_journals(
+    backends: tuple[Backend, Backend],
+    settings: tuple[WriteSettings, WriteSettings],
+    clock: Clock,
+    *,
+    read_bindings: Callable[[], BindingsState],
+    other_ids: Iterable[int],
+) -> Journals:
+    """Recover both journals and open them for writing, message journal first in each pair.
+
+    `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use beside
+    the journals. Raises OSError, UnknownVersion and WriteFailed.
+    """
+    bindings = JournalWriter.open(backends[1], settings[1], clock)
+    bindings.drain()
+    messages = JournalWriter.open(backends[0], settings[0], clock)
+    messages.drain()
+    state = read_bindings()
+    last = max(
+        *(
+            value
+            for totals in (messages.totals(), bindings.totals())
+            for value in (totals.id_max, totals.tx_id_max)
+        ),
+        state.id_counter or 0,
+        state.max_id,
+        *other_ids,
+    )
+    ids = IdGenerator(bindings, last=last, counters=state.record_ids.get((BindingType.ID_COUNTER, None), ()))
+    bindings.drain()
+    ids.forget_earlier()
+    return Journals(messages, bindings, backends, ids)

@@ -1,0 +1,151 @@
+"""Opens a store for writing: takes it, recovers its journals, and reads what is in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from journalfs.bindings.model import BindingsState
+from journalfs.clock import Clock, SystemClock
+from journalfs.config.journal_settings import JournalSettings, journal_settings, setting_warnings
+from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.errors import StoreNotKept, SystemFailure
+from journalfs.format.large_file import parse_large_name
+from journalfs.journal.loader import JournalLoader
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.store.bindings import read_bindings
+from journalfs.store.core import Core
+from journalfs.store.journals import (
+    bindings_journal,
+    make_backend,
+    make_bindings_backend,
+    make_directories,
+    message_journal,
+)
+from journalfs.store.node_lock import NodeLock
+from journalfs.store.opening import Opening
+from journalfs.store.write.journals import Journals, open_journals
+from journalfs.store.write.orphans import set_orphans_aside
+from journalfs.store.write.store import SyncMode, WritingStore
+
+
+def open_for_writing(
+    path: Path | str,
+    *,
+    sync: SyncMode = SyncMode.ALWAYS,
+    clock: Clock | None = None,
+    index: bool | Path = True,
+) -> WritingStore:
+    """Open the store at `path` for writing. `close` it, whatever happens.
+
+    Raises what `open_store` raises, and `StoreBusy` naming who has the store.
+    """
+    layout = locate_store(Path(path))
+    settings = journal_settings(layout.config)
+    if not settings.persistence_enabled:
+        raise StoreNotKept(layout.broker_xml or layout.root)
+    if sync is SyncMode.NONE:
+        settings = _unsynced(settings)
+    try:
+        return _Taking(layout, settings, sync, clock or SystemClock(), index).store()
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
+
+
+def _unsynced(settings: JournalSettings) -> JournalSettings:
+    from msgspec.structs import replace as with_  # noqa: PLC0415 - beside dataclasses.replace
+
+    return with_(settings, journal_datasync=False, large_message_sync=False)
+
+
+class _Taking:
+    def __init__(
+        self,
+        layout: StoreLayout,
+        settings: JournalSettings,
+        sync: SyncMode,
+        clock: Clock,
+        index: bool | Path,
+    ) -> None:
+        self.layout = layout
+        self.settings = settings
+        self.sync = sync
+        self.clock = clock
+        self.index = index
+        self.warnings = list(setting_warnings(layout.config))
+
+    def store(self) -> WritingStore:
+        with ExitStack() as undo:
+            make_directories(self.layout, self.settings)
+            lock = NodeLock.acquire(self.layout, self.settings.lock_acquisition_timeout_ms, self.clock)
+            undo.callback(lock.release)
+            journals = self._journals(undo)
+            store = Opening(self.layout, self.clock, self.index, ours=True).store(
+                lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)
+            )
+            for warning in self.warnings:
+                store.core.events.add("configuration", warning)
+            set_orphans_aside(store.core)
+            lock.activated()
+            undo.pop_all()
+        return store
+
+    def _make(
+        self,
+        core: Core,
+        index: Path | None,
+        make_loader: Callable[[], JournalLoader],
+        journals: Journals,
+        lock: NodeLock,
+    ) -> WritingStore:
+        return WritingStore(
+            core,
+            index,
+            make_loader=make_loader,
+            journals=journals,
+            lock=lock,
+            sync=self.sync,
+            large_sync=self.settings.large_message_sync,
+            min_large_bytes=self.settings.min_large_message_size_bytes,
+        )
+
+    def _journals(self, undo: ExitStack) -> Journals:
+        layout, settings = self.layout, self.settings
+        messages = make_backend(layout, settings, self.warnings.append)
+        undo.callback(messages.close)
+        bindings = make_bindings_backend(layout, settings)
+        undo.callback(bindings.close)
+        return open_journals(
+            (messages, bindings),
+            (
+                self._as_found(message_journal(layout, settings, messages.kind)),
+                bindings_journal(layout, settings),
+            ),
+            self.clock,
+            read_bindings=self._read_bindings,
+            other_ids=self._body_ids(),
+        )
+
+    def _as_found(self, wanted: WriteSettings) -> WriteSettings:
+        """Where nothing says how large journal files are, they stay as large as they are: files of another
+        size are not used again.
+        """
+        config = self.layout.config
+        if config is not None and "journal-file-size" in config.core:
+            return wanted
+        files = self.layout.journal_dir.glob(f"{wanted.prefix}-*.{wanted.extension}")
+        sizes = Counter(file.stat().st_size for file in files)
+        if not sizes:
+            return wanted
+        return replace(wanted, file_size_bytes=sizes.most_common(1)[0][0])
+
+    def _read_bindings(self) -> BindingsState:
+        return read_bindings(self.layout.bindings_dir, relative_to=self.layout.root)[0]
+
+    def _body_ids(self) -> list[int]:
+        """Ids that body files are named after."""
+        parsed = (parse_large_name(file.name) for file in self.layout.large_dir.iterdir())
+        return [one.message_id for one in parsed if one is not None]

@@ -1,0 +1,271 @@
+"""From messages to records: what is staged when something is published.
+
+A single message for a single queue is an ADD and a reference; anything more is one transaction, so that it is
+published whole or not at all. The body of a large message is durable before the record that names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from journalfs.clock import Clock
+from journalfs.engine.waiting import offload
+from journalfs.errors import JournalfsError, SystemFailure
+from journalfs.format import record_bodies
+from journalfs.format.large_file import format_large_name
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, QueueId, RecordId, TxId
+from journalfs.journal.writer import JournalWriter, Position
+from journalfs.store.outgoing import Outgoing
+from journalfs.store.write.duplicates import DuplicateIds
+from journalfs.store.write.journals import Journals
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """A message, and the queues that get it."""
+
+    message: Outgoing
+    queues: tuple[QueueId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was staged. Everything is there once `position` is durable."""
+
+    position: Position
+    transactional: bool
+
+
+class Publishing:
+    """Stages messages in the journal; nothing here waits but the writing of large bodies."""
+
+    def __init__(
+        self,
+        journals: Journals,
+        duplicates: DuplicateIds,
+        large_dir: Path,
+        clock: Clock,
+        *,
+        min_large_bytes: int,
+        large_sync: bool,
+    ) -> None:
+        self._journals = journals
+        self._duplicates = duplicates
+        self._large_dir = large_dir
+        self._clock = clock
+        self._min_large_bytes = min_large_bytes
+        self._large_sync = large_sync
+
+    async def stage(self, address: str, routed: Sequence[Routed]) -> Published | None:
+        """Stage messages; None when there is nothing to stage. `address` is where they are sent to.
+
+        Raises JournalfsError with nothing staged that would count.
+        """
+        fresh = self._without_duplicates(address, routed)
+        if not fresh:
+            return None
+        numbered = [(MessageId(self._journals.ids.draw()), one) for one in fresh]
+        large = await self.write_bodies(address, [(message_id, one.message) for message_id, one in numbered])
+        try:
+            return self._stage(address, numbered, large)
+        except JournalfsError:
+            await self.remove_bodies(large)
+            raise
+
+    async def write_bodies(
+        self, address: str, numbered: Sequence[tuple[MessageId, Outgoing]]
+    ) -> frozenset[MessageId]:
+        """Write the bodies that go to files of their own, and return whose those are. Raises
+        `SystemFailure`, and then there are none.
+        """
+        large = [
+            (message_id, message) for message_id, message in numbered if self._is_large(address, message)
+        ]
+        if large:
+            await self._write_bodies(large)
+        return frozenset(message_id for message_id, _ in large)
+
+    async def remove_bodies(self, message_ids: Collection[MessageId]) -> None:
+        """The records that would have named them were not staged after all."""
+        if message_ids:
+            await offload(lambda: self._remove_bodies(message_ids))
+
+    def _is_large(self, address: str, message: Outgoing) -> bool:
+        return message.is_large(
+            address,
+            min_large_bytes=self._min_large_bytes,
+            record_bytes_max=self._journals.messages.record_bytes_max,
+        )
+
+    def stage_copies_in(
+        self,
+        tx: TxId,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Outgoing]],
+        queue: QueueId,
+        large: frozenset[MessageId],
+    ) -> None:
+        """Stage messages for one queue as part of a transaction. No duplicate is looked for: a copy has the
+        id of what it was copied from.
+        """
+        now_ms = self._clock.now_ms()
+        for message_id, message in numbered:
+            self._stage_message_in(tx, address, message_id, Routed(message, (queue,)), now_ms, large)
+
+    def _without_duplicates(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
+        fresh: list[Routed] = []
+        here: set[bytes] = set()
+        for one in routed:
+            duplicate_id = one.message.duplicate_id
+            if duplicate_id is not None:
+                if duplicate_id in here or self._duplicates.has(address, duplicate_id):
+                    continue
+                here.add(duplicate_id)
+            if one.queues:
+                fresh.append(one)
+        return fresh
+
+    # ---- records ----
+
+    def _stage(
+        self, address: str, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]
+    ) -> Published:
+        now_ms = self._clock.now_ms()
+        if len(numbered) == 1:
+            message_id, one = numbered[0]
+            if len(one.queues) == 1 and one.message.duplicate_id is None:
+                return Published(self._stage_one(address, message_id, one, now_ms, large), False)
+        writer, tx = self._journals.messages, self._journals.new_tx()
+        with self._rolled_back_on_failure(writer, tx, address, numbered):
+            for message_id, one in numbered:
+                self._stage_in(tx, address, message_id, one, now_ms, large)
+            return Published(writer.stage_commit(tx), True)
+
+    def _stage_one(
+        self, address: str, message_id: MessageId, one: Routed, now_ms: int, large: frozenset[MessageId]
+    ) -> Position:
+        writer, record = self._journals.messages, RecordId(message_id)
+        user_type, body = self._record(one.message, message_id, address, now_ms, large)
+        writer.stage_add(record, user_type, body)
+        try:
+            position = writer.stage_update(
+                record, MessageType.ADD_REFERENCE, record_bodies.reference(one.queues[0])
+            )
+            for kind, update in _extras(one, one.queues[0], now_ms):
+                position = writer.stage_update(record, kind, update)
+        except JournalfsError:
+            # Without a reference it does not count, but it would stay.
+            writer.stage_delete(record)
+            raise
+        return position
+
+    def _stage_in(
+        self,
+        tx: TxId,
+        address: str,
+        message_id: MessageId,
+        one: Routed,
+        now_ms: int,
+        large: frozenset[MessageId],
+    ) -> None:
+        if one.message.duplicate_id is not None:
+            self._stage_duplicate_id(tx, address, one.message.duplicate_id)
+        self._stage_message_in(tx, address, message_id, one, now_ms, large)
+
+    def _stage_message_in(
+        self,
+        tx: TxId,
+        address: str,
+        message_id: MessageId,
+        one: Routed,
+        now_ms: int,
+        large: frozenset[MessageId],
+    ) -> None:
+        writer, record = self._journals.messages, RecordId(message_id)
+        user_type, body = self._record(one.message, message_id, address, now_ms, large)
+        writer.stage_add_in(tx, record, user_type, body)
+        for queue in one.queues:
+            writer.stage_update_in(tx, record, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
+            for kind, update in _extras(one, queue, now_ms):
+                writer.stage_update_in(tx, record, kind, update)
+
+    def _stage_duplicate_id(self, tx: TxId, address: str, duplicate_id: bytes) -> None:
+        record = RecordId(self._journals.ids.draw())
+        writer = self._journals.messages
+        writer.stage_add_in(
+            tx, record, MessageType.DUPLICATE_ID, record_bodies.duplicate_id(address, duplicate_id)
+        )
+        for oldest in self._duplicates.remember(address, duplicate_id, record):
+            writer.stage_delete_in(tx, oldest)
+
+    @contextmanager
+    def _rolled_back_on_failure(
+        self, writer: JournalWriter, tx: TxId, address: str, numbered: Sequence[tuple[MessageId, Routed]]
+    ) -> Iterator[None]:
+        try:
+            yield
+        except JournalfsError:
+            for _, one in numbered:
+                if one.message.duplicate_id is not None:
+                    self._duplicates.forget(address, one.message.duplicate_id)
+            if writer.has_open(tx):
+                writer.stage_rollback(tx)
+            raise
+
+    @staticmethod
+    def _record(
+        message: Outgoing, message_id: MessageId, address: str, now_ms: int, large: frozenset[MessageId]
+    ) -> tuple[int, bytes]:
+        if message_id in large:
+            return message.large_record(message_id, address, now_ms)
+        return message.record(message_id, address, now_ms)
+
+    # ---- large bodies ----
+
+    async def _write_bodies(self, large: Sequence[tuple[MessageId, Outgoing]]) -> None:
+        try:
+            await offload(lambda: self._write_files(large))
+        except OSError as error:
+            await self.remove_bodies([message_id for message_id, _ in large])
+            raise SystemFailure.from_os(error, self._large_dir, doing="write a large message") from error
+
+    def _write_files(self, large: Sequence[tuple[MessageId, Outgoing]]) -> None:
+        self._large_dir.mkdir(parents=True, exist_ok=True)
+        for message_id, message in large:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(self._path(message_id), flags, 0o666)
+            with os.fdopen(descriptor, "wb", buffering=0) as file:
+                for piece in message.large_body():
+                    view = memoryview(piece)
+                    while view:
+                        view = view[os.write(file.fileno(), view) :]
+                if self._large_sync:
+                    os.fsync(file.fileno())
+        if self._large_sync:
+            directory = os.open(self._large_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+
+    def _remove_bodies(self, message_ids: Collection[MessageId]) -> None:
+        for message_id in message_ids:
+            self._path(message_id).unlink(missing_ok=True)
+
+    def _path(self, message_id: MessageId) -> Path:
+        return self._large_dir / format_large_name(message_id)
+
+
+def _extras(one: Routed, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:
+    """What belongs to a message in one queue, beside the reference."""
+    message = one.message
+    scheduled_ms = message.scheduled_ms
+    if scheduled_ms is not None and scheduled_ms > now_ms:
+        yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, scheduled_ms)
+    if message.delivery_count:
+        yield MessageType.DELIVERY_COUNT, record_bodies.delivery_count(queue, message.delivery_count)

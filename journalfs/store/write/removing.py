@@ -1,0 +1,179 @@
+"""Acknowledging and moving: what is staged when messages leave a queue.
+
+A message's record is deleted, in a flush of its own, once its last acknowledgement is durable. The body file
+of a large message goes after that delete is durable, so a crash can leave a body without a record and never
+the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from journalfs.engine.pages import PageScan
+from journalfs.errors import JournalfsError, RecordRefused
+from journalfs.format import record_bodies
+from journalfs.format.large_file import format_large_name
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
+from journalfs.journal.writer import Position
+from journalfs.store.content import QueueContent
+from journalfs.store.core import Core
+from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.write.journals import Journals
+
+Stager: TypeAlias = Callable[[TxId], None]
+"""Stages the records of a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """A message in a page, as an acknowledgement names it."""
+
+    queue: QueueId
+    page: int
+    index: int
+    tx_id: int
+    """The page transaction that wrote it; 0 or less: none."""
+
+
+@dataclass(slots=True)
+class Chosen:
+    """Messages of one queue that are about to leave it."""
+
+    queue: QueueId
+    messages: list[MessageId] = field(default_factory=list)
+    paged: list[Paged] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.messages) + len(self.paged)
+
+
+class Removing:
+    """Stages acknowledgements. A message that is claimed is on its way out and is not given to another."""
+
+    def __init__(self, core: Core, journals: Journals, large_dir: Path) -> None:
+        self._core = core
+        self._journals = journals
+        self._large_dir = large_dir
+        self._claimed: set[tuple[QueueId, MessageId]] = set()
+        self._claimed_paged: set[tuple[QueueId, int, int]] = set()
+        self._bodies: list[tuple[Position, MessageId]] = []
+        """Large bodies, and when their messages are gone for good."""
+
+    def choose(self, content: QueueContent, runs: Iterable[Run]) -> Chosen:
+        """What of `runs` is there and not on its way out yet; it is now."""
+        chosen = Chosen(content.queue_id)
+        for run in runs:
+            if isinstance(run, JournalRun):
+                self._choose_references(content, run, chosen)
+            elif isinstance(run, PageRun):
+                self._choose_paged(content, run, chosen)
+        return chosen
+
+    def _choose_references(self, content: QueueContent, run: JournalRun, chosen: Chosen) -> None:
+        for message_id in run.columns(content).ids:
+            claim = (chosen.queue, MessageId(message_id))
+            if claim not in self._claimed:
+                self._claimed.add(claim)
+                chosen.messages.append(claim[1])
+
+    def _choose_paged(self, content: QueueContent, run: PageRun, chosen: Chosen) -> None:
+        scan: PageScan = content.page_scan(run.number)
+        tx_ids = scan.tx_ids()
+        for index in run.indexes:
+            claim = (chosen.queue, int(run.number), index)
+            if claim not in self._claimed_paged:
+                self._claimed_paged.add(claim)
+                chosen.paged.append(Paged(chosen.queue, int(run.number), index, tx_ids[index]))
+
+    def let_go(self, chosen: Chosen) -> None:
+        """They left, or stay after all: either way the store shows what is true."""
+        self._claimed.difference_update((chosen.queue, message_id) for message_id in chosen.messages)
+        self._claimed_paged.difference_update((one.queue, one.page, one.index) for one in chosen.paged)
+
+    # ---- records ----
+
+    def stage(self, chosen: Chosen) -> Position:
+        """Stage the acknowledgements: one transaction, unless it is a single message."""
+        writer = self._journals.messages
+        if not chosen.paged and len(chosen.messages) == 1:
+            return writer.stage_update(
+                RecordId(chosen.messages[0]),
+                MessageType.ACKNOWLEDGE_REFERENCE,
+                record_bodies.acknowledgement(chosen.queue),
+            )
+        return self.in_transaction(lambda tx: self.stage_in(tx, chosen))
+
+    def in_transaction(self, stage: Stager) -> Position:
+        """Stage a transaction. If that fails, it is rolled back."""
+        writer, tx = self._journals.messages, self._journals.new_tx()
+        try:
+            stage(tx)
+            return writer.stage_commit(tx)
+        except JournalfsError:
+            if writer.has_open(tx):
+                writer.stage_rollback(tx)
+            raise
+
+    def stage_in(self, tx: TxId, chosen: Chosen) -> None:
+        writer = self._journals.messages
+        body = record_bodies.acknowledgement(chosen.queue)
+        for message_id in chosen.messages:
+            writer.stage_update_in(tx, RecordId(message_id), MessageType.ACKNOWLEDGE_REFERENCE, body)
+        for one in chosen.paged:
+            record = RecordId(self._journals.ids.draw())
+            position = record_bodies.cursor_acknowledgement(one.queue, PageNumber(one.page), one.index)
+            writer.stage_add_in(tx, record, MessageType.ACKNOWLEDGE_CURSOR, position)
+        self._stage_page_transactions(tx, chosen.paged)
+
+    def _stage_page_transactions(self, tx: TxId, paged: Sequence[Paged]) -> None:
+        """Count down the page transactions whose messages are consumed."""
+        counts: dict[int, int] = {}
+        for one in paged:
+            if one.tx_id > 0:
+                counts[one.tx_id] = counts.get(one.tx_id, 0) + 1
+        if not counts:
+            return
+        for operation in self._core.loader.state.side(MessageType.PAGE_TRANSACTION):
+            count = counts.get(operation.a)
+            if count:
+                self._journals.messages.stage_update_in(
+                    tx,
+                    RecordId(operation.record_id),
+                    MessageType.PAGE_TRANSACTION,
+                    record_bodies.page_transaction(operation.a, count),
+                )
+
+    def stage_references_in(self, tx: TxId, message_ids: Iterable[MessageId], queue: QueueId) -> None:
+        """Put messages that are in the journal into another queue, as they are."""
+        body = record_bodies.reference(queue)
+        for message_id in message_ids:
+            self._journals.messages.stage_update_in(tx, RecordId(message_id), MessageType.ADD_REFERENCE, body)
+
+    # ---- what no queue has any more ----
+
+    def delete_unreferenced(self, message_ids: Iterable[MessageId]) -> None:
+        """Stage deletes of those that are in no queue now. Nobody waits for these: a message without
+        references counts for nothing, and is deleted when the store is opened the next time at the latest.
+        """
+        writer, state = self._journals.messages, self._core.loader.state
+        for message_id in message_ids:
+            if not writer.is_live(message_id) or state.message_refs(message_id):
+                continue
+            try:
+                position = writer.stage_delete(RecordId(message_id))
+            except RecordRefused:
+                # A prepared transaction may put it into another queue yet.
+                continue
+            if (self._large_dir / format_large_name(message_id)).exists():
+                self._bodies.append((position, message_id))
+
+    def remove_bodies(self) -> None:
+        """Remove the body files of messages whose deletes are durable."""
+        reached = self._journals.messages.committer.reached_position
+        while self._bodies and self._bodies[0][0] <= reached:
+            _, message_id = self._bodies.pop(0)
+            (self._large_dir / format_large_name(message_id)).unlink(missing_ok=True)

@@ -1,0 +1,422 @@
+"""A store that is open for writing.
+
+It follows its own writer: what is shown is what the journals' durable bytes say, taken over after every flush
+by the same loader that follows a broker.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import trio
+
+from journalfs.engine.waiting import together
+from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
+from journalfs.ids import MessageId, PageNumber, TxId
+from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.journal.writer import JournalWriter, Position
+from journalfs.limits import FOLLOW_INTERVAL_S
+from journalfs.store.api import QueuePath
+from journalfs.store.core import Core
+from journalfs.store.envelope_message import read_envelope
+from journalfs.store.node_lock import NodeLock
+from journalfs.store.outgoing import Outgoing
+from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import PageRun, Run
+from journalfs.store.store import JournalStore, difference
+from journalfs.store.write.administering import Administering, address_named, queue_named
+from journalfs.store.write.duplicates import DuplicateIds
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.publisher import FilePublisher, messages_of
+from journalfs.store.write.publishing import Publishing, Routed
+from journalfs.store.write.removing import Chosen, Paged, Removing
+from journalfs.store.write.routing import Routing
+
+log = logging.getLogger(__name__)
+
+FOLDER = "journalfs"
+STAGING = "staging"
+
+
+class SyncMode(StrEnum):
+    """When a caller is told that what it wrote is published."""
+
+    ALWAYS = "always"
+    """When it is durable, at every write: as `journal-sync-non-transactional` and `-transactional` say."""
+    CLOSE = "close"
+    """At the last close of a file; writes return at once."""
+    NONE = "none"
+    """When the kernel has it: a power cut can lose it, the end of the process cannot."""
+
+
+class WritingStore(JournalStore):
+    """Made by `open_store`. Changes are asked for on the trio thread, while `run` runs."""
+
+    def __init__(
+        self,
+        core: Core,
+        index: Path | None,
+        *,
+        make_loader: Callable[[], JournalLoader],
+        journals: Journals,
+        lock: NodeLock,
+        sync: SyncMode,
+        large_sync: bool,
+        min_large_bytes: int,
+    ) -> None:
+        def make_limited_loader() -> JournalLoader:
+            loader = make_loader()
+            loader.limit = journals.messages.durable_end()
+            return loader
+
+        super().__init__(core, index, make_limited_loader)
+        self.journals = journals
+        self.sync = sync
+        self._lock = lock
+        self._routing = Routing(core)
+        self._publishing = Publishing(
+            journals,
+            DuplicateIds(core),
+            core.layout.large_dir,
+            core.clock,
+            min_large_bytes=min_large_bytes,
+            large_sync=large_sync,
+        )
+        self._removing = Removing(core, journals, core.layout.large_dir)
+        self._administering = Administering(core, journals)
+        self._catching_up = trio.Lock()
+        self._unsealed = False
+        self._failure_told = False
+        journals.messages.pool.held = self._is_held
+
+    # -- what it shows ---------------------------------------------------------------------------------------
+
+    @property
+    def read_only(self) -> bool:
+        return self.journals.failure is not None
+
+    def status(self) -> Mapping[str, object]:
+        failure = self.journals.failure
+        writer = self.journals.messages
+        counts = writer.committer.counts
+        return {
+            **super().status(),
+            "readOnly": self.read_only,
+            "sync": str(self.sync),
+            "writeFailure": str(failure) if failure is not None else None,
+            "journalType": str(writer.backend.kind),
+            "nodeId": str(self._lock.node_id),
+            "recordsLive": writer.totals().live_records,
+            "flushes": counts.flushes,
+            "bytesWritten": counts.bytes_written,
+            "compactions": writer.upkeep.compactions,
+            "filesFreed": writer.upkeep.files_freed,
+        }
+
+    # -- publishing ------------------------------------------------------------------------------------------
+
+    def publisher(self, address: str, queue: str | None, file_name: str) -> FilePublisher:
+        self._writable()
+        if queue is None:
+            address_named(self.core.bindings, address)
+        else:
+            queue_named(self.core.bindings, address, queue)
+        return FilePublisher(self, address, queue, file_name)
+
+    async def publish_files(self, address: str, queue: str | None, files: Sequence[tuple[Path, str]]) -> None:
+        messages = await trio.to_thread.run_sync(
+            lambda: [one for file in files for one in messages_of(*file)]
+        )
+        await self.publish(address, queue, messages, whole=True)
+
+    async def publish(
+        self,
+        address: str,
+        queue: str | None,
+        messages: Sequence[Outgoing],
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Publish messages in one transaction. `whole`: the caller waits for it to be durable even where
+        single writes do not (`SyncMode.CLOSE`).
+        """
+        self._writable()
+        if not messages:
+            return
+        if queue is None:
+            routes = self._routing.by_address(address, messages)
+        else:
+            only = (self._routing.to_queue(address, queue),)
+            routes = [only] * len(messages)
+        routed = [Routed(message, queues) for message, queues in zip(messages, routes, strict=True)]
+        published = await self._publishing.stage(address, routed)
+        if published is not None:
+            wait = whole or self.sync is not SyncMode.CLOSE
+            await self._settled(published.position, transactional=published.transactional, wait=wait)
+
+    async def published(self) -> None:
+        """Return when everything that was staged is durable, and shown."""
+        await self._settled(self.journals.messages.position, transactional=True, wait=True)
+
+    # -- acknowledging ---------------------------------------------------------------------------------------
+
+    async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
+        return await self._remove(queue, lambda found: self._runs(found, message_ids))
+
+    async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
+        return await self._remove(queue, lambda found: found.part_runs(part_name))
+
+    async def _remove(self, path: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]) -> int:
+        self._writable()
+        queue = self._queue(path)
+        chosen = self._removing.choose(queue.content, choose(queue))
+        if not len(chosen):
+            return 0
+        try:
+            position = self._removing.stage(chosen)
+            await self._settled(position, transactional=True, wait=True, changed=(queue,))
+        finally:
+            self._removing.let_go(chosen)
+        self._after_removal(chosen)
+        return len(chosen)
+
+    async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
+        return await self._move(source, target, lambda found: self._runs(found, message_ids))
+
+    async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int:
+        return await self._move(source, target, lambda found: found.part_runs(part_name))
+
+    async def _move(
+        self, source: QueuePath, target: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]
+    ) -> int:
+        self._writable()
+        queue, to = self._queue(source), self._queue(target)
+        if queue is to:
+            return 0
+        chosen = self._removing.choose(queue.content, choose(queue))
+        if not len(chosen):
+            return 0
+        try:
+            position = await self._stage_move(queue, chosen, to)
+            await self._settled(position, transactional=True, wait=True, changed=(queue, to))
+        finally:
+            self._removing.let_go(chosen)
+        return len(chosen)
+
+    async def _stage_move(self, source: StoreQueue, chosen: Chosen, target: StoreQueue) -> Position:
+        """Messages in the journal stay the records that they are and change queues; those in pages, which are
+        never rewritten, are copied.
+        """
+        address, queue = target.model.address, target.content.queue_id
+        copies = [(MessageId(self.journals.ids.draw()), one) for one in self._copies(source, chosen.paged)]
+        large = await self._publishing.write_bodies(address, copies)
+
+        def stage(tx: TxId) -> None:
+            self._removing.stage_references_in(tx, chosen.messages, queue)
+            self._publishing.stage_copies_in(tx, address, copies, queue, large)
+            self._removing.stage_in(tx, chosen)
+
+        try:
+            return self._removing.in_transaction(stage)
+        except JournalfsError:
+            await self._publishing.remove_bodies(large)
+            raise
+
+    @staticmethod
+    def _copies(source: StoreQueue, paged: Sequence[Paged]) -> list[Outgoing]:
+        copies: list[Outgoing] = []
+        for one in paged:
+            run = PageRun(PageNumber(one.page), array("I", [one.index]))
+            line = run.batch(source.content).line(0)
+            copies.append(read_envelope(line))
+        return copies
+
+    def _after_removal(self, chosen: Chosen) -> None:
+        try:
+            self._removing.delete_unreferenced(chosen.messages)
+        except JournalfsError as error:
+            # They are acknowledged all the same; opening the store deletes what has no reference.
+            self.core.events.add("delete-postponed", str(error))
+
+    def _queue(self, path: QueuePath) -> StoreQueue:
+        address = self.address(path[0])
+        queue = address.queue(path[1]) if address is not None else None
+        if queue is None:
+            raise NoSuchName(f"{path[0]}::{path[1]}: there is no such queue")
+        return queue
+
+    @staticmethod
+    def _runs(queue: StoreQueue, message_ids: Sequence[MessageId]) -> list[Run]:
+        found = (queue.message_run(message_id) for message_id in message_ids)
+        return [run for run in found if run is not None]
+
+    # -- administering ---------------------------------------------------------------------------------------
+
+    async def create_address(self, name: str) -> None:
+        self._writable()
+        await self._bound(self._administering.create_address(name))
+
+    async def delete_address(self, name: str) -> None:
+        self._writable()
+        address = address_named(self.core.bindings, name)
+        if self.core.bindings.queues_of(name):
+            raise NotEmpty(f"{name}: queues are bound to it")
+        await self._bound(self._administering.delete_address(address))
+
+    async def create_queue(self, address: str, name: str) -> None:
+        self._writable()
+        await self._bound(self._administering.create_queue(address_named(self.core.bindings, address), name))
+
+    async def delete_queue(self, address: str, name: str) -> None:
+        self._writable()
+        model = queue_named(self.core.bindings, address, name)
+        queue = self._queue((address, name))
+        if len(queue) or len(queue.delivering()):
+            raise NotEmpty(f"{address}::{name}: it holds messages")
+        await self._bound(self._administering.delete_queue(model))
+
+    async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
+        self._writable()
+        text = value.decode("utf-8", "replace").strip()
+        setting = name.removeprefix("user.journalfs.")
+        if queue is None:
+            model = address_named(self.core.bindings, address)
+            await self._bound(self._administering.set_address(model, setting, text))
+        else:
+            of = queue_named(self.core.bindings, address, queue)
+            await self._bound(self._administering.set_queue(of, setting, text))
+
+    async def _bound(self, position: Position | None) -> None:
+        """Wait for a change of the bindings, and show it."""
+        if position is None:
+            return
+        await self._durable(self.journals.bindings, position, transactional=True)
+        self._bindings_seen = ()
+        if self._look_at_bindings():
+            self._tell(self._take_over(True, PollResult.UNCHANGED))
+
+    # -- becoming durable, and shown -------------------------------------------------------------------------
+
+    async def _settled(
+        self,
+        position: Position,
+        *,
+        transactional: bool,
+        wait: bool,
+        changed: Iterable[StoreQueue] = (),
+    ) -> None:
+        """Wait for a change of the message journal, and show it. `changed` are queues that lost something."""
+        self._unsealed = True
+        writer = self.journals.messages
+        if wait:
+            await self._durable(writer, position, transactional=transactional)
+        if writer.committer.reached_position >= position:
+            await self._catch_up()
+            self._tell_changes(changed)
+
+    async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
+        try:
+            await writer.durable_if_set(position, transactional=transactional)
+        except JournalfsError:
+            self._tell_failure()
+            raise
+
+    async def _catch_up(self) -> None:
+        """Take over what is durable."""
+        if not self._catching_up.locked():
+            if self._advance() is not PollResult.REWRITTEN:
+                return
+        async with self._catching_up:
+            if self._advance() is PollResult.REWRITTEN:
+                await self._reload()
+
+    def _advance(self) -> PollResult:
+        end = self.journals.messages.durable_end()
+        if end is None:
+            return PollResult.UNCHANGED
+        result = self.core.loader.advance(*end)
+        if result is PollResult.APPENDED:
+            self.core.measure()
+            if self.core.pages:
+                self.core.refresh_pages()
+        return result
+
+    def _tell_changes(self, changed: Iterable[StoreQueue]) -> None:
+        """What the kernel holds of these queues is no longer true."""
+        before = self._last_shown
+        for queue in changed:
+            key = queue.model.address, queue.name
+            shown = {part.name: part.size_bytes for part in queue.parts()}
+            self._tell(difference({key: before.get(key, {})}, {key: shown}, names_changed=False))
+            before[key] = shown
+
+    # -- its own work ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        await together(self.journals.run, self.follow)
+
+    async def follow(self) -> None:
+        while True:
+            try:
+                self._tell(await self.look())
+                await trio.to_thread.run_sync(self._removing.remove_bodies)
+            except (OSError, JournalfsError) as error:
+                self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+            self._tell_failure()
+            await trio.sleep(FOLLOW_INTERVAL_S)
+
+    def _poll(self) -> tuple[bool, PollResult]:
+        result = self._advance()
+        if self._unsealed and result is PollResult.UNCHANGED:
+            result = PollResult.APPENDED
+        self._unsealed = False
+        return False, result
+
+    def _broker_is_there(self) -> bool:
+        return False
+
+    def _tell_failure(self) -> None:
+        failure = self.journals.failure
+        if failure is not None and not self._failure_told:
+            self._failure_told = True
+            self.core.events.add("write-failed", str(failure), level=logging.ERROR)
+
+    def _is_held(self, name: str) -> bool:
+        """Whether an open file is rendered from a journal file. Called in any thread."""
+        try:
+            return any(held.file.path.name == name for held in list(self.core.held))
+        except RuntimeError:  # the set grew meanwhile
+            return True
+
+    def _writable(self) -> None:
+        failure = self.journals.failure
+        if failure is not None:
+            raise ReadOnlyStore(f"{self.core.root}: takes no more changes ({failure})")
+
+    def refused(self, what: str, reason: str) -> None:
+        self.core.events.add("refused", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
+
+    def staging_directory(self) -> Path:
+        path = self.core.root / FOLDER / STAGING
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    # -- letting go ------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Write what is staged, the index, and let go of the store. Raises JournalfsError if the last of it
+        could not be written; everything is let go of even so.
+        """
+        try:
+            self.journals.close()
+            self._removing.remove_bodies()
+            self._advance()
+        finally:
+            try:
+                super().close()
+            finally:
+                self._lock.release()
