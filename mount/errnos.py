@@ -49,8 +49,8 @@ Handler = Callable[Concatenate[Owner, Arguments], Coroutine[Any, Any, Result]]
 def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Arguments, Result]:
     """Let nothing but `FUSEError` out of a request handler: anything else would end the whole mount.
 
-    A failure the store names keeps its errno. What nobody foresaw is logged with its traceback and becomes
-    EIO.
+    A failure the store names keeps its errno, but for ENOSYS, on which the kernel never again sends requests
+    of that kind. What nobody foresaw is logged with its traceback and becomes EIO.
     """
     request = handler.__name__
 
@@ -61,8 +61,9 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
         except FUSEError:
             raise
         except JournalfsError as error:
-            log.info("%s fails with %s: %s", request, errno.errorcode.get(error.errno, error.errno), error)
-            raise FUSEError(error.errno) from None
+            number = errno.EOPNOTSUPP if error.errno == errno.ENOSYS else error.errno
+            log.info("%s fails with %s: %s", request, errno.errorcode.get(number, number), error)
+            raise FUSEError(number) from None
         except Exception:
             log.exception("%s%r failed unexpectedly and is answered with EIO", request, arguments[:2])
             raise FUSEError(errno.EIO) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import files_below, opened, store_argument, whole_lines, write_all
+from journalfs.cli.common import files_below, index_option, opened, store_argument, whole_lines, write_all
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource
@@ -23,14 +23,17 @@ SECTIONS = ("bindings", "journal", "pages")
 @click.option("--journal", is_flag=True, help="Records of the message journal.")
 @click.option("--pages", is_flag=True, help="Records of the page files.")
 @click.option("--safe", is_flag=True, help="Leave out everything that users wrote; keep the structure.")
-def print_records(*, store: Path, bindings: bool, journal: bool, pages: bool, safe: bool) -> None:
+@index_option
+def print_records(
+    *, store: Path, bindings: bool, journal: bool, pages: bool, safe: bool, no_index: bool
+) -> None:
     """Print every record of the files of STORE, deleted messages included, one JSON object a line.
 
     Without a choice it is all three: bindings, journal, pages. Files stand in the order of their names,
     records in the order of their offsets.
     """
     chosen = [name for name, wanted in zip(SECTIONS, (bindings, journal, pages), strict=True) if wanted]
-    with opened(store) as found:
+    with opened(store, index=not no_index) as found:
         for section in chosen or SECTIONS:
             for _, file in files_below(found.control().child(section)):
                 source = file.open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Mapping
 from typing import Any
 
 from journalfs.engine._native import ffi, lib
@@ -19,8 +20,8 @@ class _View:
 
     __slots__ = ("_keep", "_starts", "_view", "count")
 
-    def __init__(self, file: MappedFile, name: str, count: int, keep: Any) -> None:
-        prefix = b'{"file":' + json.dumps(name).encode()
+    def __init__(self, file: MappedFile, frame: Mapping[str, str], count: int, keep: Any) -> None:
+        prefix = json.dumps(frame, separators=(",", ":")).encode().removesuffix(b"}")
         self.count = count
         self._view = ffi.new("jfs_record_view *")
         self._view.bytes = file.pointer
@@ -78,7 +79,7 @@ class RecordView(_View):
 
     def __init__(self, file: MappedFile, scan: Scan, name: str) -> None:
         """`scan` is of `file` as it is mapped now; `name` is the file as the lines name it."""
-        super().__init__(file, name, scan.count, scan.pointer)
+        super().__init__(file, {"file": name}, scan.count, scan.pointer)
         # An empty scan may have no array, but the view goes by it.
         self._view.records = scan.pointer.records if scan.count else ffi.new("jfs_record *")
 
@@ -88,9 +89,11 @@ class PageView(_View):
 
     __slots__ = ()
 
-    def __init__(self, file: MappedFile, scan: PageScan, name: str) -> None:
-        """`scan` is of `file` as it is mapped now; `name` is the file as the lines name it."""
-        super().__init__(file, name, scan.count, scan)
+    def __init__(self, file: MappedFile, scan: PageScan, name: str, *, address: str) -> None:
+        """`scan` is of `file` as it is mapped now; `name` is the file as the lines name it, and `address` the
+        one whose messages the page holds.
+        """
+        super().__init__(file, {"file": name, "address": address}, scan.count, scan)
         self._view.page = scan.pointer
         self._view.first = scan.first
 

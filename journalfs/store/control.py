@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,10 @@ from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
 from journalfs.ids import PageNumber
 from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX
+from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
-from journalfs.store.metrics import metrics_text
+from journalfs.store.metrics import have_metrics, metrics_text
 from journalfs.store.sources import BytesSource, WindowSource
 from journalfs.store.transactions import transactions_directory
 from journalfs.store.virtual import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from journalfs.store.store import JournalStore
 
 LINES_SUFFIX = ".jsonl"
+
+DAMAGE_NAME_CHARS_MAX = NAME_BYTES_MAX - len(".json")
 
 
 def control_tree(store: JournalStore) -> VirtualDirectory:
@@ -54,7 +57,8 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
         "damaged": _damaged(store),
         "transactions": transactions_directory(store),
     }
-    return FixedDirectory(children, now)
+    # Who lists what is there shall not meet an error; who asks by name shall learn what is missing.
+    return FixedDirectory(children, now, hidden=frozenset() if have_metrics() else frozenset({"metrics"}))
 
 
 def encoded(name: str) -> str:
@@ -107,15 +111,15 @@ def _pages(store: JournalStore) -> VirtualDirectory:
     core = store.core
 
     def make(name: str) -> VirtualDirectory | None:
-        paged = {encoded(address): paged for address, paged in core.pages.items()}.get(name)
-        return _pages_of(paged) if paged is not None else None
+        address = {encoded(address): address for address in core.pages}.get(name)
+        return _pages_of(address, core.pages[address], core.root) if address is not None else None
 
     return MadeDirectory(
         lambda: map(encoded, sorted(core.pages)), make, lambda: _mtime_ns(core.layout.paging_dir)
     )
 
 
-def _pages_of(paged: PagedAddress) -> VirtualDirectory:
+def _pages_of(address: str, paged: PagedAddress, root: Path) -> VirtualDirectory:
     def names() -> Iterable[str]:
         return [paged.files[number].path.name + LINES_SUFFIX for number in paged.numbers()]
 
@@ -123,15 +127,17 @@ def _pages_of(paged: PagedAddress) -> VirtualDirectory:
         number = {paged.files[number].path.name + LINES_SUFFIX: number for number in paged.numbers()}.get(
             name
         )
-        return _page_file(paged, number) if number is not None else None
+        return _page_file(address, paged, number, root) if number is not None else None
 
     return MadeDirectory(names, make, lambda: _mtime_ns(paged.path))
 
 
-def _page_file(paged: PagedAddress, number: PageNumber) -> VirtualFile:
+def _page_file(address: str, paged: PagedAddress, number: PageNumber, root: Path) -> VirtualFile:
     file = paged.files[number]
+    # All addresses have pages of the same names, so that a page is known by its folder only.
+    name = os.path.relpath(file.path, root)
     return SourceFile(
-        lambda: WindowSource(PageView(paged.mapped(number), paged.scan(number), file.path.name)),
+        lambda: WindowSource(PageView(paged.mapped(number), paged.scan(number), name, address=address)),
         lambda: file.stamp.mtime_ns,
         identity=(file.path, file.stamp),
     )
@@ -183,13 +189,13 @@ def _damaged(store: JournalStore) -> VirtualDirectory:
     def names() -> Iterable[str]:
         for name, damage in items().items():
             yield name + ".json"
-            if damage.length_bytes:
+            if _has_bytes(damage):
                 yield name + ".bin"
 
     def make(name: str) -> VirtualFile | None:
         stem, _, suffix = name.rpartition(".")
         damage = items().get(stem)
-        if damage is None or (suffix == "bin" and not damage.length_bytes):
+        if damage is None or (suffix == "bin" and not _has_bytes(damage)):
             return None
         makers: dict[str, Callable[[], ByteSource]] = {
             "json": lambda: BytesSource(to_json(_damage_facts(damage))),
@@ -207,8 +213,20 @@ def _damaged(store: JournalStore) -> VirtualDirectory:
     return MadeDirectory(names, make, lambda: store.core.clock.now_ms() * 1_000_000)
 
 
+def _has_bytes(damage: Damage) -> bool:
+    """Whether there are bytes to be shown: what the disk does not give cannot be."""
+    return damage.length_bytes > 0 and damage.kind != "unreadable"
+
+
 def _damage_name(damage: Damage) -> str:
-    return f"{quote(damage.file, safe=' -_.')}@{damage.offset}-{damage.kind}"
+    """Of a long path the end, which names the file, behind a number that stands for the whole."""
+    name = f"{quote(damage.file, safe=' -_.')}@{damage.offset}-{damage.kind}"
+    if len(name) <= DAMAGE_NAME_CHARS_MAX:
+        return name
+    import hashlib  # noqa: PLC0415 - every command imports this module, and few stores have such paths
+
+    whole = hashlib.blake2b(name.encode(), digest_size=NAME_HASH_CHARS // 2).hexdigest()
+    return f"{whole}~{name[NAME_HASH_CHARS + 1 - DAMAGE_NAME_CHARS_MAX :]}"
 
 
 def _damage_facts(damage: Damage) -> dict[str, object]:

@@ -9,18 +9,28 @@ from journalfs.errors import DependencyMissing
 if TYPE_CHECKING:
     from journalfs.store.store import JournalStore
 
+LIBRARY = "prometheus_client"
 INSTALL = "pip install 'journalfs[metrics]'"
 
 
+def have_metrics() -> bool:
+    """Whether the library is installed."""
+    from importlib.util import find_spec  # noqa: PLC0415 - only a mount's `.journalfs/` asks
+
+    return find_spec(LIBRARY) is not None
+
+
 def metrics_text(store: JournalStore) -> bytes:
-    """Gauges per queue and for the store. Without the library the text is one comment that says what to
-    install.
+    """Gauges per queue and for the store. Raises `DependencyMissing`, and leaves an event, without the
+    library.
     """
     try:
         from prometheus_client import CollectorRegistry, Gauge, generate_latest  # noqa: PLC0415 - optional
     except ImportError:
-        missing = DependencyMissing("metrics", package="prometheus-client", install=INSTALL)
-        return f"# {missing}\n".encode()
+        missing = DependencyMissing(".journalfs/metrics", package="prometheus-client", install=INSTALL)
+        if not any(event["message"] == str(missing) for event in store.core.events):
+            store.core.events.add(missing.identifier, str(missing))
+        raise missing from None
     registry = CollectorRegistry()
     labels = ("address", "queue")
     counts = Gauge("journalfs_message_count", "Live messages.", labels, registry=registry)

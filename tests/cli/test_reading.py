@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,28 @@ def test_print_takes_sections_apart(stores: PristineStores) -> None:
     assert {line["file"].rpartition(".")[2] for line in parts["--journal"]} == {"amq"}
     assert {line["file"].rpartition(".")[2] for line in parts["--pages"]} == {"page"}
     assert lines("print", store) == [line for part in parts.values() for line in part]
+
+
+def test_records_of_pages_name_their_address_and_file(
+    stores: PristineStores, expected: ExpectedStores
+) -> None:
+    store = stores["large-and-paged"]
+    printed = lines("print", store, "--pages", "--no-index")
+    queues = {queue["id"]: queue["address"] for queue in expected["large-and-paged"]["queues"]}
+    assert {line["address"] for line in printed} >= {"amqp.backlog"}
+    for line in printed:
+        assert {queues[queue] for queue in line["queues"] if queue in queues} <= {line["address"]}
+        assert (store / "data" / line["file"]).is_file()
+    assert len({(line["file"], line["number"]) for line in printed}) == len(printed)
+
+
+def test_print_can_do_without_the_index(stores: PristineStores, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(stores["aio"], store, ignore=shutil.ignore_patterns("journalfs"))
+    without = lines("print", store, "--no-index")
+    assert not list(store.rglob("journalfs"))
+    assert lines("print", store) == without
+    assert list(store.rglob("journalfs/index"))
 
 
 def test_safe_print_shows_structure_and_no_content(stores: PristineStores, expected: ExpectedStores) -> None:

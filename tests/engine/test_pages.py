@@ -128,7 +128,7 @@ def test_a_record_that_cannot_be_decoded_keeps_its_number(tmp_path: Path, conten
     assert scan.entry(1).queue_ids == ()
     assert scan.entry(2).message_id == 14
     assert list(scan.of_queue(7)) == [0, 2]
-    view = PageView(MappedFile(tmp_path / "000000001.page"), scan, "000000001.page")
+    view = PageView(MappedFile(tmp_path / "000000001.page"), scan, "000000001.page", address="a")
     line = json.loads(view.line(1))
     assert line["undecoded"] is True
     assert base64.b64decode(line["body_base64"]) in content

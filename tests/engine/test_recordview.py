@@ -166,7 +166,7 @@ def test_lines_of_a_page(stores: PristineStores) -> None:
     )
     file = MappedFile(path)
     scan = scan_page(file)
-    view = PageView(file, scan, path.name)
+    view = PageView(file, scan, path.name, address="a")
     assert scan.count
     for entry, text in zip(scan, view.read(0, view.size_bytes).splitlines(), strict=True):
         line = json.loads(text)
