@@ -120,3 +120,7 @@ LOOKS_AGAIN_MAX: Final = 3
 PUBLISHED_PIECE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Longest line or JSON value that becomes a message: it is held in memory until its end. A whole file has no
 such bound."""
+
+SPOOLED_IN_MEMORY_BYTES_MAX: Final = 256 * 1024
+"""A file that becomes one message is kept in memory up to this size while it is written: above that it is a
+large message, whose body goes to a file in any case."""

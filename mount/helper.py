@@ -75,7 +75,7 @@ def _mount(called: argparse.Namespace) -> int:
         store=store,
         mountpoint=called.mountpoint,
         options=options,
-        open_store=partial(open_store, store, read_only=True),
+        open_store=partial(open_store, store),
     )
     if called.fake:
         return EXIT_OK

@@ -1,7 +1,7 @@
 """Addresses, queues and their settings: what is written to the bindings journal.
 
-The records are those that a broker writes for the same change (docs/format/bindings.md). Nothing counts before
-it is durable.
+The records are those that a broker writes for the same change (docs/format/bindings.md). Nothing counts
+before it is durable.
 """
 
 from __future__ import annotations
@@ -129,11 +129,8 @@ class Administering:
         if address.address_id is not None and routing in address.binding.routing_types:
             return
         kinds = {*address.binding.routing_types, routing} if address.address_id is not None else {routing}
-        binding = replace(
-            address.binding,
-            routing_types=tuple(sorted(kinds, key=lambda kind: kind.value)),
-            auto_created=False,
-        )
+        routing_types = tuple(sorted(kinds, key=lambda kind: kind.value))
+        binding = replace(address.binding, routing_types=routing_types, auto_created=False)
         if address.address_id is not None:
             self._delete_in(tx, address.address_id)
         self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))

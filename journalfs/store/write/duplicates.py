@@ -1,4 +1,4 @@
-"""Duplicate detection: the ids that each address has seen lately, kept in the journal as brokers keep them."""
+"""Duplicate detection: the ids that each address saw lately, kept in the journal as brokers keep them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Journals:
         await together(self.messages.run, self.bindings.run)
 
     def close(self) -> None:
-        """Write what is staged and give back unused ids. Raises WriteFailed; the files are let go of anyway."""
+        """Write what is staged, give back unused ids, and let go of the files. Raises WriteFailed."""
         try:
             if self.failure is None:
                 self.messages.drain()
@@ -67,8 +67,8 @@ def open_journals(
 ) -> Journals:
     """Recover both journals and open them for writing, message journal first in each pair.
 
-    `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use beside
-    the journals. Raises OSError, UnknownVersion and WriteFailed.
+    `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use
+    beside the journals. Raises OSError, UnknownVersion and WriteFailed.
     """
     bindings = JournalWriter.open(backends[1], settings[1], clock)
     bindings.drain()

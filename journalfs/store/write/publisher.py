@@ -68,7 +68,7 @@ class FilePublisher:
             self._size_bytes += len(data)
 
     async def flush(self) -> None:
-        """Durable is what is published; the rest is not in the store yet, and is published at the last close."""
+        """What was published is durable then; the rest is published at the last close."""
         async with self._turn:
             if self._framer is not None and self._size_bytes:
                 await self._store.published()

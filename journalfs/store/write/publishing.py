@@ -34,6 +34,20 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True)
+class _Batch:
+    """What messages that are staged together have in common."""
+
+    address: str
+    now_ms: int
+    large: frozenset[MessageId]
+    """Those whose bodies went to files of their own."""
+
+    def record(self, message_id: MessageId, message: Outgoing) -> tuple[int, bytes]:
+        encode = message.large_record if message_id in self.large else message.record
+        return encode(message_id, self.address, self.now_ms)
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """What was staged. Everything is there once `position` is durable."""
 
@@ -108,14 +122,15 @@ class Publishing:
         address: str,
         numbered: Sequence[tuple[MessageId, Outgoing]],
         queue: QueueId,
+        *,
         large: frozenset[MessageId],
     ) -> None:
         """Stage messages for one queue as part of a transaction. No duplicate is looked for: a copy has the
         id of what it was copied from.
         """
-        now_ms = self._clock.now_ms()
+        batch = _Batch(address, self._clock.now_ms(), large)
         for message_id, message in numbered:
-            self._stage_message_in(tx, address, message_id, Routed(message, (queue,)), now_ms, large)
+            self._stage_message_in(tx, batch, message_id, Routed(message, (queue,)))
 
     def _without_duplicates(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
         fresh: list[Routed] = []
@@ -135,28 +150,25 @@ class Publishing:
     def _stage(
         self, address: str, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]
     ) -> Published:
-        now_ms = self._clock.now_ms()
+        batch = _Batch(address, self._clock.now_ms(), large)
         if len(numbered) == 1:
             message_id, one = numbered[0]
             if len(one.queues) == 1 and one.message.duplicate_id is None:
-                return Published(self._stage_one(address, message_id, one, now_ms, large), False)
+                return Published(self._stage_one(batch, message_id, one), False)
         writer, tx = self._journals.messages, self._journals.new_tx()
         with self._rolled_back_on_failure(writer, tx, address, numbered):
             for message_id, one in numbered:
-                self._stage_in(tx, address, message_id, one, now_ms, large)
+                if one.message.duplicate_id is not None:
+                    self._stage_duplicate_id(tx, address, one.message.duplicate_id)
+                self._stage_message_in(tx, batch, message_id, one)
             return Published(writer.stage_commit(tx), True)
 
-    def _stage_one(
-        self, address: str, message_id: MessageId, one: Routed, now_ms: int, large: frozenset[MessageId]
-    ) -> Position:
-        writer, record = self._journals.messages, RecordId(message_id)
-        user_type, body = self._record(one.message, message_id, address, now_ms, large)
-        writer.stage_add(record, user_type, body)
+    def _stage_one(self, batch: _Batch, message_id: MessageId, one: Routed) -> Position:
+        writer, record, queue = self._journals.messages, RecordId(message_id), one.queues[0]
+        writer.stage_add(record, *batch.record(message_id, one.message))
         try:
-            position = writer.stage_update(
-                record, MessageType.ADD_REFERENCE, record_bodies.reference(one.queues[0])
-            )
-            for kind, update in _extras(one, one.queues[0], now_ms):
+            position = writer.stage_update(record, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
+            for kind, update in _extras(one.message, queue, batch.now_ms):
                 position = writer.stage_update(record, kind, update)
         except JournalfsError:
             # Without a reference it does not count, but it would stay.
@@ -164,34 +176,12 @@ class Publishing:
             raise
         return position
 
-    def _stage_in(
-        self,
-        tx: TxId,
-        address: str,
-        message_id: MessageId,
-        one: Routed,
-        now_ms: int,
-        large: frozenset[MessageId],
-    ) -> None:
-        if one.message.duplicate_id is not None:
-            self._stage_duplicate_id(tx, address, one.message.duplicate_id)
-        self._stage_message_in(tx, address, message_id, one, now_ms, large)
-
-    def _stage_message_in(
-        self,
-        tx: TxId,
-        address: str,
-        message_id: MessageId,
-        one: Routed,
-        now_ms: int,
-        large: frozenset[MessageId],
-    ) -> None:
+    def _stage_message_in(self, tx: TxId, batch: _Batch, message_id: MessageId, one: Routed) -> None:
         writer, record = self._journals.messages, RecordId(message_id)
-        user_type, body = self._record(one.message, message_id, address, now_ms, large)
-        writer.stage_add_in(tx, record, user_type, body)
+        writer.stage_add_in(tx, record, *batch.record(message_id, one.message))
         for queue in one.queues:
             writer.stage_update_in(tx, record, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
-            for kind, update in _extras(one, queue, now_ms):
+            for kind, update in _extras(one.message, queue, batch.now_ms):
                 writer.stage_update_in(tx, record, kind, update)
 
     def _stage_duplicate_id(self, tx: TxId, address: str, duplicate_id: bytes) -> None:
@@ -216,14 +206,6 @@ class Publishing:
             if writer.has_open(tx):
                 writer.stage_rollback(tx)
             raise
-
-    @staticmethod
-    def _record(
-        message: Outgoing, message_id: MessageId, address: str, now_ms: int, large: frozenset[MessageId]
-    ) -> tuple[int, bytes]:
-        if message_id in large:
-            return message.large_record(message_id, address, now_ms)
-        return message.record(message_id, address, now_ms)
 
     # ---- large bodies ----
 
@@ -261,9 +243,8 @@ class Publishing:
         return self._large_dir / format_large_name(message_id)
 
 
-def _extras(one: Routed, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:
+def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:
     """What belongs to a message in one queue, beside the reference."""
-    message = one.message
     scheduled_ms = message.scheduled_ms
     if scheduled_ms is not None and scheduled_ms > now_ms:
         yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, scheduled_ms)

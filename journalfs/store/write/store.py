@@ -217,7 +217,7 @@ class WritingStore(JournalStore):
 
         def stage(tx: TxId) -> None:
             self._removing.stage_references_in(tx, chosen.messages, queue)
-            self._publishing.stage_copies_in(tx, address, copies, queue, large)
+            self._publishing.stage_copies_in(tx, address, copies, queue, large=large)
             self._removing.stage_in(tx, chosen)
 
         try:
@@ -327,9 +327,8 @@ class WritingStore(JournalStore):
 
     async def _catch_up(self) -> None:
         """Take over what is durable."""
-        if not self._catching_up.locked():
-            if self._advance() is not PollResult.REWRITTEN:
-                return
+        if not self._catching_up.locked() and self._advance() is not PollResult.REWRITTEN:
+            return
         async with self._catching_up:
             if self._advance() is PollResult.REWRITTEN:
                 await self._reload()
