@@ -91,6 +91,9 @@ WHERE_VIEWS_KEPT_MAX: Final = 64
 DAMAGED_BYTES_SHOWN_MAX: Final = 64 * 1024 * 1024
 """Most raw bytes that one `damaged/*.bin` file gives; the file itself is in the store for more."""
 
+INDEX_FILE_SLOTS_MAX: Final = 1_048_576
+"""Journal files numbered since a store was first read, 16 bytes each; then it is read anew, from number 0."""
+
 VIRTUAL_SIZES_KEPT_MAX: Final = 65_536
 """Sizes of record views kept: one for each journal or page file of a store of 640 GB."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.state import LiveState
-from journalfs.engine.status import check
+from journalfs.engine.status import OK, check
 
 
 def file_slots(state: LiveState, refs: array[int], file_count: int) -> list[int]:
@@ -44,3 +45,14 @@ def adopt_parts(state: LiveState, earlier: LiveState) -> None:
     `state` was finished and measured and has no parts yet. Raises CoreRefused if it has.
     """
     check(lib.jfs_state_adopt(state.pointer, earlier.pointer), "carrying parts over")
+
+
+def lies_within(state: LiveState, ends: Mapping[int, int]) -> bool:
+    """Whether every message has a measure, and every record that the state refers to lies before the end of
+    its file, given by file slot.
+    """
+    count = max(ends, default=-1) + 1
+    numbers = ffi.new("uint64_t[]", max(count, 1))
+    for slot, end in ends.items():
+        numbers[slot] = end
+    return bool(lib.jfs_state_lies_within(state.pointer, numbers, count) == OK)

@@ -12,10 +12,13 @@ from __future__ import annotations
 import msgspec
 
 from journalfs.damage import Damage, FileStamp
+from journalfs.engine.state import LiveState
+from journalfs.engine.state_batch import lies_within
 from journalfs.ids import FileId, MessageId, PageNumber, QueueId
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.files import ReadFile
 from journalfs.journal.loader import JournalLoader, holds_prefix
+from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.store.core import Core
 from journalfs.store.page_parts import PagePart, PageParts
@@ -145,6 +148,18 @@ def large_damage(description: IndexDescription) -> list[tuple[MessageId, Damage]
     return [(MessageId(message_id), damage) for message_id, damage in description.large_damage]
 
 
+def plausible(description: IndexDescription, state: LiveState) -> bool:
+    """Whether state and description can be of one store: what the state refers to lies in what was read."""
+    ends = {file.slot: file.position for file in description.journal}
+    ids = {file.file_id for file in description.journal}
+    return (
+        len(ends) == len(ids) == len(description.journal)
+        and all(0 <= slot < INDEX_FILE_SLOTS_MAX for slot in ends)
+        and all(file.position >= JOURNAL_HEADER_BYTES and file.records >= 0 for file in description.journal)
+        and lies_within(state, ends)
+    )
+
+
 def fits(loader: JournalLoader, description: IndexDescription) -> bool:
     """Whether `loader` may go on from what the index describes; if so, it is brought to that point."""
     listing = read_directory(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
@@ -177,6 +192,8 @@ def _resumed(indexed: IndexedFile, file: JournalFile, *, trusted: bool) -> ReadF
     """The file at the point the index left it; `None` when what was read of it is no longer there. `trusted`:
     it can have changed only if its time did.
     """
+    if file.stamp.size_bytes < indexed.position:
+        return None
     same = trusted and file.stamp == indexed.stamp and file.name == indexed.name
     if not same:
         try:

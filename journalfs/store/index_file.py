@@ -98,7 +98,7 @@ def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     try:
         head = msgspec.json.decode(view[start : start + length], type=Described)
         description = msgspec.json.decode(head.description, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise IndexUnusable(path, f"written by another version: {error}") from error
     at = start + length
     sections: list[memoryview] = []

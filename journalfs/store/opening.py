@@ -20,7 +20,7 @@ from journalfs.paging.address import PagedAddress
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
-from journalfs.store.index import FORMAT, IndexDescription, fits, large_damage, page_summaries
+from journalfs.store.index import FORMAT, IndexDescription, fits, large_damage, page_summaries, plausible
 from journalfs.store.index_file import index_path, read_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
@@ -97,7 +97,10 @@ class Opening:
                 raise IndexUnusable(
                     self.index, f"format {description.format}, this journalfs writes {FORMAT}"
                 )
-            return description, LiveState.load(sections[0])
+            state = LiveState.load(sections[0])
+            if not plausible(description, state):
+                raise IndexUnusable(self.index, "what it refers to does not lie in what it was made from")
+            return description, state
         except (CoreRefused, IndexError) as error:
             self.events.add(
                 "index-unusable", str(IndexUnusable(self.index, f"its content is refused: {error}"))

@@ -202,3 +202,4 @@ uint64_t jfs_state_save_bytes(const jfs_state *state);
 jfs_status jfs_state_save(const jfs_state *state, uint8_t *out, uint64_t capacity);
 
 jfs_status jfs_state_load(const uint8_t *bytes, uint64_t size_bytes, jfs_state **out);
+jfs_status jfs_state_lies_within(const jfs_state *state, const uint64_t *ends, uint32_t file_count);

@@ -10,10 +10,12 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from journalfs.store import open_store
 from tests.frozen import FILE_STORES, unpack
 from tests.reference.journal import JournalFile, read_folder
 from tests.reference.pages import page
@@ -61,6 +63,8 @@ def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
         yield "line", struct.pack(">BI", source, len(payload)) + payload + large
     for path in (store / "data/paging").rglob("*.page"):
         yield "page", path.read_bytes()[:FILE_BYTES]
+    with closing(open_store(store, index=False)) as opened:
+        yield "checkpoint", opened.core.loader.state.save()
 
 
 def main() -> None:

@@ -262,4 +262,9 @@ jfs_status jfs_state_save(const jfs_state *state, uint8_t *out, uint64_t capacit
 /* JFS_MALFORMED: not what jfs_state_save() of this build wrote. */
 jfs_status jfs_state_load(const uint8_t *bytes, uint64_t size_bytes, jfs_state **out);
 
+/* JFS_MALFORMED: a message has no measure, or a record that the state refers to does not lie before ends[slot] of its
+ * file, or in none of file_count files. For a loaded state, before anything is read by it.
+ */
+jfs_status jfs_state_lies_within(const jfs_state *state, const uint64_t *ends, uint32_t file_count);
+
 #endif

@@ -6,6 +6,13 @@ static void get(const uint8_t **from, void *item, size_t bytes) {
     *from += bytes;
 }
 
+static int message_fits(const saved_message *saved) {
+    const int known = MESSAGE_USED | MESSAGE_MEASURED | MESSAGE_LARGE_SOURCE | MESSAGE_KEPT;
+    const int sources = JFS_SOURCE_PERSISTER | JFS_SOURCE_CORE_LARGE | JFS_SOURCE_UNREADABLE;
+    return (saved->state & MESSAGE_USED) && (saved->state & ~known) == 0 && saved->tail_bytes >> 40 == 0 &&
+           saved->file_bytes >> 40 == 0 && saved->suffix <= JFS_SUFFIX_SER && (saved->source & ~sources) == 0;
+}
+
 static jfs_status load_messages(jfs_state *state, const uint8_t *from, uint32_t count) {
     jfs_status status = JFS_OK;
     int ascending = 1; /* ids of a journal that was never compacted are: then none can be there twice */
@@ -16,8 +23,7 @@ static jfs_status load_messages(jfs_state *state, const uint8_t *from, uint32_t 
         saved_message saved;
         message_item *m;
         get(&from, &saved, sizeof saved);
-        if (!(saved.state & MESSAGE_USED) || (saved.state & MESSAGE_WIDE)) return JFS_MALFORMED;
-        if (saved.tail_bytes >> 40 != 0 || saved.file_bytes >> 40 != 0) return JFS_MALFORMED;
+        if (!message_fits(&saved)) return JFS_MALFORMED;
         if (i > 0 && saved.id <= state->messages.items[i - 1].id) ascending = 0;
         m = &state->messages.items[state->messages.count++];
         *m = (message_item){.id = saved.id,
@@ -171,10 +177,11 @@ static jfs_status load_rest(jfs_state *state, const uint8_t *bytes, const saved_
         status = side_add(state, &op);
     }
     for (uint32_t i = 0; i < head->anomalies && status == JFS_OK; i++) {
+        jfs_anomaly anomaly;
+        memcpy(&anomaly, bytes + at->anomalies + i * sizeof anomaly, sizeof anomaly);
+        if (anomaly.kind < JFS_ANOMALY_REF_OF_UNKNOWN || anomaly.kind > JFS_ANOMALY_IN_DAMAGE) return JFS_MALFORMED;
         status = VECTOR_ROOM(&state->anomalies);
-        if (status != JFS_OK) break;
-        memcpy(&state->anomalies.items[i], bytes + at->anomalies + i * sizeof(jfs_anomaly), sizeof(jfs_anomaly));
-        state->anomalies.count++;
+        if (status == JFS_OK) state->anomalies.items[state->anomalies.count++] = anomaly;
     }
     state->anomalies_seen = head->anomalies_seen;
     state->side_version = head->side_version;

@@ -178,6 +178,8 @@ static jfs_status lines_body(void *context) {
         sink->memory = kept ? &job->cursor->memory : NULL;
         put_line(sink, lines, line, message);
         if (end <= sink->to && sink->pos != end) return JFS_MALFORMED;
+        /* A line that came out shorter than it was measured leaves a part of the window unwritten. */
+        if (sink->pos < end && sink->pos < sink->to) return JFS_MALFORMED;
     }
     return JFS_OK;
 }
