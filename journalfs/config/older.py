@@ -10,7 +10,7 @@ from typing import Final
 
 from journalfs import limits
 from journalfs.config.files import read_beginning
-from journalfs.errors import UnknownVersion
+from journalfs.errors import SystemFailure, UnknownVersion
 
 _ADVICE_2X: Final = "only file stores of Artemis 2.x can be mounted"
 _LEGACY_MESSAGE: Final = 31
@@ -81,10 +81,15 @@ def _names(folder: Path, pattern: str) -> list[Path]:
 
 
 def _user_types(folder: Path, pattern: str, *, enough: set[int]) -> set[int]:
-    """User types at the beginnings of a journal's files, until one of `enough` was seen."""
+    """User types at the beginnings of a journal's files, until one of `enough` was seen. A file that cannot
+    be read says nothing: it is damage of the store, if there is one.
+    """
     found: set[int] = set()
     for path in _names(folder, pattern):
-        found |= _added_types(read_beginning(path, _SAMPLE_BYTES))
+        try:
+            found |= _added_types(read_beginning(path, _SAMPLE_BYTES))
+        except SystemFailure:
+            continue
         if found & enough:
             break
     return found

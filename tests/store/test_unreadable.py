@@ -1,0 +1,205 @@
+"""Bad sectors and files that cannot be opened: each is listed, and everything else is there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from journalfs.store import open_store
+from tests.damage.cases import Queues, Seen, look, used_bytes
+from tests.store.conftest import QUEUE_A, LittleStore
+from tests.store.test_pages import small, write_page
+from tests.tools.failing_disk import failing_disk
+
+Copy = Callable[[str], Path]
+Lines = Callable[..., list[bytes]]
+PAGE = 4096
+JOURNAL = "journal/activemq-data-1.amq"
+
+
+def ids(seen: Seen) -> Queues:
+    return {queue: found for queue, found in seen.queues.items() if found}
+
+
+def bodies(lines: list[bytes]) -> list[bytes]:
+    return [line.split(b'"body":"')[1].rstrip(b'"}') for line in lines if b'"damage"' not in line]
+
+
+@pytest.mark.rule("S-48", "S-49")
+@pytest.mark.parametrize("page", [0, 1, 3, 9, 15])
+def test_one_bad_sector_of_a_journal_hides_only_what_is_in_it(
+    little_store: LittleStore,
+    lines_of: Lines,
+    tmp_path: Path,
+    page: int,
+) -> None:
+    """At the header, among small messages, in the last records, and in the unused tail."""
+    journal = little_store.journal
+    extents: list[tuple[int, int]] = []
+    while journal.at < 12 * PAGE:
+        begin = journal.at
+        journal.send(1000 + len(extents), QUEUE_A, f"text {len(extents)}")
+        extents.append((begin, journal.at))
+    bad = page * PAGE, page * PAGE + PAGE
+    whole = [
+        f"text {number}".encode()
+        for number, (begin, end) in enumerate(extents)
+        if end <= bad[0] or begin >= bad[1]
+    ]
+    with failing_disk(little_store.root, tmp_path / "seen", {JOURNAL: [bad]}):
+        for index in (False, True, True):
+            store = open_store(tmp_path / "seen", clock=little_store.clock, index=index)
+            assert bodies(lines_of(store, "work.a")) == whole
+            places = [(one.file, one.offset, one.kind) for one in store.core.damage()]
+            assert (JOURNAL, bad[0], "unreadable") in places
+            assert "Input/output error" in str(store.core.damage())
+            store.close()
+
+
+@pytest.mark.rule("S-51")
+def test_message_around_a_bad_sector_is_a_damaged_line(
+    little_store: LittleStore,
+    lines_of: Lines,
+    tmp_path: Path,
+) -> None:
+    little_store.journal.send(1000, QUEUE_A, "before")
+    little_store.journal.send(1001, QUEUE_A, "long " * 4000)
+    little_store.journal.send(1002, QUEUE_A, "after")
+    bad = 2 * PAGE, 3 * PAGE
+    with failing_disk(little_store.root, tmp_path / "seen", {JOURNAL: [bad]}):
+        store = open_store(tmp_path / "seen", clock=little_store.clock, index=False)
+        before, damaged, after = lines_of(store, "work.a")
+        assert (before.endswith(b'"body":"before"}'), after.endswith(b'"body":"after"}')) == (True, True)
+        assert b'"id":1001' in damaged
+        assert b'"damage":"a part of the message cannot be read from the disk"' in damaged
+        assert b'"message_base64":' in damaged
+        assert [(one.file, one.offset, one.length_bytes, one.kind) for one in store.core.damage()] == [
+            (JOURNAL, bad[0], PAGE, "unreadable")
+        ]
+        assert look(tmp_path / "seen").wrong == []
+        names = store.control().child("damaged").names()  # type: ignore[union-attr]
+        assert list(names) == [f"journal%2Factivemq-data-1.amq@{bad[0]}-unreadable.json"]
+        store.close()
+
+
+@pytest.mark.rule("S-52")
+def test_bad_sector_of_a_page_file(
+    little_store: LittleStore,
+    lines_of: Lines,
+    tmp_path: Path,
+) -> None:
+    records = [small(2000 + number) for number in range(200)]
+    path = write_page(little_store, 1, records)
+    size = len(records[0])
+    bad = PAGE, 2 * PAGE
+    assert path.stat().st_size > 3 * PAGE
+    name = str(path.relative_to(little_store.root))
+    with failing_disk(little_store.root, tmp_path / "seen", {name: [bad]}):
+        store = open_store(tmp_path / "seen", clock=little_store.clock, index=False)
+        whole = [n for n in range(200) if (n + 1) * size <= bad[0] or n * size >= bad[1]]
+        assert bodies(lines_of(store, "work.a")) == [f"paged {2000 + n}".encode() for n in whole]
+        assert (name, bad[0], "unreadable") in [
+            (one.file, one.offset, one.kind) for one in store.core.damage()
+        ]
+
+
+@pytest.mark.rule("S-48", "S-51")
+def test_any_sector_of_any_file_of_a_real_store(store_copy: Copy, tmp_path: Path) -> None:
+    """The store opens, says which file it is, and loses only what that file held."""
+    data = store_copy("large-and-paged") / "data"
+    pristine = look(data)
+    journal = next(path for path in sorted((data / "journal").glob("*.amq")) if used_bytes(path) > 3 * PAGE)
+    folder = next(path for path in sorted((data / "paging").iterdir()) if list(path.glob("*.page")))
+    page = next(path for path in sorted(folder.glob("*.page")) if path.stat().st_size > PAGE)
+    body = next(
+        path
+        for path in sorted((data / "large-messages").glob("*.msg"))
+        if any(int(path.stem) in found for found in pristine.queues.values())
+    )
+    bindings = next(path for path in sorted((data / "bindings").glob("*.bindings")) if used_bytes(path) > 100)
+    chosen = {
+        journal: (PAGE, 3 * PAGE),
+        page: (0, PAGE),
+        folder / "address.txt": (0, PAGE),
+        body: (0, PAGE),
+        bindings: (PAGE, 2 * PAGE),
+    }
+    for number, (path, bad) in enumerate(chosen.items()):
+        name = str(path.relative_to(data))
+        with failing_disk(data, tmp_path / str(number), {name: [bad]}):
+            seen = look(tmp_path / str(number))
+        assert seen.wrong == [], name
+        assert name in [file for file, _, _ in seen.places]
+        if path in (body, folder / "address.txt"):
+            assert ids(seen) == ids(pristine), name
+        assert (seen.damaged_lines > 0) == (path == body), name
+
+
+@pytest.mark.rule("S-48")
+def test_links_to_themselves_and_to_nothing(little_store: LittleStore, lines_of: Lines) -> None:
+    little_store.journal.send(1000, QUEUE_A, "there")
+    write_page(little_store, 1, [small(2000)])
+    names = [
+        "journal/loop.amq",
+        "bindings/loop.bindings",
+        "paging/some-folder/000000002.page",
+        "large-messages/77.msg",
+        "journal/journal-rename-control.ctr",
+        "paging/loop",
+    ]
+    for name in names:
+        (little_store.root / name).symlink_to(Path(name).name)
+    nothing = ["journal/nothing.amq", "bindings/nothing.bindings", "paging/some-folder/000000003.page"]
+    for name in nothing:
+        (little_store.root / name).symlink_to("not-there")
+    for _ in range(2):
+        store = little_store.open()
+        assert bodies(lines_of(store, "work.a")) == [b"there", b"paged 2000"]
+        assert sorted(one.file for one in store.core.damage()) == sorted([*names, *nothing])
+        store.close()
+
+
+@pytest.mark.rule("S-48")
+def test_file_longer_than_any_broker_writes(little_store: LittleStore, lines_of: Lines) -> None:
+    little_store.journal.send(1000, QUEUE_A, "there")
+    os.truncate(little_store.journal.path, 5 << 30)
+    store = little_store.open(index=False)
+    assert bodies(lines_of(store, "work.a")) == [b"there"]
+    assert [(one.file, one.offset, one.kind) for one in store.core.damage()] == [
+        (JOURNAL, 2**31 - 1, "too-long")
+    ]
+
+
+@pytest.mark.rule("S-48")
+def test_files_of_another_user(little_store: LittleStore) -> None:
+    """Whoever may not read some of the files sees the rest, and which they are."""
+    little_store.journal.send(1000, QUEUE_A, "there")
+    write_page(little_store, 1, [small(2000)])
+    path = write_page(little_store, 2, [small(2001)])
+    root = little_store.root
+    made = [root / "journal/secret.amq", root / "bindings/secret.bindings", path]
+    made[0].write_bytes(little_store.journal.path.read_bytes())
+    made[1].write_bytes(bytes(4096))
+    for secret in made:
+        secret.chmod(0)
+    (root / "large-messages").chmod(0)
+    (root / "paging/closed").mkdir(mode=0)
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from journalfs.store import open_store\n"
+        "store = open_store(Path(sys.argv[1]), index=False)\n"
+        "[queue] = [one for one in store.queues() if one.name == 'work.a']\n"
+        "print(len(queue), sorted(one.file for one in store.core.damage()))\n"
+    )
+    # Without these, root is its files' owner and no more.
+    restricted = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    command: list[str | Path] = [*restricted, sys.executable, "-c", program, root]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    names = [*(str(one.relative_to(root)) for one in made), "large-messages", "paging/closed"]
+    assert done.stdout == f"2 {sorted(names)}\n", done.stderr
