@@ -18,6 +18,16 @@ void jfs_json_begin(jfs_json *json);
 int jfs_json_feed(jfs_json *json, const uint8_t *bytes, size_t length);
 int jfs_json_whole(const jfs_json *json);
 
+/* Any one value of a stream, to its own end. */
+typedef enum { JFS_JSON_MORE, JFS_JSON_DONE, JFS_JSON_BAD } jfs_json_end;
+
+void jfs_json_begin_value(jfs_json *json);
+/* How many bytes belong to the value (JFS_JSON_BAD: up to the one that does not). A number ends before what follows it.
+ */
+size_t jfs_json_take(jfs_json *json, const uint8_t *bytes, size_t length, jfs_json_end *end);
+/* Whether the value is a number that is whole if nothing more comes. */
+int jfs_json_may_end(const jfs_json *json);
+
 /* UTF-8 without control characters, checked as it comes. */
 typedef struct {
     uint8_t open[4]; /* a sequence that the last piece cut */

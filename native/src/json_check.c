@@ -206,3 +206,46 @@ int jfs_json_feed(jfs_json *json, const uint8_t *bytes, size_t length) {
     }
     return 1;
 }
+
+/* As if it stood in an array: that is the level at which a value ends. */
+void jfs_json_begin_value(jfs_json *json) {
+    jfs_json_begin(json);
+    json->depth = 1;
+    json->state = VALUE;
+}
+
+int jfs_json_may_end(const jfs_json *json) {
+    const uint8_t state = json->state;
+    return json->depth == 1 && (state == ZERO || state == DIGITS || state == FRACTION || state == EXPONENT_DIGITS);
+}
+
+static inline int is_of_number(uint8_t byte) {
+    return is_digit(byte) || byte == '.' || byte == '+' || byte == '-' || (byte | 0x20) == 'e';
+}
+
+size_t jfs_json_take(jfs_json *json, const uint8_t *bytes, size_t length, jfs_json_end *end) {
+    const uint8_t *at = bytes;
+    const uint8_t *const stop = bytes + length;
+    while (at < stop) {
+        if (json->state == STRING || json->state == KEY_STRING) {
+            at += plain_run(at, stop);
+            if (at == stop) break;
+        }
+        const int bare_number = json->depth == 1 && json->state >= MINUS && json->state <= EXPONENT_DIGITS;
+        if (bare_number && !is_of_number(*at)) {
+            *end = jfs_json_may_end(json) ? JFS_JSON_DONE : JFS_JSON_BAD;
+            return (size_t)(at - bytes);
+        }
+        if (!step(json, *at)) {
+            *end = JFS_JSON_BAD;
+            return (size_t)(at - bytes);
+        }
+        at++;
+        if (json->depth == 1 && json->state == NEXT_OR_END) {
+            *end = JFS_JSON_DONE;
+            return (size_t)(at - bytes);
+        }
+    }
+    *end = JFS_JSON_MORE;
+    return (size_t)(at - bytes);
+}

@@ -1,0 +1,166 @@
+"""From what is written to a file to the bodies of text messages, a whole buffer at a call."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import Any, Final
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.lines import uninitialized
+from journalfs.engine.status import check
+
+STRETCHES_AT_ONCE: Final = 65_536
+
+
+class Stretches:
+    """Pieces of a buffer, in order."""
+
+    __slots__ = ("_keep", "count", "pointer", "source")
+
+    def __init__(self, source: Any, pointer: Any, count: int, keep: Any) -> None:
+        self.source = source
+        self.pointer = pointer
+        self.count = count
+        self._keep = keep
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[bytes]:
+        for index in range(self.count):
+            stretch = self.pointer[index]
+            yield bytes(ffi.buffer(self.source + stretch.begin, stretch.end - stretch.begin))
+
+
+class LineSplitter:
+    """A stream of lines. Copies go on independently."""
+
+    __slots__ = ("_pieces", "pending_bytes")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        """An unfinished line."""
+        self.pending_bytes = 0
+
+    def __copy__(self) -> LineSplitter:
+        other = LineSplitter()
+        other._pieces, other.pending_bytes = self._pieces.copy(), self.pending_bytes
+        return other
+
+    def feed(self, data: bytes) -> list[Stretches]:
+        """The lines that `data` completes, without their line feeds."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            self._pieces.append(data)
+            self.pending_bytes += len(data)
+            return []
+        whole = b"".join((*self._pieces, data)) if self._pieces else data
+        self._pieces = [data[end:]] if end < len(data) else []
+        self.pending_bytes = len(data) - end
+        source = ffi.from_buffer("uint8_t[]", whole)
+        room = int(lib.jfs_count_lines(source, len(whole)))
+        pointer, count = uninitialized("jfs_stretch[]", room), ffi.new("uint64_t *")
+        check(lib.jfs_split_lines(source, len(whole), pointer, room, count), "splitting lines")
+        return [Stretches(source, pointer, int(count[0]), whole)]
+
+    def finish(self) -> list[Stretches]:
+        """An unfinished last line, if there is one."""
+        return self.feed(b"\n") if self.pending_bytes else []
+
+
+class NoJson(Exception):  # noqa: N818 - what was found, as in the rest of the engine
+    """`offset` in what was given last is where a value goes wrong."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"no JSON at byte {offset}")
+        self.offset = offset
+
+
+class JsonSplitter:
+    """A stream of JSON values. No byte is looked at twice. Copies go on independently."""
+
+    __slots__ = ("_pieces", "_values", "pending_bytes")
+
+    def __init__(self) -> None:
+        out = ffi.new("jfs_values **")
+        check(lib.jfs_values_new(out), "preparing to read JSON")
+        self._values: Any = ffi.gc(out[0], lib.jfs_values_free)
+        self._pieces: list[bytes] = []
+        """An unfinished value, from its first byte on."""
+        self.pending_bytes = 0
+
+    def __copy__(self) -> JsonSplitter:
+        other = JsonSplitter()
+        lib.jfs_values_assign(other._values, self._values)
+        other._pieces, other.pending_bytes = self._pieces.copy(), self.pending_bytes
+        return other
+
+    @property
+    def may_end(self) -> bool:
+        """False while a value is unfinished. A number is finished by the end."""
+        return bool(lib.jfs_values_may_end(self._values))
+
+    def feed(self, data: bytes) -> list[Stretches]:
+        """The values that `data` completes. Raises NoJson, after which it is of no use any more."""
+        before = self.pending_bytes
+        found, begin = self._split(data, before)
+        if not found and begin == 0 and self._pieces:
+            self._pieces.append(data)
+            self.pending_bytes += len(data)
+            return []
+        whole = b"".join((*self._pieces, data)) if found else b""
+        rest = data[begin - before :]
+        self._pieces = [rest] if rest else []
+        self.pending_bytes = len(rest)
+        source = ffi.from_buffer("uint8_t[]", whole)
+        return [Stretches(source, pointer, count, whole) for pointer, count in found]
+
+    def finish(self) -> list[Stretches]:
+        """A last number, if there is one. `may_end` holds."""
+        return self.feed(b"\n")
+
+    def _split(self, data: bytes, before: int) -> tuple[list[tuple[Any, int]], int]:
+        """Stretches and their number, and where what is unfinished begins; all counts from `before` bytes
+        before `data`.
+        """
+        source = ffi.from_buffer("uint8_t[]", data)
+        at, begin, count = ffi.new("uint64_t *"), ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        found = []
+        while True:
+            pointer = uninitialized("jfs_stretch[]", STRETCHES_AT_ONCE)
+            status = lib.jfs_values_split(
+                self._values, source, len(data), before, at, pointer, STRETCHES_AT_ONCE, count, begin
+            )
+            if status == lib.JFS_MALFORMED:
+                raise NoJson(int(at[0]))
+            if count[0]:
+                found.append((pointer, int(count[0])))
+            if status != lib.JFS_FULL:
+                check(status, "splitting JSON")
+                return found, int(begin[0])
+
+
+class TextBodies:
+    """The bodies of text messages, each a view of one buffer."""
+
+    __slots__ = ("_ends", "_plain", "_view")
+
+    def __init__(self, texts: Stretches) -> None:
+        count = texts.count
+        last = texts.pointer[count - 1] if count else None
+        span = 0 if last is None else int(last.end - texts.pointer[0].begin)
+        out = uninitialized("uint8_t[]", max(int(lib.jfs_text_bodies_room(span, count)), 1))
+        self._ends = array("Q", bytes(8 * count))
+        self._plain = bytearray(count)
+        ends, plain = ffi.from_buffer("uint64_t[]", self._ends), ffi.from_buffer("uint8_t[]", self._plain)
+        lib.jfs_text_bodies(texts.source, texts.pointer, count, out, ends, plain)
+        self._view = memoryview(ffi.buffer(out))
+
+    def __iter__(self) -> Iterator[tuple[memoryview, bool]]:
+        """Each body, and beside it whether the text is no UTF-8 and stands as it is."""
+        begin = 0
+        view = self._view
+        for end, plain in zip(self._ends, self._plain, strict=True):
+            yield view[begin:end], plain == 1
+            begin = end

@@ -1,0 +1,131 @@
+"""Core messages: the payload of a record, and the header that stands alone for large ones
+(docs/format/messages.md, "Core").
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum, unique
+from typing import Final
+
+from journalfs.errors import DecodeError
+from journalfs.format import encoding
+from journalfs.format.primitives import Reader
+
+PERSISTER: Final = 1
+
+BODY_OFFSET: Final = 13
+"""What the end-of-body field counts beside the body: once the header of a packet."""
+
+LARGE_SIZE: Final = "_AMQ_LARGE_SIZE"
+LARGE_COMPRESSED: Final = "_AMQ_LARGE_COMPRESSED"
+GROUP_ID: Final = "_AMQ_GROUP_ID"
+DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
+SCHEDULED: Final = "_AMQ_SCHED_DELIVERY"
+ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
+
+
+@unique
+class CoreType(IntEnum):
+    """What a body is."""
+
+    DEFAULT = 0
+    OBJECT = 2
+    TEXT = 3
+    BYTES = 4
+    MAP = 5
+    STREAM = 6
+    EMBEDDED = 7
+    LARGE_EMBEDDED = 8
+
+
+_ID: Final = struct.Struct(">q")
+_FRONT: Final = struct.Struct(">bq")
+_SIZES: Final = struct.Struct(">ii")
+_FIXED: Final = struct.Struct(">bBqqb")
+
+
+@dataclass(frozen=True, slots=True)
+class CoreHeader:
+    """All of a message but its id, address and body."""
+
+    user_id: bytes | None
+    type: int
+    durable: bool
+    expiration_ms: int
+    timestamp_ms: int
+    priority: int
+    properties: bytes
+    """Encoded, with the mark of presence."""
+
+
+def encode_header(message_id: int, address: bytes, header: CoreHeader) -> bytes:
+    """The header behind a body, which is all that the record of a large message holds. `address` is encoded,
+    a nullable SimpleString.
+    """
+    user_id = header.user_id
+    return b"".join(
+        (
+            _ID.pack(message_id),
+            address,
+            encoding.NULL if user_id is None else encoding.PRESENT + user_id,
+            _FIXED.pack(
+                header.type, header.durable, header.expiration_ms, header.timestamp_ms, header.priority
+            ),
+            header.properties,
+        )
+    )
+
+
+def encode_message(message_id: int, address: bytes, body: bytes | memoryview, header: bytes) -> bytes:
+    """A whole payload, the persister byte first."""
+    return b"".join(
+        (
+            _FRONT.pack(PERSISTER, message_id),
+            address,
+            _SIZES.pack(4 + len(body) + len(header), BODY_OFFSET + len(body)),
+            body,
+            header,
+        )
+    )
+
+
+def message_bytes(address_bytes: int, body_bytes: int, *, user_id: bool, properties_bytes: int) -> int:
+    """Length of a whole payload."""
+    header = _ID.size + address_bytes + (17 if user_id else 1) + _FIXED.size + properties_bytes
+    return _FRONT.size + address_bytes + _SIZES.size + body_bytes + header
+
+
+@dataclass(frozen=True, slots=True)
+class CoreParts:
+    """A payload taken apart, without a look at what its properties and body hold."""
+
+    message_id: int
+    address: str | None
+    header: CoreHeader
+    body: bytes
+
+
+def split_message(payload: bytes) -> CoreParts:
+    """Take the payload of a small message apart. Raises `DecodeError`."""
+    reader = Reader(payload)
+    reader.i8()
+    reader.i64()
+    reader.nullable_simple_string()
+    buffer = Reader(reader.byte_array())
+    body_bytes = buffer.i32() - BODY_OFFSET
+    if body_bytes < 0:
+        raise DecodeError(0, f"a body cannot have {body_bytes} bytes")
+    return split_header(buffer, buffer.raw(body_bytes))
+
+
+def split_header(reader: Reader, body: bytes = b"") -> CoreParts:
+    """Take a header apart; the properties are all the rest."""
+    message_id = reader.i64()
+    address = reader.nullable_simple_string()
+    user_id = reader.raw(16) if reader.boolean() else None
+    core_type, durable = reader.i8(), reader.boolean()
+    expiration_ms, timestamp_ms, priority = reader.i64(), reader.i64(), reader.i8()
+    header = CoreHeader(user_id, core_type, durable, expiration_ms, timestamp_ms, priority, reader.rest())
+    return CoreParts(message_id, address, header, body)

@@ -1,0 +1,223 @@
+"""Envelope lines, turned back into messages (docs/ENVELOPE.md, "Writing")."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Final, NoReturn
+
+import msgspec
+
+from journalfs.errors import BadEnvelope
+from journalfs.format import core_message, encoding
+from journalfs.format.core_message import CoreType
+from journalfs.format.properties import Code, Property, encode_properties, encode_stream_value
+from journalfs.store import envelope_fields as fields
+from journalfs.store.bodies import MemoryBody
+from journalfs.store.envelope_fields import Envelope
+from journalfs.store.outgoing import NO_PROPERTIES, CoreMessage, Outgoing, Properties
+
+PLACE_KEYS: Final = frozenset({"queue", "deliveryCount", "scheduledTime", "address", "id"})
+"""What belongs to the place a message lies in. Where it goes is where the line is written to."""
+
+_CORE_KEYS: Final = frozenset(
+    {
+        "userId",
+        "protocol",
+        "type",
+        "durable",
+        "priority",
+        "timestamp",
+        "expiration",
+        "groupId",
+        "duplicateId",
+        "duplicateId_base64",
+        "largeMessage",
+        "properties",
+        "propertyTypes",
+        "body",
+        "body_base64",
+        "message_base64",
+    }
+)
+_AMQP_KEYS: Final = frozenset({"amqp", "extraProperties", "messageFormat", "persister", "large_base64"})
+_KEYS: Final = PLACE_KEYS | _CORE_KEYS | _AMQP_KEYS | {"damage"}
+
+_CONTENT_KEYS: Final = ("type", "body", "body_base64", "amqp", "message_base64")
+
+_TYPES: Final = {
+    "default": CoreType.DEFAULT,
+    "object": CoreType.OBJECT,
+    "text": CoreType.TEXT,
+    "bytes": CoreType.BYTES,
+    "map": CoreType.MAP,
+    "stream": CoreType.STREAM,
+    "embedded": CoreType.EMBEDDED,
+    "largeEmbedded": CoreType.LARGE_EMBEDDED,
+}
+
+
+def read_envelope(line: bytes) -> Outgoing:
+    """The message of one line. Raises BadEnvelope."""
+    envelope = _decode(line)
+    for key in envelope:
+        if key not in _KEYS:
+            raise BadEnvelope("there is no such key in an envelope", key=key)
+    if not any(key in envelope for key in _CONTENT_KEYS):
+        raise BadEnvelope(f"an envelope has at least one of {', '.join(_CONTENT_KEYS)}")
+    if "damage" in envelope:
+        raise BadEnvelope("a damaged message; without this key what could be read is published", key="damage")
+    message = _core(envelope)
+    message.delivery_count = fields.number(envelope, "deliveryCount", default=0, low=0, high=2**31 - 1)
+    if "scheduledTime" in envelope:
+        message.queue_schedule_ms = fields.number(envelope, "scheduledTime", default=0, low=1)
+    return message
+
+
+def _decode(line: bytes) -> Envelope:
+    """One JSON object. Escaped lone surrogates, legal in the broker's strings, are taken by the standard
+    library only, so a line that fails is looked at by it as well.
+    """
+    try:
+        try:
+            found = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            found = json.loads(line.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadEnvelope(f"no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise BadEnvelope("an envelope is a JSON object")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f'{name} stands in quotes: "{name}"')
+
+
+def _core(envelope: Envelope) -> CoreMessage:
+    protocol = envelope.get("protocol", "CORE")
+    if protocol != "CORE":
+        raise BadEnvelope(f"{fields.shown(protocol)} is neither CORE nor AMQP", key="protocol")
+    for key in _AMQP_KEYS & envelope.keys():
+        raise BadEnvelope("only an AMQP message has this", key=key)
+    entries = _with_ids(envelope, fields.properties(envelope))
+    properties = Properties(tuple(entries)) if entries else NO_PROPERTIES
+    core_type = _core_type(envelope)
+    plain = body = _core_body(envelope, core_type)
+    found = properties.get(core_message.LARGE_COMPRESSED)
+    if found is not None and found.code is Code.BOOLEAN and found.value and body:
+        body = zlib.compress(body)
+    user_id = envelope.get("userId")
+    message = CoreMessage(
+        core_type,
+        MemoryBody(body),
+        properties,
+        user_id=None if user_id is None else fields.uuid_bytes(user_id, "userId"),
+    )
+    message.large = fields.flag(envelope, "largeMessage", default=False)
+    message.large_size_bytes = len(plain)
+    _take_headers(message, envelope)
+    return message
+
+
+def _take_headers(message: Outgoing, envelope: Envelope) -> None:
+    message.durable = fields.flag(envelope, "durable", default=True)
+    message.priority = fields.number(envelope, "priority", default=4, low=0, high=9)
+    message.expiration_ms = fields.number(envelope, "expiration", default=0)
+    if "timestamp" in envelope:
+        message.timestamp_ms = fields.number(envelope, "timestamp", default=0)
+
+
+def _with_ids(envelope: Envelope, entries: list[Property]) -> list[Property]:
+    """Group and duplicate id are properties: given as keys alone they become such, given twice they agree."""
+    stated: dict[str, tuple[str, Code, str | bytes]] = {}
+    group, duplicate = fields.text(envelope, "groupId"), fields.text(envelope, "duplicateId")
+    if group is not None:
+        stated["groupId"] = (core_message.GROUP_ID, Code.STRING, group)
+    if duplicate is not None:
+        stated["duplicateId"] = (core_message.DUPLICATE_ID, Code.STRING, duplicate)
+    if "duplicateId_base64" in envelope:
+        raw = fields.base64(envelope["duplicateId_base64"], "duplicateId_base64")
+        stated["duplicateId_base64"] = (core_message.DUPLICATE_ID, Code.BYTES, raw)
+    for key, (name, code, value) in stated.items():
+        known = next((entry for entry in entries if entry.name == name), None)
+        if known is None:
+            entries.append(Property(name, code, value))
+        elif known[1:] != (code, value):
+            raise BadEnvelope(f"another one than the property {name}", key=key)
+    return entries
+
+
+def _core_type(envelope: Envelope) -> int:
+    if "type" not in envelope:
+        return _type_of_body(envelope)
+    name = envelope["type"]
+    if isinstance(name, str):
+        if name in _TYPES:
+            return _TYPES[name]
+        prefix, _, digits = name.partition("-")
+        if prefix == "type" and digits.removeprefix("-").isdecimal() and len(digits) <= 4:
+            number = int(digits)
+            if -128 <= number <= 127 and str(number) == digits and number not in _TYPES.values():
+                return number
+    raise BadEnvelope(
+        f"{fields.shown(name)} is no type of a core message; there are {', '.join(_TYPES)}", key="type"
+    )
+
+
+def _type_of_body(envelope: Envelope) -> int:
+    if "body_base64" in envelope:
+        return CoreType.BYTES
+    match envelope.get("body"):
+        case dict():
+            return CoreType.MAP
+        case list():
+            return CoreType.STREAM
+        case _:
+            return CoreType.TEXT
+
+
+def _core_body(envelope: Envelope, core_type: int) -> bytes:
+    """The body as it is stored."""
+    readable = core_type in (CoreType.TEXT, CoreType.MAP, CoreType.STREAM)
+    other = "body_base64" if readable else "body"
+    if other in envelope:
+        raise BadEnvelope(
+            "a body of this type has the key body_base64"
+            if not readable
+            else "a body of this type has the key body",
+            key=other,
+        )
+    body = envelope.get("body")
+    match core_type:
+        case CoreType.TEXT:
+            content = fields.text(envelope, "body")
+            return encoding.nullable_simple_string(content)
+        case CoreType.MAP:
+            return encode_properties(fields.typed_map({} if body is None else body, "body"))
+        case CoreType.STREAM:
+            return _stream(body)
+    raw = fields.base64(envelope.get("body_base64", ""), "body_base64")
+    return encoding.byte_array(raw) if core_type == CoreType.OBJECT else raw
+
+
+def _stream(body: object) -> bytes:
+    if body is None:
+        return b""
+    if not isinstance(body, list):
+        raise BadEnvelope(f"{fields.shown(body)} is no array", key="body")
+    values = []
+    for index, item in enumerate(body):
+        key = f"body[{index}]"
+        code, value = fields.typed(item, key)
+        try:
+            values.append(encode_stream_value(code, value))
+        except ValueError as error:
+            raise BadEnvelope(str(error), key=key) from None
+    return b"".join(values)
+
+
+def keys_of(envelope: Mapping[str, object]) -> frozenset[str]:
+    """What it says of the message itself."""
+    return frozenset(envelope) - PLACE_KEYS

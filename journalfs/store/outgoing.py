@@ -1,0 +1,287 @@
+"""Messages on their way into the store, and the records that they become (docs/format/messages.md)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Self, TypeAlias
+
+from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
+from journalfs.format import core_message, encoding
+from journalfs.format.core_message import CoreHeader, CoreType
+from journalfs.format.primitives import Reader
+from journalfs.format.properties import Code, Property, PropertyValue, decode_properties, encode_properties
+from journalfs.format.record_types import MessageType
+from journalfs.store.bodies import Body, Buffer, FileBody, MemoryBody
+from journalfs.store.envelope import decode_envelope
+from journalfs.store.user_ids import UserIds
+
+Record: TypeAlias = tuple[int, bytes]
+"""User record type and body of a journal record."""
+
+RECORD_SPARE_BYTES: Final = 512
+"""Brokers keep so much of a record free when they decide whether a message fits into one."""
+
+PRIORITY_DEFAULT: Final = 4
+
+USER_IDS: Final = UserIds()
+
+
+class Outgoing(ABC):
+    """A message that has no id yet. What a queue adds to it (delivery count, schedule) comes along."""
+
+    __slots__ = (
+        "delivery_count",
+        "durable",
+        "expiration_ms",
+        "large",
+        "priority",
+        "queue_schedule_ms",
+        "timestamp_ms",
+    )
+
+    def __init__(self) -> None:
+        self.durable = True
+        self.priority = PRIORITY_DEFAULT
+        self.timestamp_ms: int | None = None
+        """When it was sent; None: when it is recorded."""
+        self.expiration_ms = 0
+        """0: never. May be changed."""
+        self.delivery_count = 0
+        self.queue_schedule_ms: int | None = None
+        """The schedule that it had in the queue it comes from."""
+        self.large = False
+        """Its body belongs in a file of its own, however small it is."""
+
+    @property
+    @abstractmethod
+    def body_bytes(self) -> int:
+        """Size of the encoded body; of AMQP, of the whole encoded message."""
+
+    @property
+    @abstractmethod
+    def routing_type(self) -> int | None:
+        """What its sender wants: 0 multicast, 1 anycast, None either."""
+
+    @property
+    @abstractmethod
+    def duplicate_id(self) -> bytes | None: ...
+
+    @property
+    @abstractmethod
+    def scheduled_ms(self) -> int | None:
+        """When it is due; None: at once. May be over."""
+
+    @abstractmethod
+    def record_bytes(self, address: str) -> int:
+        """Length of the body of `record`."""
+
+    @abstractmethod
+    def record(self, message_id: int, address: str, now_ms: int) -> Record:
+        """The record of a small message."""
+
+    @abstractmethod
+    def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
+        """The record of a large message, whose body goes to a file of its own."""
+
+    @abstractmethod
+    def large_body(self) -> Iterator[bytes]:
+        """What that file holds, in pieces. Raises FileTorn when a spooled body was cut meanwhile."""
+
+    @abstractmethod
+    def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
+        """A copy with these broker's properties as well, in place of those of the same names. It is for the
+        broker's own copies (dead letters, moves): an AMQP one is addressed anew.
+        """
+
+    def is_large(self, address: str, *, min_large_bytes: int, record_bytes_max: int) -> bool:
+        """Whether `large_record` is to be used: for bodies from `min_large_bytes` on, and for what fits no
+        record.
+        """
+        return (
+            self.large
+            or self.body_bytes >= min_large_bytes
+            or self.record_bytes(address) + RECORD_SPARE_BYTES > record_bytes_max
+        )
+
+    def envelope(self, address: str = "", *, now_ms: int = 0) -> Mapping[str, object]:
+        """What a selector sees of it. Bodies of large messages, which no selector looks at, are left out."""
+        record = self.large_record if self.large else self.record
+        user_type, payload = record(0, address, now_ms)
+        source = SOURCE_CORE_LARGE if user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
+        return decode_envelope(LineBatch.of_payloads([payload], queue=None, sources=[source]).line(0))
+
+
+class Properties:
+    """A message's properties: encoded, decoded, or both. Never changed."""
+
+    __slots__ = ("_encoded", "_entries")
+
+    def __init__(self, entries: tuple[Property, ...] | None, encoded: bytes | None = None) -> None:
+        self._entries = entries
+        self._encoded = encoded
+
+    @property
+    def entries(self) -> tuple[Property, ...]:
+        """Raises `DecodeError` where only encoded ones were given and they are none."""
+        if self._entries is None:
+            self._entries = tuple(decode_properties(Reader(self.encoded)))
+        return self._entries
+
+    @property
+    def encoded(self) -> bytes:
+        if self._encoded is None:
+            assert self._entries is not None
+            self._encoded = encode_properties(self._entries)
+        return self._encoded
+
+    def get(self, name: str) -> Property | None:
+        # Of a name that is there twice the last one counts, as in a map that is filled one by one.
+        return next((entry for entry in reversed(self.entries) if entry.name == name), None)
+
+    def with_(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Properties:
+        """With these as well: in the place of what has their name, new ones at the end."""
+        kept = [
+            Property(entry.name, *extra[entry.name]) if entry.name in extra else entry
+            for entry in self.entries
+        ]
+        known = {entry.name for entry in self.entries}
+        added = [Property(name, *typed) for name, typed in extra.items() if name not in known]
+        return Properties((*kept, *added))
+
+
+NO_PROPERTIES: Final = Properties((), encoding.NULL)
+
+
+@lru_cache(maxsize=256)
+def address_field(address: str) -> bytes:
+    return encoding.nullable_simple_string(address)
+
+
+class CoreMessage(Outgoing):
+    """A message stored as core: all that was not sent by AMQP."""
+
+    __slots__ = ("body", "core_type", "draws_user_id", "large_size_bytes", "properties", "user_id")
+
+    def __init__(
+        self,
+        core_type: int,
+        body: Body,
+        properties: Properties = NO_PROPERTIES,
+        *,
+        user_id: bytes | None = None,
+        draws_user_id: bool = False,
+    ) -> None:
+        super().__init__()
+        self.core_type = core_type
+        self.body = body
+        """As it is stored: compressed where the properties say so."""
+        self.properties = properties
+        self.user_id = user_id
+        self.draws_user_id = draws_user_id
+        """A user id is made when it is recorded."""
+        self.large_size_bytes: int | None = None
+        """What the property for it says of a large message; None: the size of its body."""
+
+    @property
+    def body_bytes(self) -> int:
+        return self.body.size_bytes
+
+    @property
+    def routing_type(self) -> int | None:
+        found = self.properties.get(core_message.ROUTING_TYPE)
+        return int(found.value) if found is not None and isinstance(found.value, int) else None
+
+    @property
+    def duplicate_id(self) -> bytes | None:
+        found = self.properties.get(core_message.DUPLICATE_ID)
+        if found is None:
+            return None
+        if isinstance(found.value, str):
+            return found.value.encode("utf-16-le", "surrogatepass")
+        return found.value if isinstance(found.value, bytes) else None
+
+    @property
+    def scheduled_ms(self) -> int | None:
+        if self.queue_schedule_ms is not None:
+            return self.queue_schedule_ms
+        found = self.properties.get(core_message.SCHEDULED)
+        return int(found.value) if found is not None and isinstance(found.value, int) else None
+
+    def record_bytes(self, address: str) -> int:
+        return core_message.message_bytes(
+            len(address_field(address)),
+            self.body.size_bytes,
+            user_id=self.draws_user_id or self.user_id is not None,
+            properties_bytes=len(self.properties.encoded),
+        )
+
+    def record(self, message_id: int, address: str, now_ms: int) -> Record:
+        field = address_field(address)
+        header = core_message.encode_header(message_id, field, self._header(now_ms, self.properties))
+        payload = core_message.encode_message(message_id, field, self.body.whole(), header)
+        return MessageType.MESSAGE, payload
+
+    def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
+        size = self.body.size_bytes if self.large_size_bytes is None else self.large_size_bytes
+        properties = self.properties
+        found = properties.get(core_message.LARGE_SIZE)
+        if found is None or found[1:] != (Code.LONG, size):
+            properties = properties.with_({core_message.LARGE_SIZE: (Code.LONG, size)})
+        header = self._header(now_ms, properties)
+        return MessageType.LARGE_MESSAGE, core_message.encode_header(
+            message_id, address_field(address), header
+        )
+
+    def large_body(self) -> Iterator[bytes]:
+        return self.body.pieces()
+
+    def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> CoreMessage:
+        changed = CoreMessage(
+            self.core_type,
+            self.body,
+            self.properties.with_(extra),
+            user_id=self.user_id,
+            draws_user_id=self.draws_user_id,
+        )
+        changed.large_size_bytes = self.large_size_bytes
+        for name in Outgoing.__slots__:
+            setattr(changed, name, getattr(self, name))
+        return changed
+
+    def _header(self, now_ms: int, properties: Properties) -> CoreHeader:
+        if self.user_id is None and self.draws_user_id:
+            self.user_id = USER_IDS.draw(now_ms)
+        return CoreHeader(
+            self.user_id,
+            self.core_type,
+            self.durable,
+            self.expiration_ms,
+            now_ms if self.timestamp_ms is None else self.timestamp_ms,
+            self.priority,
+            properties.encoded,
+        )
+
+
+class TextMessage(CoreMessage):
+    """A text. What is no UTF-8 becomes a message of bytes, so that nothing is lost."""
+
+    __slots__ = ()
+
+    def __init__(self, body: Buffer, *, plain: bool, properties: Properties = NO_PROPERTIES) -> None:
+        """`body` is encoded; `plain` says that it is none but bytes as they came (`TextBodies`)."""
+        core_type = CoreType.BYTES if plain else CoreType.TEXT
+        super().__init__(core_type, MemoryBody(body), properties, draws_user_id=True)
+
+
+class WholeFile(CoreMessage):
+    """A file as one message of bytes."""
+
+    __slots__ = ()
+
+    def __init__(self, content: bytes | Path, properties: Properties = NO_PROPERTIES) -> None:
+        """A path is opened and mapped here, never read whole. Raises OSError."""
+        body = FileBody(content) if isinstance(content, Path) else MemoryBody(content)
+        super().__init__(CoreType.BYTES, body, properties, draws_user_id=True)
