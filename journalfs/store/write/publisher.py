@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -57,13 +58,13 @@ class FilePublisher:
             if self._framer is None:
                 await self._spool.add(data)
             else:
-                before = self._framer.state()
+                before = copy(self._framer)
                 messages = self._framer.feed(data)
                 try:
                     await self._publish(messages, whole=False)
                 except BaseException:
                     # Nothing of it counts, so it may be written again.
-                    self._framer.restore(before)
+                    self._framer = before
                     raise
             self._size_bytes += len(data)
 
