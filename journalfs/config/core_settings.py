@@ -54,15 +54,6 @@ def _limit(name: str, kind: Kind, default: int, unit: str, maximum: int | None =
     return SettingDefinition(name, name, kind, default, unit, -1, maximum, not_zero=True)
 
 
-DIRECTORIES: Final = (
-    "journal-directory",
-    "bindings-directory",
-    "paging-directory",
-    "large-messages-directory",
-    "node-manager-lock-directory",
-    "journal-retention-directory",
-)
-
 RETENTION_DIRECTORY: Final = "journal-retention-directory"
 RETENTION_PERIOD: Final = "journal-retention-period"
 RETENTION_BYTES_MAX: Final = "journal-retention-max-bytes"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from journalfs.errors import SystemFailure
+
+TOML_NAME: Final = "journalfs.toml"
+"""Our own configuration, in a store's data directory."""
 
 
 def read_beginning(path: Path, bytes_max: int) -> bytes:

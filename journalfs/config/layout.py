@@ -5,7 +5,8 @@ directory (`journal/`, `bindings/`, ...), a folder with that as `data/`, and a j
 broker.xml belongs to what was given, its directories win over the usual places, because they are where the
 broker writes. Two exceptions: directories of a configuration that has none of them on this machine (an
 instance copied from elsewhere) give way to `data/` beside it, and a configuration whose store is not the data
-directory that was asked for is left alone. Both leave a warning.
+directory that was asked for is left alone. Both leave a warning. A `journalfs.toml` in the data directory
+wins over all.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
+from journalfs.config.files import TOML_NAME
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
-from journalfs.errors import NotAStore, SystemFailure, UnknownVersion
+from journalfs.errors import NotAStore, SystemFailure, UnknownVersion, WrongCall
 
 JOURNAL_PREFIX: Final = "activemq-data"
 JOURNAL_EXTENSION: Final = "amq"
@@ -29,6 +31,19 @@ BINDINGS_EXTENSION: Final = "bindings"
 
 _LARGE_NAMES: Final = ("large-messages", "largemessages")
 """As `artemis create` configures it, and the default of a configuration that does not say."""
+
+_DIRECTORY_FIELDS: Final = {
+    "journal-directory": "journal_dir",
+    "bindings-directory": "bindings_dir",
+    "paging-directory": "paging_dir",
+    "large-messages-directory": "large_dir",
+    "node-manager-lock-directory": "node_manager_lock_dir",
+    "journal-retention-directory": "retention_dir",
+}
+"""What journalfs.toml may move."""
+
+_MAY_BE_THERE: Final = frozenset({TOML_NAME, "lost+found"})
+"""In a directory that is empty otherwise and becomes a store."""
 
 _LOOKED_FOR: Final = (
     "etc/broker.xml",
@@ -60,7 +75,8 @@ class StoreLayout:
 
     @property
     def broker_xml(self) -> Path | None:
-        return self.config.file if self.config is not None else None
+        file = self.config.file if self.config is not None else None
+        return None if file is None or file.name == TOML_NAME else file
 
 
 def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:
@@ -79,11 +95,14 @@ def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = No
 
 def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     _require_path(given)
+    if given.name == TOML_NAME and given.is_file():
+        given = given.parent
     layout = _locate(given, environment)
     if layout is None:
         refuse_other_layouts(_folder(given))
         refuse_other_journals(*_usual_journals(_folder(given)))
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
+    layout = _with_own_settings(layout)
     if layout.config is not None and layout.config.database_store:
         found = "a configuration that keeps the store in a database (JDBC)"
         raise UnknownVersion(layout.config.file, found, advice="only file stores can be mounted")
@@ -94,6 +113,36 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
             f"no journal files in {layout.journal_dir} or {layout.bindings_dir}; has the broker ever run?"
         )
         raise NotAStore(given, reason)
+    return layout
+
+
+def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:
+    """Where the parts of a store go that is to be made at `path`: as the configuration there says, else in
+    the usual places. Raises what `locate_store` raises, and `WrongCall` if something is there already.
+    """
+    given = Path(os.path.abspath(path))
+    try:
+        return _planned(given, environment)
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or given, doing="make a store") from error
+
+
+def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
+    found = _configuration_of(given)
+    if found is not None:
+        layout = _by_configuration(read_broker_xml(found[0], instance=found[1], environment=environment))
+    else:
+        layout = _usual(given, journal=given / "journal", bindings=given / "bindings")
+    layout = _with_own_settings(layout)
+    if layout.config is not None and layout.config.database_store:
+        raise WrongCall(f"{layout.config.file}: says that the store is in a database")
+    if _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir):
+        raise WrongCall(f"{layout.root}: there is a store already")
+    refuse_other_layouts(layout.root)
+    refuse_other_journals(layout.journal_dir, layout.bindings_dir)
+    unexpected = sorted(set(_names(given)) - _MAY_BE_THERE) if found is None else []
+    if unexpected:
+        raise WrongCall(f"{given}: the directory is not empty: it holds {unexpected[0]!r}")
     return layout
 
 
@@ -205,12 +254,39 @@ def _usual(root: Path, *, journal: Path, bindings: Path, config: BrokerConfig | 
     )
 
 
+def _with_own_settings(layout: StoreLayout) -> StoreLayout:
+    """What the data directory's journalfs.toml says instead."""
+    file = layout.root / TOML_NAME
+    if not file.is_file():
+        return layout
+    # Most stores have none, and its parser takes a while to import.
+    from journalfs.config.journalfs_toml import read_journalfs_toml  # noqa: PLC0415
+
+    config = read_journalfs_toml(file, layout.config)
+    moved = {
+        field: file.parent / str(config.core[name].value)
+        for name, field in _DIRECTORY_FIELDS.items()
+        if name in config.core and config.core[name].origin == TOML_NAME
+    }
+    if "journal_dir" in moved and layout.node_manager_lock_dir == layout.journal_dir:
+        moved = {"node_manager_lock_dir": moved["journal_dir"], **moved}
+    return dataclasses.replace(layout, config=config, **_normal(moved))
+
+
+def _normal(paths: Mapping[str, Path]) -> dict[str, Any]:
+    return {field: Path(os.path.normpath(path)) for field, path in paths.items()}
+
+
 def _with_warning(layout: StoreLayout, warning: str) -> StoreLayout:
     return dataclasses.replace(layout, warnings=(*layout.warnings, warning))
 
 
 def _is_data_directory(folder: Path) -> bool:
-    return _has_journal(folder / "journal") or _has_bindings(folder / "bindings")
+    return (
+        _has_journal(folder / "journal")
+        or _has_bindings(folder / "bindings")
+        or (folder / TOML_NAME).is_file()
+    )
 
 
 def _has_journal(folder: Path) -> bool:

@@ -1,0 +1,180 @@
+"""`journalfs.toml`: settings of a store in its data directory, under the broker's names.
+
+    journal-type = "NIO"
+    journal-file-size = "1M"
+
+    [address-settings."orders.#"]
+    max-delivery-attempts = 3
+
+For a store that no broker.xml belongs to, or to overrule one: each setting, and each match of an address
+setting as a whole. Relative directories are relative to the file. Every mistake is an error with its line:
+unlike broker.xml, this file is read by nobody else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import tomli_w
+
+from journalfs import limits
+from journalfs.config.broker_xml import AddressSettingMatch, BrokerConfig
+from journalfs.config.core_settings import CORE_BY_NAME, ConfiguredValue
+from journalfs.config.files import TOML_NAME, read_beginning
+from journalfs.config.setting_names import BY_NAME, SettingDefinition, Value, native_value, parse_value
+from journalfs.config.wildcards import WildcardSyntax
+from journalfs.errors import ConfigError
+
+_ADDRESSES: Final = "address-settings"
+_KEY: Final = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_KEYS: Final = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+_TABLE: Final = re.compile(rf"\s*\[\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\s*(?:#.*)?")
+_PLACE: Final = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)")
+
+
+def read_journalfs_toml(file: Path, base: BrokerConfig | None = None) -> BrokerConfig:
+    """What is configured by the file and, where it says nothing, by `base`. Raises `ConfigError` with the
+    line, and `SystemFailure`.
+    """
+    return _Reader(file, base).config()
+
+
+def settings_text(settings: Mapping[str, Value]) -> str:
+    """A file that sets just these."""
+    return "".join(tomli_w.dumps({name: value}) for name, value in settings.items())
+
+
+def parse_setting(assignment: str) -> tuple[str, Value]:
+    """One setting given as `name=value` on a command line. Raises `ValueError` that says what is wrong."""
+    name, separator, text = assignment.partition("=")
+    definition = CORE_BY_NAME.get(name.strip())
+    if definition is None:
+        raise ValueError(_unknown(name.strip(), CORE_BY_NAME))
+    if not separator:
+        raise ValueError(f"{name}: give it as {name}=VALUE")
+    try:
+        return definition.name, parse_value(definition, text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+class _Reader:
+    def __init__(self, file: Path, base: BrokerConfig | None) -> None:
+        self.file = file
+        self._base = base or _nothing(file)
+        raw = read_beginning(file, limits.BROKER_XML_BYTES_MAX + 1)
+        if len(raw) > limits.BROKER_XML_BYTES_MAX:
+            raise ConfigError(
+                file, f"a configuration of more than {limits.BROKER_XML_BYTES_MAX} bytes is not read"
+            )
+        try:
+            self._content = tomllib.loads(raw.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise ConfigError(file, "is not UTF-8 text", line=line) from error
+        except tomllib.TOMLDecodeError as error:
+            found = _PLACE.fullmatch(str(error))
+            assert found is not None, "the library always says where"
+            line = int(found[2]) if found[2] else max(1, len(raw.splitlines()))
+            raise ConfigError(file, f"is not TOML: {found[1]}", line=line) from error
+        self._lines = _lines_of_keys(raw.decode("utf-8"))
+
+    def config(self) -> BrokerConfig:
+        addresses = self._content.pop(_ADDRESSES, {})
+        if not isinstance(addresses, dict):
+            raise self._mistake((_ADDRESSES,), 'is a table of matches: [address-settings."orders.#"]')
+        base = self._base
+        matches = {setting.match: setting for setting in base.address_settings}
+        matches.update((match, self._match(match, table)) for match, table in addresses.items())
+        core = {**base.core, **self._values(CORE_BY_NAME, self._content, ())}
+        return replace(base, core=core, address_settings=tuple(matches.values()))
+
+    def _match(self, match: str, table: Any) -> AddressSettingMatch:
+        place = (_ADDRESSES, match)
+        if not isinstance(table, dict):
+            raise self._mistake(place, f'is a table: [address-settings."{match}"]')
+        syntax = self._base.wildcards
+        if not syntax.is_valid(match):
+            raise self._mistake(place, f"{syntax.any_words!r} may stand at the end only")
+        return AddressSettingMatch(
+            match, self._values(BY_NAME, table, place), self._line(place), origin=TOML_NAME
+        )
+
+    def _values(
+        self, known: Mapping[str, SettingDefinition], table: Mapping[str, Any], within: tuple[str, ...]
+    ) -> dict[str, ConfiguredValue]:
+        values: dict[str, ConfiguredValue] = {}
+        for name, found in table.items():
+            place = (*within, name)
+            definition = known.get(name)
+            if definition is None:
+                raise self._mistake(place, _unknown(name, known))
+            try:
+                value = native_value(definition, found)
+            except ValueError as error:
+                raise self._mistake(place, str(error)) from error
+            values[name] = ConfiguredValue(value, str(self.file), self._line(place), TOML_NAME)
+        return values
+
+    def _line(self, place: tuple[str, ...]) -> int | None:
+        return self._lines.get(place)
+
+    def _mistake(self, place: tuple[str, ...], reason: str) -> ConfigError:
+        return ConfigError(self.file, reason, line=self._line(place), setting=place[-1])
+
+
+def _nothing(file: Path) -> BrokerConfig:
+    return BrokerConfig(
+        file=file,
+        instance=file.parent,
+        broker_name=None,
+        database_store=False,
+        core={},
+        address_settings=(),
+        wildcards=WildcardSyntax(),
+        literal_markers=None,
+        uuid_namespace="",
+        warnings=(),
+    )
+
+
+def _lines_of_keys(text: str) -> dict[tuple[str, ...], int]:
+    """Where each key and table stands first. The library does not say; a key that is written in an unusual
+    way, inside an inline table for instance, is not found.
+    """
+    places: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = _TABLE.fullmatch(line)
+        found = header or _KEYS.match(line)
+        if found is None:
+            continue
+        try:
+            parts = _split(found[1])
+        except tomllib.TOMLDecodeError:
+            continue  # inside a text of many lines, which may look like anything
+        place = parts if header else table + parts
+        table = parts if header else table
+        for length in range(1, len(place) + 1):
+            places.setdefault(place[:length], number)
+    return places
+
+
+def _split(dotted: str) -> tuple[str, ...]:
+    parts = []
+    table: Any = tomllib.loads(f"{dotted} = 0")
+    while isinstance(table, dict):
+        ((name, table),) = table.items()
+        parts.append(name)
+    return tuple(parts)
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"there is no setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
