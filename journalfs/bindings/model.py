@@ -39,6 +39,8 @@ class Queue:
     paused: bool
     """True also while only the address is paused."""
     paused_itself: bool
+    lost: bool = False
+    """No binding names it; it is known by messages that refer to it."""
 
     @property
     def address(self) -> str:

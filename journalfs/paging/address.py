@@ -170,6 +170,13 @@ class PagedAddress:
                 name, scan.damaged_at, length, "page", scan.reason or "no page record can be read here"
             )
 
+    def queues_in(self, number: PageNumber) -> frozenset[QueueId]:
+        """The queues to which records of the page were routed."""
+        try:
+            return frozenset(map(QueueId, self.summary(number).queues))
+        except Gone:
+            return frozenset()
+
     def live(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of the page's records that are live for the queue, rising."""
         return self._chosen(number, queue, delivering=False)

@@ -19,7 +19,8 @@ from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MENDS_MAX, MappedFile
-from journalfs.engine.pages import scan_page
+from journalfs.engine.lines import LineBatch
+from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state_types import Operation
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
@@ -32,8 +33,10 @@ from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
 from journalfs.paging.cursors import Cursors, SideRecord
 from journalfs.paging.folders import PageFolder, PagingDirectory
+from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
 from journalfs.store.large_bodies import LargeBodies
+from journalfs.store.lost_bindings import LostBindings
 
 if TYPE_CHECKING:
     from journalfs.store.runs import HeldFile
@@ -60,6 +63,7 @@ class Core:
     """By address."""
     cursors: Cursors = field(default_factory=Cursors)
     bodies: LargeBodies = field(init=False)
+    lost: LostBindings = field(init=False)
     look_again: Callable[[], None] = lambda: None
     """Takes over what the broker did since the last look, at once. Set by the store."""
     bindings_damage: tuple[Damage, ...] = ()
@@ -72,6 +76,7 @@ class Core:
 
     def __post_init__(self) -> None:
         self.bodies = LargeBodies(self)
+        self.lost = LostBindings(self)
         self.paging = PagingDirectory(self.layout.paging_dir, self.root)
 
     @property
@@ -147,7 +152,8 @@ class Core:
     def _address_of(self, folder: PageFolder) -> str | None:
         """The address a folder stands for, also when its name lost characters to an ASCII-only locale.
 
-        Without a name, it is the address of the queues that its records name; `None` if these say nothing.
+        Without a name, it is the address of the queues that its records name, or the one that its first
+        message was sent to; `None` if these say nothing.
         """
         written = folder.written_address
         if written is None:
@@ -158,17 +164,20 @@ class Core:
         return matching[0] if len(matching) == 1 else written
 
     def _address_by_queues(self, folder: PageFolder) -> str | None:
+        sent_to: str | None = None
         for page in folder.pages:
             try:
                 with MappedFile(page.path) as mapped:
-                    queue_ids, _ = scan_page(mapped).queue_ids()
+                    scan = scan_page(mapped)
+                    queue_ids, _ = scan.queue_ids()
+                    sent_to = sent_to or _address_of_first(scan)
             except OSError:
                 continue  # gone meanwhile, or it is listed with what cannot be read
             for queue_id in queue_ids:
                 queue = self.bindings.queues.get(QueueId(queue_id))
                 if queue is not None:
                     return queue.address
-        return None
+        return sent_to
 
     def _committed_cursors(self) -> Iterable[SideRecord]:
         for user_type in CURSOR_TYPES:
@@ -200,15 +209,24 @@ class Core:
         return self.pages.get(address)
 
     def knows_queue(self, queue_id: QueueId) -> bool:
-        return queue_id in self.bindings.queues
+        return queue_id in self.bindings.queues or queue_id in self.lost.queues
 
     def damage(self) -> list[Damage]:
         """Everything that could not be read, by file and offset."""
         found = [*self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
         found += [*self.paging.problems(), *self.second_folders, *self.large.problems(self.root)]
+        found.extend(self.lost.damage())
         for paged in self.pages.values():
             found.extend(paged.damage())
         return sorted(found)
+
+
+def _address_of_first(scan: PageScan) -> str | None:
+    if not scan.count:
+        return None
+    line = scan.fill_lines([0], queue=None, now_ms=0)
+    address = decode_envelope(LineBatch(line.lines, 1, queue=None, keep=line).line(0)).get("address")
+    return address if isinstance(address, str) else None
 
 
 def _side_record(operation: Operation) -> SideRecord:

@@ -68,6 +68,8 @@ class StoreQueue(QueueView):
             "tailMessages": tail.messages,
             "paused": self.model.paused,
         }
+        if self.model.lost:
+            status |= {"binding": "lost", "routingType": None}
         return status
 
     def settings_toml(self) -> str:

@@ -41,6 +41,8 @@ def address_attributes(core: Core, address: Address) -> Mapping[str, bytes]:
 
 def _queue_settings(queue: Queue) -> dict[str, object]:
     """The binding's settings by their names in broker.xml; those that are not set are left out."""
+    if queue.lost:
+        return {}
     binding = queue.binding
     settings: dict[str, object] = {
         "routing-type": binding.routing_type.name,

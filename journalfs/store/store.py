@@ -138,6 +138,7 @@ class JournalStore:
         self.core.register_queues()
         self.core.measure()
         self.core.refresh_pages()
+        self.core.lost.look()
         self._take_bindings()
 
     def _take_bindings(self) -> bool:
@@ -145,9 +146,10 @@ class JournalStore:
         addresses: dict[str, StoreAddress] = {}
         changed = False
         known = {queue.content.queue_id: queue for queue in self.queues()}
-        by_address = core.bindings.queues_by_address()
-        for name in sorted(core.bindings.addresses):
-            model = core.bindings.addresses[name]
+        by_address = core.lost.queues_by_address()
+        models = {**core.bindings.addresses, **core.lost.addresses()}
+        for name in sorted(models):
+            model = models[name]
             address = self._addresses.get(name)
             if address is None:
                 address = StoreAddress(core, model, mtime_ns=core.clock.now_ms() * 1_000_000)
@@ -247,6 +249,7 @@ class JournalStore:
         pages_changed = core.refresh_pages()
         if not (bindings_changed or pages_changed or result is not PollResult.UNCHANGED or self._tails):
             return None
+        bindings_changed |= core.lost.look()
         names_changed = self._take_bindings() if bindings_changed else False
         self._seal()
         before, self._last_shown = self._last_shown, self._shown()

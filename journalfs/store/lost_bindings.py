@@ -1,0 +1,120 @@
+"""Finds queues that messages are in and that no binding names, where bindings are lost.
+
+With a bindings journal that is whole such references are remains of deleted queues: a broker drops them, and
+they are only counted. When bindings are damaged or missing they may be all that is left of a queue.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from journalfs.bindings.lost import lost_address, lost_queue
+from journalfs.bindings.model import Address, Queue
+from journalfs.damage import Damage, name_of
+from journalfs.engine.lines import LineBatch
+from journalfs.engine.state_batch import file_slots
+from journalfs.ids import QueueId
+from journalfs.store.envelope import decode_envelope
+
+if TYPE_CHECKING:
+    from journalfs.store.core import Core
+
+MESSAGES_ASKED_MAX = 16
+"""Messages of a queue that are asked for its address; the first knows, unless it is damaged."""
+
+
+@dataclass(slots=True)
+class LostBindings:
+    """The queues found in the last look, as they are shown."""
+
+    core: Core
+    queues: dict[QueueId, Queue] = field(default_factory=dict)
+    _messages: Counter[QueueId] = field(default_factory=Counter)
+
+    def look(self) -> bool:
+        """Find them anew. Returns whether there are others than before."""
+        before = self.queues
+        self._messages = Counter()
+        if self.core.bindings.queues and not self.core.bindings_damage:
+            self.queues = {}
+        else:
+            in_pages = self._addresses_by_pages()
+            self.queues = {
+                queue_id: before.get(queue_id) or self._queue(queue_id, in_pages.get(queue_id))
+                for queue_id in sorted(self._in_journal() | in_pages.keys())
+            }
+        return self.queues.keys() != before.keys()
+
+    def queues_by_address(self) -> dict[str, list[Queue]]:
+        """Bound and lost queues together, each address's by name."""
+        found = {address: list(bound) for address, bound in self.core.bindings.queues_by_address().items()}
+        for queue in self.queues.values():
+            found.setdefault(queue.address, []).append(queue)
+        return found
+
+    def addresses(self) -> dict[str, Address]:
+        """Addresses of lost queues that no binding names."""
+        known = self.core.bindings.addresses
+        names = {queue.address for queue in self.queues.values()}
+        return {name: lost_address(name) for name in sorted(names) if name not in known}
+
+    def damage(self) -> Iterator[Damage]:
+        """One entry for each lost queue."""
+        file = name_of(self.core.layout.bindings_dir, self.core.root)
+        for queue_id, queue in self.queues.items():
+            reason = (
+                f"no binding names queue {queue_id}, to which {self._messages[queue_id]} messages refer; "
+                f"it is shown as {queue.address}::{queue.name}"
+            )
+            yield Damage(file, 0, 0, "lost-binding", reason)
+
+    def _in_journal(self) -> set[QueueId]:
+        found: set[QueueId] = set()
+        for info in self.core.loader.state.queues():
+            queue_id = QueueId(info.queue_id)
+            messages = info.live_count + info.delivering_count
+            if messages and queue_id not in self.core.bindings.queues:
+                self._messages[queue_id] += messages
+                found.add(queue_id)
+        return found
+
+    def _addresses_by_pages(self) -> dict[QueueId, str]:
+        """Lost queues of which there is something in pages."""
+        found: dict[QueueId, str] = {}
+        for address, paged in sorted(self.core.pages.items()):
+            for number in paged.numbers():
+                for queue_id in paged.queues_in(number) - self.core.bindings.queues.keys():
+                    messages = len(paged.live(number, queue_id)) + len(paged.delivering(number, queue_id))
+                    if messages:
+                        self._messages[queue_id] += messages
+                        found.setdefault(queue_id, address)
+        return found
+
+    def _queue(self, queue_id: QueueId, address: str | None) -> Queue:
+        name = f"queue-{queue_id}"
+        taken = {queue.name for queue in self.core.bindings.queues.values()}
+        while name in taken:
+            name += "-lost"
+        return lost_queue(queue_id, name, address or self._address_by_messages(queue_id) or name)
+
+    def _address_by_messages(self, queue_id: QueueId) -> str | None:
+        """Where the queue's messages were sent."""
+        state = self.core.loader.state
+        refs = state.refs(state.register_queue(queue_id), "arrival", "all")
+        for ref in refs[:MESSAGES_ASKED_MAX]:
+            address = self._address_of(array("I", [ref]))
+            if address:
+                return address
+        return None
+
+    def _address_of(self, ref: array[int]) -> str | None:
+        loader = self.core.loader
+        slots = file_slots(loader.state, ref, loader.files.slot_limit)
+        files = {slot: loader.files[slot] for slot in slots}
+        lines, keep = loader.state.fill_lines(ref, files, sealed=False)
+        address = decode_envelope(LineBatch(lines, 1, queue=None, keep=keep).line(0)).get("address")
+        return address if isinstance(address, str) else None

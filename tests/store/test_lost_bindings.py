@@ -1,0 +1,128 @@
+"""Messages whose queues no binding names: reachable and damage where bindings are lost, remains otherwise."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from journalfs.store import open_store
+from journalfs.store.store import JournalStore
+from tests.damage.cases import look
+from tests.mounting import journalfs
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.test_pages import small, write_page
+from tests.truth.from_store import content_of
+
+Copy = Callable[[str], Path]
+EXIT_DAMAGED = 5
+UNKNOWN_QUEUE = 999
+
+
+def bodies(store: JournalStore) -> dict[str, list[str]]:
+    return {
+        f"{queue.model.address}::{queue.name}": [
+            json.loads(line)["body"] for line in content_of(queue.open_all()).splitlines()
+        ]
+        for queue in store.queues()
+    }
+
+
+def kinds(store: JournalStore) -> list[str]:
+    return [damage.kind for damage in store.core.damage()]
+
+
+@pytest.mark.rule("S-59")
+def test_without_bindings_queues_are_named_by_their_ids(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.journal.send(1001, QUEUE_B, "two")
+    write_page(little_store, 1, [small(2000)])
+    whole = little_store.open(index=False)
+    sent_to = json.loads(content_of(whole.queues()[1].open_all()))["address"]
+    assert bodies(whole) == {"work::work.a": ["one", "paged 2000"], "work::work.b": ["two"]}
+    shutil.rmtree(little_store.root / "bindings")
+    for _ in range(2):
+        store = little_store.open()
+        assert bodies(store) == {"work::queue-21": ["one", "paged 2000"], f"{sent_to}::queue-22": ["two"]}
+        assert kinds(store) == ["lost-binding"] * 2
+        assert "queue 21, to which 2 messages refer" in str(store.core.damage())
+        assert store.status()["orphanedReferences"] == 0
+        for queue in store.queues():
+            status = queue.status()
+            assert (status["binding"], status["routingType"]) == ("lost", None)
+            assert "routing-type" not in queue.settings_toml()
+        store.close()
+    checked = journalfs("check", little_store.root)
+    assert checked.returncode == EXIT_DAMAGED
+    assert "lost-binding" in checked.stdout
+    assert "3 messages" in checked.stderr
+
+
+@pytest.mark.rule("S-59")
+def test_journal_directory_alone(little_store: LittleStore, tmp_path: Path) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    alone = tmp_path / "alone"
+    shutil.copytree(little_store.root / "journal", alone)
+    store = open_store(alone, clock=little_store.clock, index=False)
+    assert [found for name, found in bodies(store).items() if name.endswith("::queue-21")] == [["one"]]
+    assert kinds(store) == ["lost-binding"]
+    assert journalfs("check", alone).returncode == EXIT_DAMAGED
+
+
+@pytest.mark.rule("S-59")
+def test_remains_of_deleted_queues_are_counted_and_not_shown(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.journal.send(1001, UNKNOWN_QUEUE, "of a deleted queue")
+    store = little_store.open()
+    assert bodies(store) == {"work::work.a": ["one"], "work::work.b": []}
+    assert (store.status()["orphanedReferences"], store.status()["damage"]) == (1, 0)
+    assert journalfs("check", little_store.root).returncode == 0
+
+
+@pytest.mark.rule("S-59")
+def test_damaged_bindings_lose_no_queue(little_store: LittleStore) -> None:
+    """The record of one queue is gone: it is shown by its id, the other by its name."""
+    path = little_store.root / "bindings/activemq-bindings-1.bindings"
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.journal.send(1001, QUEUE_B, "two")
+    content = path.read_bytes()
+    at = content.index(struct.pack(">q", QUEUE_B + 100))
+    path.write_bytes(content[: at - 6] + b"\xff" * 14 + content[at + 8 :])
+    found = bodies(little_store.open(index=False))
+    assert found.pop("work::work.a") == ["one"]
+    assert [(name.split("::")[1], texts) for name, texts in found.items()] == [("queue-22", ["two"])]
+
+
+@pytest.mark.rule("S-59")
+async def test_bindings_that_come_back_are_taken(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    path = little_store.root / "bindings/activemq-bindings-1.bindings"
+    away = path.rename(path.with_suffix(".away"))
+    store = little_store.open()
+    [queue] = store.queues()
+    assert queue.name == "queue-21"
+    little_store.journal.send(1001, QUEUE_B, "two")
+    await store.look()
+    assert [queue.name for queue in store.queues()] == ["queue-21", "queue-22"]
+    away.rename(path)
+    change = await store.look()
+    assert change is not None
+    assert change.addresses
+    assert bodies(store) == {"work::work.a": ["one"], "work::work.b": ["two"]}
+    assert kinds(store) == []
+
+
+@pytest.mark.rule("S-59")
+@pytest.mark.parametrize("name", ["aio", "transactions", "amqp-exotic", "large-and-paged", "compacted"])
+def test_every_message_of_a_real_store_is_reachable(name: str, store_copy: Copy) -> None:
+    data = store_copy(name) / "data"
+    before = {queue: ids for queue, ids in look(data).queues.items() if ids}
+    shutil.rmtree(data / "bindings")
+    seen = look(data)
+    assert seen.wrong == []
+    assert {queue: ids for queue, ids in seen.queues.items() if ids} == before
+    assert len(seen.places) == len(before)
