@@ -128,7 +128,11 @@ def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None
 
 
 def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
+    if given.name == TOML_NAME and given.is_file():
+        given = given.parent
     found = _configuration_of(given)
+    if found is None and given.exists() and not given.is_dir():
+        raise WrongCall(f"{given}: a store is a directory, and this is none")
     if found is not None:
         layout = _by_configuration(read_broker_xml(found[0], instance=found[1], environment=environment))
     else:

@@ -14,6 +14,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/config/files.py": "reads configuration files",
     "journalfs/journal/directory.py": "reads headers and the control file, to order files",
     "journalfs/large/inflated.py": "inflates what clients compressed",
+    "journalfs/store/creating.py": "writes a new store's settings, and takes back a store that failed",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
     "journalfs/store/locks.py": "looks at the lock files of a broker, and locks and writes them",
     "journalfs/store/node_lock.py": "reads a process's command line",

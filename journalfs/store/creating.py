@@ -1,0 +1,164 @@
+"""Makes a new, empty store, one that a broker starts on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from journalfs.clock import Clock
+from journalfs.config.files import TOML_NAME
+from journalfs.config.journal_settings import JournalSettings, journal_settings
+from journalfs.config.journalfs_toml import settings_text
+from journalfs.config.layout import StoreLayout, plan_store
+from journalfs.config.setting_names import Value
+from journalfs.engine.backend import BackendKind
+from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
+from journalfs.store.bindings import read_bindings
+from journalfs.store.journals import (
+    bindings_journal,
+    make_backend,
+    make_bindings_backend,
+    make_directories,
+    message_journal,
+)
+from journalfs.store.node_lock import NodeLock
+from journalfs.store.write.journals import open_journals
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    layout: StoreLayout
+    settings: JournalSettings
+    node_id: uuid.UUID
+    kind: BackendKind
+    """What the message journal was written with."""
+
+
+def create_store(
+    path: Path | str, own: Mapping[str, Value], clock: Clock, *, warn: Callable[[str], None]
+) -> Created:
+    """Make a store at `path`, which need not exist; inside a broker instance, the one its broker.xml says.
+
+    `own` are settings for its journalfs.toml. Raises `WrongCall` if something is there already, `ConfigError`
+    and `SystemFailure`; then nothing is left of the attempt.
+    """
+    place = Path(os.path.abspath(path))
+    try:
+        with ExitStack() as undo:
+            _make_directory(place, undo)
+            planned = plan_store(place)
+            if own:
+                _write_settings(planned, own, undo)
+                planned = plan_store(place)
+            created = _Making(planned, clock, warn, undo).store()
+            undo.pop_all()
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or place, doing="make a store") from error
+    return created
+
+
+def _write_settings(planned: StoreLayout, own: Mapping[str, Value], undo: ExitStack) -> None:
+    if planned.broker_xml is not None:
+        raise WrongCall(
+            f"{planned.broker_xml}: the store belongs to this configuration; change the settings there"
+        )
+    file = planned.root / TOML_NAME
+    if file.exists():
+        raise WrongCall(f"{file}: is there already; change the settings there")
+    undo.callback(file.unlink, missing_ok=True)
+    with file.open("x", encoding="utf-8") as written:
+        written.write(settings_text(own))
+        written.flush()
+        os.fsync(written.fileno())
+
+
+class _Making:
+    def __init__(
+        self, layout: StoreLayout, clock: Clock, warn: Callable[[str], None], undo: ExitStack
+    ) -> None:
+        self.layout = layout
+        self.settings = journal_settings(layout.config)
+        self._clock = clock
+        self._warn = warn
+        self._undo = undo
+
+    def store(self) -> Created:
+        layout, settings = self.layout, self.settings
+        if not settings.persistence_enabled:
+            raise StoreNotKept(layout.config.file if layout.config is not None else layout.root)
+        directories = (layout.bindings_dir, layout.journal_dir, layout.large_dir, layout.paging_dir)
+        for directory in (layout.root, *directories, layout.node_manager_lock_dir):
+            self._undo.callback(_put_back, directory, _contents(directory))
+        make_directories(layout, settings)
+        lock = NodeLock.acquire(layout, 0, self._clock)
+        try:
+            kind = self._write_journals()
+        finally:
+            lock.release()
+        for directory in {
+            *directories,
+            *(one.parent for one in directories),
+            layout.node_manager_lock_dir,
+            layout.root,
+        }:
+            _sync(directory)
+        return Created(layout, settings, lock.node_id, kind)
+
+    def _write_journals(self) -> BackendKind:
+        layout, settings = self.layout, self.settings
+        with ExitStack() as opened:
+            messages = make_backend(layout, settings, self._warn)
+            opened.callback(messages.close)
+            bindings = make_bindings_backend(layout, settings)
+            opened.callback(bindings.close)
+            journals = open_journals(
+                (messages, bindings),
+                (message_journal(layout, settings, messages.kind), bindings_journal(layout, settings)),
+                self._clock,
+                read_bindings=lambda: read_bindings(layout.bindings_dir, relative_to=layout.root)[0],
+                other_ids=(),
+            )
+            opened.pop_all()
+        journals.close()
+        return messages.kind
+
+
+def _make_directory(place: Path, undo: ExitStack) -> None:
+    missing = [folder for folder in (place, *place.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir()
+        undo.callback(_put_back, folder, None)
+        _sync(folder.parent)
+
+
+def _contents(directory: Path) -> frozenset[str] | None:
+    """Names in a directory; None when there is none."""
+    return frozenset(os.listdir(directory)) if directory.is_dir() else None
+
+
+def _put_back(directory: Path, before: frozenset[str] | None) -> None:
+    """Take away what was not there before. What cannot be taken away stays: why the store could not be made
+    is more worth knowing.
+    """
+    if before is None:
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    for name in set(os.listdir(directory)) - before:
+        entry = directory / name
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink()
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
