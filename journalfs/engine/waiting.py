@@ -31,6 +31,11 @@ async def unbroken(work: Callable[[], Awaitable[_Result]]) -> _Result:
     return result  # noqa: RET504 - a scope may swallow, as types see it
 
 
+async def checkpoint() -> None:
+    """Let others go on."""
+    await trio.lowlevel.checkpoint()
+
+
 Turn = trio.Lock
 """One at a time, in order of arrival: `async with turn`."""
 

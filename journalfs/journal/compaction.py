@@ -87,6 +87,7 @@ class Compaction:
         try:
             await offload(lambda: self._commit(outputs))
             await self._exchange(old, outputs)
+            await writer.before_emptying()
             free = await offload(lambda: self._empty(old))
             await offload(self._settle)
         except OSError as error:

@@ -192,11 +192,14 @@ class JournalLoader:
             # Renamed or deleted between listing and opening; what was applied so far is complete by itself.
             return PollResult.UNCHANGED
 
-    def advance(self, file_id: FileId, end: int) -> PollResult:
-        """Apply what this process made durable: all of the files before that one, and it up to `end`."""
+    def advance(self, file_id: FileId, end: int, *, list_files: bool = False) -> PollResult:
+        """Apply what this process made durable: all of the files before that one, and it up to `end`.
+
+        `list_files`: other files than the current one may have changed.
+        """
         self.limit = (file_id, end)
         read = self._advancing
-        if read is None or read.file.file_id != file_id:
+        if list_files or read is None or read.file.file_id != file_id:
             # What is left of the file before comes first.
             result = self.poll()
             if result is not PollResult.REWRITTEN:

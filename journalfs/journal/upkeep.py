@@ -110,6 +110,8 @@ class Upkeep:
         # Nothing else frees files, and what is free once stays so while others are being freed.
         slots = set(writer.ledger.reclaimable([file.slot for file in closed]))
         going = [file for file in closed if file.slot in slots]
+        if going:
+            await writer.before_emptying()
         for file in going:
             await self._retire(file)
             # Not before it is gone: if that fails, the file still counts, and so do the deletes of what it

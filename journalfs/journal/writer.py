@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final, NewType
 
 from journalfs.clock import Clock
@@ -16,7 +17,7 @@ from journalfs.engine.backend import Backend
 from journalfs.engine.committer import Committer, Flush
 from journalfs.engine.ledger import Ledger, LedgerTotals
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
-from journalfs.engine.waiting import Bell, together
+from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId, RecordId, TxId
@@ -54,6 +55,9 @@ class JournalWriter:
         self.ready_file: WriteFile | None = None
         self.short_of_space = False
         """No further file could be made: what is left is for what makes room."""
+        self.before_emptying: Callable[[], Awaitable[None]] = checkpoint
+        """Awaited before files are emptied whose records nothing needs, or that live on in other files: for
+        whoever reads the journal beside its writer."""
         self.bell = Bell()
         self.committer = Committer(backend, clock, seal=self._seal)
         self.pool.on_doubt = self.committer.give_up

@@ -92,6 +92,7 @@ class WritingStore(JournalStore):
         self._unsealed = False
         self._failure_told = False
         journals.messages.pool.held = self._is_held
+        journals.messages.before_emptying = self._let_files_go
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -333,11 +334,17 @@ class WritingStore(JournalStore):
             if self._advance() is PollResult.REWRITTEN:
                 await self._reload()
 
-    def _advance(self) -> PollResult:
+    async def _let_files_go(self) -> None:
+        """Show everything from where it will stay: files are about to be emptied."""
+        async with self._catching_up:
+            if self._advance(list_files=True) is PollResult.REWRITTEN:
+                await self._reload()
+
+    def _advance(self, *, list_files: bool = False) -> PollResult:
         end = self.journals.messages.durable_end()
         if end is None:
             return PollResult.UNCHANGED
-        result = self.core.loader.advance(*end)
+        result = self.core.loader.advance(*end, list_files=list_files)
         if result is PollResult.APPENDED:
             self.core.measure()
             if self.core.pages:
