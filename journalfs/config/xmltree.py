@@ -1,7 +1,8 @@
 """XML as a small tree whose every element knows its file and line, with `${...}` and `xi:include` resolved.
 
-Parsing goes through defusedxml: entity declarations and external references are refused. Only files on this
-machine are included.
+The parser is expat itself: what the library lays over it draws in HTTP and mail, which takes longer than all
+the rest of opening a store. Entity declarations and external references are refused, as they could make a
+small file fill the memory or fetch others. Only files on this machine are included.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-from urllib.parse import unquote, urlsplit
-from xml.sax import SAXParseException, handler
-from xml.sax.xmlreader import AttributesImpl, Locator
+from typing import Final, NoReturn
+from xml.parsers import expat
 
 from journalfs import limits
 from journalfs.config.files import read_beginning
@@ -86,6 +85,8 @@ class Loader:
         element.children = resolved
 
     def _include(self, element: Element, depth: int) -> Element:
+        from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - few configurations include others
+
         href = self._substitute(element.attributes["href"], element).strip()
         if element.attributes.get("parse", "xml") != "xml" or "xpointer" in element.attributes:
             raise element.error("only whole XML files can be included", setting="xi:include")
@@ -125,52 +126,54 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(path: Path, data: bytes) -> Element:
-    # Imported here: it draws in HTTP and mail, and many stores are opened without a configuration.
-    import defusedxml.sax  # noqa: PLC0415
-    from defusedxml.common import DefusedXmlException  # noqa: PLC0415
-
     builder = _Builder(path)
     try:
-        defusedxml.sax.parseString(data, builder)
-    except SAXParseException as error:
-        raise ConfigError(
-            path, f"not well-formed: {error.getMessage()}", line=error.getLineNumber()
-        ) from error
-    except DefusedXmlException as error:
-        reason = "entity declarations are refused; use xi:include for parts of a configuration"
-        raise ConfigError(path, reason, line=builder.line) from error
+        builder.parser.Parse(data, True)
+    except expat.ExpatError as error:
+        reason = f"not well-formed: {expat.ErrorString(error.code)}"
+        raise ConfigError(path, reason, line=error.lineno) from error
     assert builder.root is not None, "a document that parses has a root"
     return builder.root
 
 
-class _Builder(handler.ContentHandler):
+class _Builder:
+    """Makes elements of what the parser reports, and refuses what could make a small file large, or fetch
+    another one, while it is parsed.
+    """
+
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self.root: Element | None = None
         self._path = path
         self._open: list[Element] = []
-        self._locator: Locator | None = None
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._characters
+        self.parser.EntityDeclHandler = self._refuse_entity
+        self.parser.UnparsedEntityDeclHandler = self._refuse_entity
+        self.parser.ExternalEntityRefHandler = self._refuse_entity
 
     @property
-    def line(self) -> int:
-        return (self._locator.getLineNumber() if self._locator else None) or 1
+    def _line(self) -> int:
+        return self.parser.CurrentLineNumber
 
-    def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802 (the name is the library's)
-        self._locator = locator
-
-    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= limits.BROKER_XML_DEPTH_MAX:
-            raise ConfigError(self._path, "elements are nested too deeply", line=self.line)
-        element = Element(name.rpartition(":")[2], self._path, self.line)
-        element.attributes = {key: attrs.getValue(key) for key in attrs.getNames()}
+            raise ConfigError(self._path, "elements are nested too deeply", line=self._line)
+        element = Element(name.rpartition(":")[2], self._path, self._line, attributes)
         if self._open:
             self._open[-1].children.append(element)
         else:
             self.root = element
         self._open.append(element)
 
-    def endElement(self, name: str) -> None:  # noqa: N802
+    def _end(self, _name: str) -> None:
         self._open.pop()
 
-    def characters(self, content: str) -> None:
+    def _characters(self, content: str) -> None:
         self._open[-1].text += content
+
+    def _refuse_entity(self, *_declared: object) -> NoReturn:
+        reason = "entity declarations are refused; use xi:include for parts of a configuration"
+        raise ConfigError(self._path, reason, line=self._line)

@@ -129,13 +129,25 @@ def test_missing_file(tmp_path: Path) -> None:
     [
         '<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">',
         '<!ENTITY a SYSTEM "file:///etc/passwd">',
+        '<!ENTITY a SYSTEM "picture.gif" NDATA gif>',
+        '<!ENTITY % a "<!ELEMENT name ANY>"> %a;',
+        '<!ENTITY % a SYSTEM "file:///etc/passwd"> %a;',
     ],
 )
 def test_entities_are_refused(tmp_path: Path, declaration: str) -> None:
     file = tmp_path / "broker.xml"
-    file.write_text(f"<!DOCTYPE core [{declaration}]>\n<core><name>&a;</name></core>")
-    with pytest.raises(ConfigError, match="entity declarations are refused"):
+    file.write_text(f"<!DOCTYPE core\n[{declaration}]>\n<core><name>&a;</name></core>")
+    with pytest.raises(ConfigError, match=r"broker\.xml:2: entity declarations are refused"):
         read_broker_xml(file, instance=tmp_path)
+
+
+@pytest.mark.parametrize("directory", ["b", "b&a;"])
+def test_a_document_type_elsewhere_is_not_fetched(tmp_path: Path, directory: str) -> None:
+    (tmp_path / "core.dtd").write_text('<!ENTITY a "fetched">')
+    file = tmp_path / "broker.xml"
+    element = f"<journal-directory>{directory}</journal-directory>"
+    file.write_text(f'<!DOCTYPE core SYSTEM "core.dtd">\n<core>{element}</core>')
+    assert read_broker_xml(file, instance=tmp_path).core_value("journal-directory") == "b"
 
 
 def test_deep_nesting_is_refused(tmp_path: Path) -> None:

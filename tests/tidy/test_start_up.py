@@ -14,7 +14,6 @@ from tests.mounting import JOURNALFS
 
 HEAVY = {
     "cffi",
-    "defusedxml",
     "lark",
     "msgspec",
     "pandas",
