@@ -106,7 +106,7 @@ class Broker:
     def _start_once(self, port: int) -> None:
         assert not self.running
         self.port = port
-        self._lay_out()
+        self.lay_out()
         home = distribution.distribution_home()
         # setpriv: the broker dies with the test run, however that ends.
         command = ["setpriv", "--pdeathsig", "KILL", "java", "-Xms128m", "-Xmx512m"]
@@ -140,7 +140,8 @@ class Broker:
             self.kill()
             raise
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Write the instance's configuration, as each start does."""
         etc = self.root / "etc"
         etc.mkdir(parents=True, exist_ok=True)
         (self.root / "tmp").mkdir(exist_ok=True)

@@ -27,6 +27,8 @@ class BrokerSettings:
     paging_max_size_bytes: str = "40K"
     max_delivery_attempts: int = 10
     message_expiry_scan_period_ms: int = 200
+    journal_lock_acquisition_timeout_ms: int = -1
+    """How long a start waits for another process to let go of the store; -1 for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def acceptor(port: int) -> str:
 
 
 def broker_xml(settings: BrokerSettings, port: int) -> str:
+    lock_timeout_ms = settings.journal_lock_acquisition_timeout_ms
     permissions = "\n".join(
         f'        <permission type="{kind}" roles="amq"/>'
         for kind in (
@@ -92,6 +95,7 @@ def broker_xml(settings: BrokerSettings, port: int) -> str:
     <persistence-enabled>true</persistence-enabled>
     <security-enabled>false</security-enabled>
     <journal-type>{settings.journal_type}</journal-type>
+    <journal-lock-acquisition-timeout>{lock_timeout_ms}</journal-lock-acquisition-timeout>
     <journal-file-size>{settings.journal_file_size}</journal-file-size>
     <journal-min-files>{settings.journal_min_files}</journal-min-files>
     <journal-pool-files>4</journal-pool-files>
