@@ -25,6 +25,7 @@ from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.upkeep import Upkeep
 from journalfs.journal.write_settings import WriteSettings
+from journalfs.limits import JOURNAL_HEADER_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,8 @@ class JournalWriter:
         for file in reversed(self.data):
             if file.name == name:
                 return file.file_id, end
-        return None
+        # Compaction replaced that file; the current one got nothing yet.
+        return self.current.file_id, JOURNAL_HEADER_BYTES
 
     def totals(self) -> LedgerTotals:
         return self.ledger.totals()

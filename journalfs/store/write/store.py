@@ -20,7 +20,7 @@ from journalfs.ids import MessageId, PageNumber, TxId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.limits import FOLLOW_INTERVAL_S
-from journalfs.store.api import QueuePath
+from journalfs.store.api import Change, QueuePath
 from journalfs.store.core import Core
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.node_lock import NodeLock
@@ -374,6 +374,11 @@ class WritingStore(JournalStore):
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             self._tell_failure()
             await trio.sleep(FOLLOW_INTERVAL_S)
+
+    async def look(self) -> Change | None:
+        # One after the other: a journal read anew must not be put in place of one that was read later.
+        async with self._catching_up:
+            return await super().look()
 
     def _poll(self) -> tuple[bool, PollResult]:
         result = self._advance()

@@ -103,8 +103,8 @@ async def test_a_large_file_is_one_message_with_a_file_of_its_own(writable: Writ
 async def test_addresses_and_queues_come_and_go(writable: Writable) -> None:
     async with writable.open() as store:
         await store.create_address("orders")
+        publisher = store.publisher("orders", None, "in")
         with pytest.raises(NoRoute):
-            publisher = store.publisher("orders", None, "in")
             await publisher.write(b"lost?\n")
         await store.create_queue("orders", "billing")
         publisher = store.publisher("orders", None, "in")
