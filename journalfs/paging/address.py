@@ -97,10 +97,16 @@ class PagedAddress:
         self.version += 1
 
     def summary(self, number: PageNumber) -> PageSummary:
+        """What the page holds. One that went away since it was listed holds nothing: every queue is done with
+        it.
+        """
         page = self.files[number]
         summary = self.summaries.get(number)
         if summary is None or summary.stamp != page.stamp:
-            self.scan(number)
+            try:
+                self.scan(number)
+            except Gone:
+                return PageSummary(page.stamp, 0, (), False, 0, -1, frozenset())
             summary = self.summaries[number]
         return summary
 
@@ -172,10 +178,7 @@ class PagedAddress:
 
     def queues_in(self, number: PageNumber) -> frozenset[QueueId]:
         """The queues to which records of the page were routed."""
-        try:
-            return frozenset(map(QueueId, self.summary(number).queues))
-        except Gone:
-            return frozenset()
+        return frozenset(map(QueueId, self.summary(number).queues))
 
     def live(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of the page's records that are live for the queue, rising."""

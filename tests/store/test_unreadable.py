@@ -10,8 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.config.layout import locate_store
+from journalfs.engine.state import LiveState
+from journalfs.journal.loader import JournalLoader
+from journalfs.large.directory import LargeDirectory
+from journalfs.limits import HEADS_CHECKED_SHARE
 from journalfs.store import open_store
+from journalfs.store.bindings import read_bindings
+from journalfs.store.core import Core
+from journalfs.store.events import Events
 from tests.damage.cases import Queues, Seen, look, used_bytes
+from tests.differential.encode import header as header_of
+from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.tools.failing_disk import failing_disk
@@ -203,3 +213,157 @@ def test_files_of_another_user(little_store: LittleStore) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     names = [*(str(one.relative_to(root)) for one in made), "large-messages", "paging/closed"]
     assert done.stdout == f"2 {sorted(names)}\n", done.stderr
+
+
+VANISHING = {
+    JOURNAL: "journal",
+    "bindings/activemq-bindings-1.bindings": "bindings",
+    "paging/some-folder/000000001.page": "paging",
+}
+
+
+@pytest.mark.rule("S-43", "S-44")
+@pytest.mark.parametrize("name", VANISHING, ids=VANISHING.values())
+@pytest.mark.parametrize("opening", range(6))
+def test_file_that_is_renamed_between_listing_and_opening(
+    little_store: LittleStore, lines_of: Lines, tmp_path: Path, name: str, opening: int
+) -> None:
+    """Whichever time it is that the file is not found: the next listing knows better."""
+    little_store.journal.send(1000, QUEUE_A, "there")
+    write_page(little_store, 1, [small(2000)])
+    with failing_disk(little_store.root, tmp_path / "seen", gone={name: [opening]}):
+        store = open_store(tmp_path / "seen", clock=little_store.clock, index=False)
+        found = bodies(lines_of(store, "work.a"))
+        assert found[0] == b"there"
+        # A page is gone once all queues are done with it, so it need not be looked for.
+        assert found[1:] == [b"paged 2000"] or name.startswith("paging")
+        assert store.core.damage() == []
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize("name", list(VANISHING)[:2], ids=list(VANISHING.values())[:2])
+def test_file_that_stays_listed_and_missing_is_damage(
+    little_store: LittleStore, tmp_path: Path, name: str
+) -> None:
+    little_store.journal.send(1000, QUEUE_A, "there")
+    with failing_disk(little_store.root, tmp_path / "seen", gone={name: list(range(100))}):
+        store = open_store(tmp_path / "seen", clock=little_store.clock, index=False)
+        assert [one.file for one in store.core.damage() if one.kind == "unreadable"] == [name]
+        assert sum(len(queue) for queue in store.queues()) == (name != JOURNAL)
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize("header", [bytes(16), b"\xff" * 16], ids=["zeros", "ones"])
+def test_all_headers_of_a_journal_lost(little_store: LittleStore, lines_of: Lines, header: bytes) -> None:
+    little_store.journal.send(1000, QUEUE_A, "first")
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    second.send(1001, QUEUE_A, "second")
+    for path in (little_store.journal.path, second.path):
+        content = path.read_bytes()
+        path.write_bytes(header + content[16:])
+    for _ in range(2):
+        store = little_store.open()
+        assert bodies(lines_of(store, "work.a")) == [b"first", b"second"]
+        assert [(one.file, one.kind) for one in store.core.damage()] == [
+            (JOURNAL, "bad-header"),
+            ("journal/activemq-data-2.amq", "bad-header"),
+        ]
+        store.close()
+
+
+@pytest.mark.rule("S-48")
+def test_files_of_zeros_are_free_and_no_damage(little_store: LittleStore, lines_of: Lines) -> None:
+    """Also one that is a hole of which nothing was ever written."""
+    little_store.journal.send(1000, QUEUE_A, "there")
+    free = little_store.root / "journal/activemq-data-2.amq"
+    free.write_bytes(bytes(3 << 20))
+    hole = little_store.root / "journal/activemq-data-3.amq"
+    hole.touch()
+    os.truncate(hole, 1 << 40)
+    store = little_store.open(index=False)
+    assert bodies(lines_of(store, "work.a")) == [b"there"]
+    assert store.core.damage() == []
+    little_store.journal.path.write_bytes(bytes(65536))
+    assert little_store.open(index=False).status()["messages"] == 0
+
+
+@pytest.mark.rule("S-44")
+async def test_zeros_that_become_a_journal_file_are_read(little_store: LittleStore, lines_of: Lines) -> None:
+    little_store.journal.send(1000, QUEUE_A, "first")
+    path = little_store.root / "journal/activemq-data-2.amq"
+    path.write_bytes(bytes(65536))
+    store = little_store.open()
+    await store.look()
+    second = JournalAppender.create(path, 2)
+    second.send(1001, QUEUE_A, "second")
+    await store.look()
+    assert bodies(lines_of(store, "work.a")) == [b"first", b"second"]
+
+
+@pytest.mark.rule("S-51")
+def test_file_cut_off_between_scanning_and_measuring(little_store: LittleStore) -> None:
+    """What was found by its head and end has no middle any more when it is measured."""
+    little_store.journal.send(1000, QUEUE_A, "before")
+    little_store.journal.send(1001, QUEUE_A, "x" * 20_000)
+    little_store.journal.send(1002, QUEUE_A, "after")
+    loader = JournalLoader(
+        little_store.root / "journal", "amq", little_store.root, little_store.clock, LiveState()
+    )
+    loader.load()
+    os.truncate(little_store.journal.path, 2 * PAGE)
+    core = Core(
+        layout=locate_store(little_store.root),
+        clock=little_store.clock,
+        loader=loader,
+        bindings=read_bindings(little_store.root / "bindings", relative_to=little_store.root)[0],
+        large=LargeDirectory(little_store.root / "large-messages"),
+        events=Events(little_store.clock),
+        generation=1,
+    )
+    core.measure()
+    slot = loader.state.register_queue(QUEUE_A)
+    lines = loader.state.line_batch(loader.state.refs(slot), "work.a", sealed=False)
+    texts = bytes(lines.read(0, lines.size_bytes)).splitlines()
+    assert [b'"damage":' in text for text in texts] == [False, True, True]
+    assert [(one.offset, one.kind) for one in core.damage()] == [(2 * PAGE, "unreadable")]
+
+
+@pytest.mark.rule("S-48", "S-45")
+async def test_file_that_is_cut_off_and_restored_while_it_is_followed(
+    little_store: LittleStore, lines_of: Lines
+) -> None:
+    for number in range(40):
+        little_store.journal.send(1000 + number, QUEUE_A, f"text {number} " + "x" * 300)
+    path = little_store.journal.path
+    content = path.read_bytes()
+    store = little_store.open()
+    os.truncate(path, 2 * PAGE)
+    await store.look()
+    left = bodies(lines_of(store, "work.a"))
+    assert 0 < len(left) < 40
+    path.write_bytes(content)
+    await store.look()
+    assert len(bodies(lines_of(store, "work.a"))) == 40
+    assert store.core.damage() == []
+
+
+@pytest.mark.rule("S-44")
+async def test_reused_file_among_many_is_noticed(little_store: LittleStore, lines_of: Lines) -> None:
+    """A broker gives an old file a new header in place: no name changes, and its time may not either."""
+    folder = little_store.root / "journal"
+    little_store.journal.send(1000, QUEUE_A, "first")
+    for number in range(2, 40):
+        JournalAppender.create(folder / f"activemq-data-{number}.amq", number, size_bytes=4096)
+    store = little_store.open()
+    for _ in range(3):
+        await store.look()
+    path = folder / "activemq-data-20.amq"
+    before = path.stat()
+    again = JournalAppender(path, 50, 16)
+    with path.open("r+b") as file:
+        file.write(header_of(50))
+    again.send(1001, QUEUE_A, "second")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for _ in range(HEADS_CHECKED_SHARE):
+        await store.look()
+    assert bodies(lines_of(store, "work.a")) == [b"first", b"second"]

@@ -1,4 +1,5 @@
-"""A directory seen through a disk that fails: reads of chosen stretches of its files give EIO.
+"""A directory seen through a disk that fails: reads of chosen stretches of its files give EIO, and chosen
+files are sometimes listed and not there.
 
 The kernel maps files of this filesystem as it maps any other, so a mapped page that it cannot fill raises
 SIGBUS in whoever touches it, as a bad sector does. Run as a program it serves; `failing_disk` starts it.
@@ -11,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,16 +27,27 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def failing_disk(source: Path, seen: Path, bad: Mapping[str, Sequence[Stretch]]) -> Iterator[None]:
-    """Show `source` at `seen`; `bad` says which bytes of which files, by relative path, cannot be read."""
+def failing_disk(
+    source: Path,
+    seen: Path,
+    bad: Mapping[str, Sequence[Stretch]] | None = None,
+    *,
+    gone: Mapping[str, Sequence[int]] | None = None,
+) -> Iterator[None]:
+    """Show `source` at `seen`; `bad` says which bytes of which files, by relative path, cannot be read.
+
+    `gone` says which times of opening a file, counted from 0, there is no such file: as when a broker renames
+    it between listing and opening.
+    """
     seen.mkdir()
+    trouble = json.dumps({"bad": bad or {}, "gone": gone or {}})
     command: list[str | Path] = [
         sys.executable,
         "-m",
         "tests.tools.failing_disk",
         source,
         seen,
-        json.dumps(bad),
+        trouble,
     ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -47,11 +60,15 @@ def failing_disk(source: Path, seen: Path, bad: Mapping[str, Sequence[Stretch]])
 
 
 class FailingDisk(pyfuse3.Operations):
-    def __init__(self, source: str, bad: Mapping[str, Sequence[Stretch]]) -> None:
+    def __init__(
+        self, source: str, bad: Mapping[str, Sequence[Stretch]], gone: Mapping[str, Sequence[int]]
+    ) -> None:
         super().__init__()
         self._paths: dict[int, str] = {pyfuse3.ROOT_INODE: source}
         self._inodes = {source: int(pyfuse3.ROOT_INODE)}
         self._bad = {os.path.join(source, name): stretches for name, stretches in bad.items()}
+        self._gone = {os.path.join(source, name): times for name, times in gone.items()}
+        self._opened: Counter[str] = Counter()
 
     def _attributes(self, path: str) -> pyfuse3.EntryAttributes:
         try:
@@ -84,6 +101,10 @@ class FailingDisk(pyfuse3.Operations):
                 return
 
     async def open(self, inode: int, flags: int, ctx: object) -> pyfuse3.FileInfo:
+        path = self._paths[inode]
+        self._opened[path] += 1
+        if self._opened[path] - 1 in self._gone.get(path, ()):
+            raise pyfuse3.FUSEError(errno.ENOENT)
         return pyfuse3.FileInfo(fh=inode)
 
     async def read(self, fh: int, offset: int, size: int) -> bytes:
@@ -94,8 +115,8 @@ class FailingDisk(pyfuse3.Operations):
             return os.pread(file.fileno(), size, offset)
 
 
-def serve(source: str, seen: str, bad: str) -> None:
-    disk = FailingDisk(source, json.loads(bad))
+def serve(source: str, seen: str, trouble: str) -> None:
+    disk = FailingDisk(source, **json.loads(trouble))
     pyfuse3.init(disk, seen, {*pyfuse3.default_options, "fsname=failing-disk", "ro"})
     print("ready", flush=True)
     try:
