@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 
 def name_of(path: Path, root: Path) -> str:
@@ -11,8 +12,7 @@ def name_of(path: Path, root: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True, order=True):
     """A place in a store's file that does not hold what it should.
 
     `kind` is a stable word for programs (`torn`, `zeroed`, `garbage`, `short-file`, `bad-header`, ...),
@@ -28,8 +28,7 @@ class Damage:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(msgspec.Struct, frozen=True):
     """What tells, without reading it, whether a file is still the one that was read."""
 
     size_bytes: int

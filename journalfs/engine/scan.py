@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+import msgspec
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import MappedFile
@@ -28,8 +29,7 @@ class GapKind(IntEnum):
     """Remains of an older life of the file: normal."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """A stretch of the file without records. Offset and length in bytes."""
 
     offset: int
@@ -37,8 +37,7 @@ class Gap:
     kind: GapKind
 
 
-@dataclass(frozen=True, slots=True)
-class RecordInfo:
+class RecordInfo(msgspec.Struct, frozen=True):
     """One valid record. Fields that its kind does not have are 0. Offsets count from the file's start."""
 
     kind: int

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from enum import IntEnum
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class QueueInfo:
+
+class QueueInfo(msgspec.Struct, frozen=True):
     """A queue as the journal knows it. Paged messages are not counted here."""
 
     slot: int
@@ -22,8 +22,7 @@ class QueueInfo:
     """Grows with each change of the queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class RefInfo:
+class RefInfo(msgspec.Struct, frozen=True):
     """One message in one queue."""
 
     message_id: int
@@ -51,8 +50,7 @@ class RefInfo:
     flags: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unmeasured:
+class Unmeasured(msgspec.Struct, frozen=True):
     """A message whose measure needs its large-message file."""
 
     message_index: int
@@ -63,8 +61,7 @@ class Unmeasured:
     source: int
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """Columns of a directory listing, one entry a reference."""
 
     ids: array[int]
@@ -74,8 +71,7 @@ class Listing:
     suffixes: array[int]
 
 
-@dataclass(frozen=True, slots=True)
-class PartInfo:
+class PartInfo(msgspec.Struct, frozen=True):
     """A sealed part."""
 
     number: int
@@ -86,8 +82,7 @@ class PartInfo:
     """When it was sealed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """A record as it takes effect: part of an open transaction, or live by itself.
 
     `kind` is the plain record kind (11 add, 12 update, 16 delete), 0 for a record too short for its type.
@@ -104,8 +99,7 @@ class Operation:
     c: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionInfo:
+class TransactionInfo(msgspec.Struct, frozen=True):
     """An open transaction. The location is that of the PREPARE's extra data (an Xid)."""
 
     tx_id: int
@@ -141,8 +135,7 @@ class AnomalyKind(IntEnum):
     """A record that may be part of a damaged one's body; it counts nevertheless (record, kind)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
+class Anomaly(msgspec.Struct, frozen=True):
     """Something unusual, and where."""
 
     kind: AnomalyKind
@@ -152,8 +145,7 @@ class Anomaly:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class StateCounts:
+class StateCounts(msgspec.Struct, frozen=True):
     """How much a state holds."""
 
     messages: int

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+import msgspec
+
 from journalfs.errors import DecodeError
 from journalfs.format.primitives import Reader
 from journalfs.ids import AddressId, QueueId
@@ -139,23 +141,20 @@ def decode_address_binding(body: bytes | memoryview) -> AddressBinding:
     return AddressBinding(name, routing_types, auto_created, internal, reader.rest())
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """Type 22 (of a queue) or 46 (of an address)."""
 
     target: int
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStatus(Status):
+class QueueStatus(Status, frozen=True):
     @property
     def queue_id(self) -> QueueId:
         return QueueId(self.target)
 
 
-@dataclass(frozen=True, slots=True)
-class AddressStatus(Status):
+class AddressStatus(Status, frozen=True):
     @property
     def address_id(self) -> AddressId:
         return AddressId(self.target)
@@ -174,8 +173,7 @@ def decode_address_status(body: bytes | memoryview) -> AddressStatus:
     return AddressStatus(reader.i64(), reader.i16() == _PAUSED)
 
 
-@dataclass(frozen=True, slots=True)
-class IdCounter:
+class IdCounter(msgspec.Struct, frozen=True):
     """Type 24: the counter that feeds every id. After a crash ids continue from here."""
 
     value: int
@@ -185,8 +183,7 @@ def decode_id_counter(body: bytes | memoryview) -> IdCounter:
     return IdCounter(Reader(body).i64())
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Type 20: a message group that one cluster node holds."""
 
     group_id: str
@@ -215,8 +212,7 @@ PERMISSIONS = (
 """In the order of the record; the last ones are missing in older records."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecuritySetting:
+class SecuritySetting(msgspec.Struct, frozen=True):
     """Type 26: who may do what on the addresses that `match` matches."""
 
     match: str
@@ -237,8 +233,7 @@ def decode_security_setting(body: bytes | memoryview) -> SecuritySetting:
     return SecuritySetting(match, roles)
 
 
-@dataclass(frozen=True, slots=True)
-class Transformer:
+class Transformer(msgspec.Struct, frozen=True):
     """A class that rewrites forwarded messages, with its parameters."""
 
     class_name: str
@@ -254,8 +249,7 @@ def read_transformer(reader: Reader) -> Transformer | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Divert:
+class Divert(msgspec.Struct, frozen=True):
     """Type 27: copies or redirects what is sent to `address`."""
 
     name: str | None
@@ -291,8 +285,7 @@ def read_divert_routing(reader: Reader) -> DivertRouting:
         raise DecodeError(at, f"no routing type has the number {code}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Type 47. The password is a hash, and left out of the text form: no view of a store shows it."""
 
     name: str
@@ -307,8 +300,7 @@ def decode_user(body: bytes | memoryview) -> User:
     return User(reader.string(), reader.string())
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(msgspec.Struct, frozen=True):
     """Type 48: the roles of one user."""
 
     user: str
@@ -320,8 +312,7 @@ def decode_roles(body: bytes | memoryview) -> Roles:
     return Roles(reader.string(), tuple(reader.string() for _ in range(reader.count())))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(msgspec.Struct, frozen=True):
     """Type 50: an entry of a named map, such as a connection router's cache."""
 
     map_id: str
@@ -334,8 +325,7 @@ def decode_key_value(body: bytes | memoryview) -> KeyValue:
     return KeyValue(reader.string(), reader.string(), reader.string())
 
 
-@dataclass(frozen=True, slots=True)
-class Connector:
+class Connector(msgspec.Struct, frozen=True):
     """Type 51: where another broker is reached. The URL may hold a password."""
 
     name: str

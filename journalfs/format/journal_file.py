@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from journalfs import limits
 from journalfs.errors import DecodeError
@@ -31,8 +32,7 @@ _NAME: Final = re.compile(r"(?P<prefix>.*)-(?P<number>[0-9]{1,19})")
 _HISTORY_NAME: Final = re.compile(r"(?P<prefix>.+)-(?P<time>[0-9]{14})-(?P<id>[0-9]{1,19})")
 
 
-@dataclass(frozen=True, slots=True)
-class JournalHeader:
+class JournalHeader(msgspec.Struct, frozen=True):
     """The first 16 bytes."""
 
     version: int
@@ -82,8 +82,7 @@ class JournalFileState(Enum):
     """Full, waiting to be copied into the history; holds data like any other file."""
 
 
-@dataclass(frozen=True, slots=True)
-class JournalFileName:
+class JournalFileName(msgspec.Struct, frozen=True):
     name: str
     prefix: str
     number: int
@@ -106,8 +105,7 @@ def parse_file_name(name: str, *, extension: str) -> JournalFileName | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryFileName:
+class HistoryFileName(msgspec.Struct, frozen=True):
     """A file of the retention folder."""
 
     prefix: str
@@ -125,8 +123,7 @@ def parse_history_name(name: str, *, extension: str) -> HistoryFileName | None:
     return HistoryFileName(match["prefix"], match["time"], FileId(int(match["id"])))
 
 
-@dataclass(frozen=True, slots=True)
-class ControlFile:
+class ControlFile(msgspec.Struct, frozen=True):
     """What a compaction that did not finish still has to do, in this order."""
 
     delete: tuple[str, ...]
