@@ -22,6 +22,7 @@ from journalfs.errors import (
     WrongCall,
 )
 from journalfs_mount.launch import Start, exit_code, start
+from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
 
 _MOUNT_CODES = frozenset({EXIT_OK, EXIT_WRONG_CALL, EXIT_SYSTEM, EXIT_MOUNT_FAILED})
@@ -63,19 +64,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _mount(called: argparse.Namespace) -> int:
-    # The rule about writing, and opening the store, are the command's: one answer to both callers.
-    from journalfs.store import open_store  # noqa: PLC0415
-
     words = [*called.options, *(["ro"] if called.read_only else []), *(["rw"] if called.read_write else [])]
     options = MountOptions(**parse_options(words, ignore_unknown=called.sloppy))
-    if not options.read_only:
-        raise WrongCall("stores can be mounted for reading only; add the option ro")
     store = Path(os.path.realpath(called.store))
     request = Start(
         store=store,
         mountpoint=called.mountpoint,
         options=options,
-        open_store=partial(open_store, store),
+        open_store=partial(open_for_mount, store, options),
     )
     if called.fake:
         return EXIT_OK

@@ -6,11 +6,12 @@ import difflib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from journalfs.errors import WrongCall
 
 Loop = Literal["fast", "stock"]
+Sync = Literal["always", "close", "none"]
 
 _IGNORED: Final = frozenset(
     (
@@ -19,11 +20,11 @@ _IGNORED: Final = frozenset(
         *("silent", "loud", "follow", "xattr", "rw"),
     )
 )
-"""Words of fstab that say nothing to this filesystem, or ask for what it does anyway. `rw` is judged by the
-caller."""
+"""Words of fstab that say nothing to this filesystem, or ask for what it does anyway."""
 
 _FLAGS: Final = {
     "ro": "read_only",
+    "browse": "browse",
     "allow_other": "allow_other",
     "noxattr": "no_xattr",
     "nonempty": "allow_nonempty",
@@ -35,7 +36,10 @@ _KERNEL: Final = frozenset(
 )
 """Handed to the kernel as they are."""
 
-_VALUED: Final = ("uid", "gid", "umask", "loop", "fsname", "subtype")
+_VALUED: Final = ("uid", "gid", "umask", "loop", "sync", "fsname", "subtype")
+
+_WORDS: Final = {"loop": get_args(Loop), "sync": get_args(Sync)}
+"""Options whose value is one of a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,10 @@ class MountOptions:
     """How one mount behaves. Times of caches are in `caching.py`; they follow from `follow`."""
 
     read_only: bool = False
+    browse: bool = False
+    """Publish, but take nothing away: no acknowledging, moving or deleting."""
+    sync: Sync = "always"
+    """When a writer is told that what it wrote is durable: at once, at its last close, or never."""
     follow: bool = True
     """Watch the store for what a live broker writes."""
     xattr: bool = True
@@ -102,9 +110,10 @@ def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict
 
 
 def _value(name: str, value: str) -> str | int:
-    if name == "loop":
-        if value not in ("fast", "stock"):
-            raise WrongCall(f"mount option loop={value}: give loop=fast or loop=stock")
+    if name in _WORDS:
+        if value not in _WORDS[name]:
+            right = " or ".join(f"{name}={word}" for word in _WORDS[name])
+            raise WrongCall(f"mount option {name}={value}: give {right}")
         return value
     if name in ("fsname", "subtype"):
         return value

@@ -7,18 +7,14 @@ import select
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from journalfs.cli.common import GivenPath, store_argument
 from journalfs.errors import MountFailed, WrongCall
 
-if TYPE_CHECKING:
-    from journalfs.store.api import Store
 
-
-@click.command(epilog="Example: journalfs mount --read-only /var/lib/artemis/data /mnt/store")
+@click.command(epilog="Example: journalfs mount /var/lib/artemis/data /mnt/store")
 @store_argument
 @click.argument("mountpoint", type=GivenPath())
 @click.option("--read-only", is_flag=True, help="Change nothing; works beside a running broker.")
@@ -44,9 +40,12 @@ def mount(
 ) -> None:
     """Show the message store STORE as a filesystem at MOUNTPOINT.
 
+    Without --read-only the store is this mount's alone: no broker can run on it meanwhile.
+
     Returns when the mount answers. `journalfs umount MOUNTPOINT` ends it.
     """
     from journalfs_mount.launch import Start, start  # noqa: PLC0415
+    from journalfs_mount.opening import open_for_mount  # noqa: PLC0415
     from journalfs_mount.options import MountOptions, parse_options  # noqa: PLC0415
 
     chosen = parse_options(option_lists)
@@ -58,14 +57,13 @@ def mount(
     }
     chosen |= {name: value for name, value in given.items() if value is not None}
     options = MountOptions(**chosen)
-    require_read_only(options.read_only)
     # Whatever becomes of the working directory and of links, and so that `df` names it.
     store = Path(os.path.realpath(store))
     request = Start(
         store=store,
         mountpoint=mountpoint,
         options=options,
-        open_store=partial(open_read_only, store),
+        open_store=partial(open_for_mount, store, options),
         foreground=foreground or (debug and log_file is None),
         debug=debug,
         log_file=None if log_file is None else Path(os.path.abspath(log_file)),
@@ -101,16 +99,3 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     finally:
         if server is not None:
             os.close(server)
-
-
-def require_read_only(read_only: bool) -> None:
-    """Refuse a mount for writing, which would promise what is not there."""
-    if not read_only:
-        raise WrongCall("stores can be mounted for reading only; add --read-only (or -o ro)")
-
-
-def open_read_only(store: Path) -> Store:
-    """Open a store the way a mount needs it."""
-    from journalfs.store import open_store  # noqa: PLC0415
-
-    return open_store(store)

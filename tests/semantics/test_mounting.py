@@ -85,7 +85,7 @@ def is_dead(path: Path) -> bool:
         (["mount", "--read-only", "{empty}", "{mnt}"], 3, "looked for"),
         (["mount", "--read-only", "{empty}/nowhere", "{mnt}"], 3, "nowhere"),
         (["mount", "--read-only", "-o", "bogus", "{store}", "{mnt}"], 1, "bogus"),
-        (["mount", "{store}", "{mnt}"], 1, "--read-only"),
+        (["mount", "-o", "sync=fast", "{store}", "{mnt}"], 1, "sync=always"),
         (["mount", "--read-only", "{store}"], 1, "MOUNTPOINT"),
         (["mount", "--read-only", "{badxml}", "{mnt}"], 6, "broker.xml"),
         (["umount", "{mnt}"], 1, "no journalfs filesystem"),

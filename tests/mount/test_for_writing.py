@@ -1,0 +1,102 @@
+"""Mounting for writing from the command line: the store is taken, and let go of."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from journalfs.clock import SystemClock
+from journalfs.config.setting_names import Value
+from journalfs.errors import WrongCall
+from journalfs.format.server_lock import NodeState, decode_server_lock
+from journalfs.store.creating import create_store
+from journalfs.store.locks import lock_holder
+from journalfs_mount.mountpoint import mounted_at
+from journalfs_mount.options import MountOptions, parse_options
+from tests.mounting import JOURNALFS, MountedStore, journalfs
+
+pytestmark = pytest.mark.mount
+
+HELPER = JOURNALFS.with_name("mount.journalfs")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "store"
+    own: dict[str, Value] = {"journal-type": "NIO", "journal-file-size": 65_536}
+    create_store(path, own, SystemClock(), warn=pytest.fail)
+    return path
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[list[Path]]:
+    """Two mount points."""
+    made = [tmp_path / "first", tmp_path / "second"]
+    for place in made:
+        place.mkdir()
+    yield made
+    for place in made:
+        while mounted_at(place) is not None:
+            subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def state(store: Path) -> NodeState:
+    # In another process, as everything here does: the file is the mount's, and this process holds no lock.
+    return decode_server_lock((store / "journal" / "server.lock").read_bytes()).state
+
+
+def test_the_store_is_the_mounts_until_it_is_unmounted(store: Path, places: list[Path]) -> None:
+    first, second = places
+    assert journalfs("mount", store, first).returncode == 0
+    process = MountedStore(first).process_id()
+    assert lock_holder(store / "journal") == process
+    assert state(store) is NodeState.ACTIVE
+    refused = journalfs("mount", store, second)
+    assert refused.returncode == 7
+    assert f"the store is in use by process {process} (" in refused.stderr
+    assert "stop it, or mount with --read-only" in refused.stderr
+    assert mounted_at(second) is None
+    assert journalfs("umount", first).returncode == 0
+    assert lock_holder(store / "journal") is None
+    assert state(store) is NodeState.STOPPED
+
+
+def test_reading_beside_a_mount_that_writes(store: Path, places: list[Path]) -> None:
+    first, second = places
+    assert journalfs("mount", store, first).returncode == 0
+    (first / "orders" / "billing").mkdir(parents=True)
+    assert journalfs("mount", "--read-only", store, second).returncode == 0
+    assert (second / "orders" / "billing").is_dir()
+    with pytest.raises(OSError, match="Read-only file system"):
+        (second / "other").mkdir()
+    for place in (second, first):
+        assert journalfs("umount", place).returncode == 0
+
+
+@pytest.mark.parametrize("sync", ["always", "close", "none"])
+def test_when_writers_are_told(store: Path, places: list[Path], sync: str) -> None:
+    done = subprocess.run(
+        [HELPER, store, places[0], "-o", f"rw,sync={sync}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (places[0] / "orders" / "billing").mkdir(parents=True)
+    (places[0] / "orders" / "in.txt").write_text("one\ntwo\n")
+    assert [line["body"] for line in MountedStore(places[0]).queue("orders", "billing").lines()] == [
+        "one",
+        "two",
+    ]
+    assert journalfs("umount", places[0]).returncode == 0
+    assert journalfs("cat", store).stdout.count("\n") == 2
+
+
+def test_the_words() -> None:
+    assert MountOptions().sync == "always"
+    options = MountOptions(**parse_options(["sync=close,sync,browse"]))
+    assert (options.sync, options.kernel, options.browse) == ("close", ("sync",), True)
+    with pytest.raises(
+        WrongCall, match="mount option sync=fast: give sync=always or sync=close or sync=none"
+    ):
+        parse_options(["sync=fast"])
