@@ -1,0 +1,75 @@
+"""Starts workers on a store, ends them at some moment, and says what is wrong with what they leave."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from journalfs.store.write.store import SyncMode
+from tests.crash.history import History
+from tests.reference.store import load
+
+BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
+LONGEST_S = 1.0
+
+
+def texts_in(root: Path) -> dict[str, list[str]]:
+    """What the independent reader finds, by queue."""
+    found = load(root, 0)
+    return {queue["name"]: [str(one["body"]) for one in queue["messages"]] for queue in found["queues"]}
+
+
+def configure(root: Path, backend: str) -> None:
+    """Small files and early compaction, so that all of that happens many times."""
+    (root / "journalfs.toml").write_text(
+        f'journal-type = "{backend}"\njournal-file-size = 262144\njournal-compact-min-files = 4\n'
+    )
+
+
+@dataclass
+class Plug:
+    """One store through any number of crashes. `pull` ends a worker's process, and whatever it writes to."""
+
+    root: Path
+    pull: Callable[[subprocess.Popen[str]], None]
+    chance: Random
+    sync: SyncMode = SyncMode.ALWAYS
+    history: History = field(default_factory=History)
+    cycles: int = 0
+
+    def cycle(self) -> None:
+        """Let a worker work, and pull the plug."""
+        self.cycles += 1
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.worker", str(self.root), str(self.cycles), str(self.sync)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.readline()
+        if not first:
+            process.wait()
+            raise AssertionError(f"the worker did not begin: {process.stderr.read()}")
+        puller = threading.Timer(self.chance.uniform(0.02, LONGEST_S), lambda: self.pull(process))
+        puller.start()
+        # A pipe that nobody empties would stop the worker.
+        complaints = threading.Thread(target=process.stderr.read)
+        complaints.start()
+        for line in (first, *process.stdout):
+            if line.endswith("\n"):
+                self.history.take(line)
+        puller.join()
+        complaints.join()
+        process.wait()
+
+    def wrong(self) -> list[str]:
+        """What is wrong with what is there now; the next cycle goes on from it."""
+        return self.history.settle(texts_in(self.root))

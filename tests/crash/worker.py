@@ -1,0 +1,161 @@
+"""Works on a store without an end, saying on its standard output what it begins and what is done.
+
+`python -m tests.crash.worker STORE SEED SYNC` is killed by its caller.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import zlib
+from itertools import count
+from pathlib import Path
+
+import trio
+
+from journalfs.errors import JournalfsError
+from journalfs.ids import MessageId
+from journalfs.store.framing import Framer, Framing
+from journalfs.store.outgoing import Outgoing
+from journalfs.store.queues import StoreQueue
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import SyncMode, WritingStore
+from tests.crash.history import Change, Place
+
+TASKS = 8
+QUEUES = ("work.a", "work.b")
+LARGE_CHARS = 150_000
+SHARE_MAX = 100
+"""Messages that one task lets live at most."""
+
+
+class Worker:
+    def __init__(self, store: WritingStore, seed: int) -> None:
+        self._store = store
+        self._seed = seed
+        self._numbers = count(1)
+
+    async def work(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._store.run)
+            for task in range(TASKS):
+                nursery.start_soon(self._task, task)
+
+    async def _task(self, task: int) -> None:
+        chance = random.Random(f"{self._seed}/{task}")
+        mine = self._share(task)
+        for turn in count():
+            choice = chance.random()
+            if len(mine) < 4 or (choice < 0.5 and len(mine) < SHARE_MAX):
+                await self._publish(chance, mine, f"{self._seed}-{task}-{turn}")
+            elif choice < 0.85:
+                await self._acknowledge(chance, mine)
+            elif choice < 0.98:
+                await self._move(chance, mine)
+            else:
+                await self._store.journals.messages.upkeep.compact()
+
+    def _share(self, task: int) -> set[Place]:
+        """What earlier workers left, shared out among the tasks so that no two touch one text."""
+        return {
+            (queue, text)
+            for queue in QUEUES
+            for text, _ in messages(self._queue(queue))
+            if zlib.crc32(text.encode()) % TASKS == task
+        }
+
+    async def _publish(self, chance: random.Random, mine: set[Place], name: str) -> None:
+        texts = [f"{name}-{n}" for n in range(chance.choice((1, 1, 1, 5, 40)))]
+        if chance.random() < 0.03:
+            texts = [name + "-" + "large" * (LARGE_CHARS // 5)]
+        queue = chance.choice((None, *QUEUES))
+        queues = QUEUES if queue is None else (queue,)
+        places = frozenset((one, text) for one in queues for text in texts)
+        change = Change(next(self._numbers), places, frozenset())
+        messages: list[Outgoing] = Framer(Framing.LINES).feed("".join(t + "\n" for t in texts).encode())
+        async with Said(change):
+            await self._store.publish("work", queue, messages)
+        mine |= places
+
+    async def _acknowledge(self, chance: random.Random, mine: set[Place]) -> None:
+        queue = chance.choice(QUEUES)
+        places = sorted(place for place in mine if place[0] == queue)
+        if not places:
+            return
+        chosen = chance.sample(places, min(len(places), chance.choice((1, 1, 3, 20))))
+        change = Change(next(self._numbers), frozenset(), frozenset(chosen))
+        ids = self._ids(queue, {text for _, text in chosen})
+        async with Said(change):
+            assert await self._store.acknowledge(("work", queue), ids) == len(chosen)
+        mine.difference_update(chosen)
+
+    async def _move(self, chance: random.Random, mine: set[Place]) -> None:
+        source, target = chance.sample(QUEUES, 2)
+        places = sorted(place for place in mine if place[0] == source and (target, place[1]) not in mine)
+        if not places:
+            return
+        place = chance.choice(places)
+        moved = (target, place[1])
+        change = Change(next(self._numbers), frozenset({moved}), frozenset({place}))
+        ids = self._ids(source, {place[1]})
+        async with Said(change):
+            assert await self._store.move(("work", source), ids, ("work", target)) == 1
+        mine.remove(place)
+        mine.add(moved)
+
+    def _ids(self, queue: str, texts: set[str]) -> list[MessageId]:
+        """Ids of the messages of these texts."""
+        return [message_id for text, message_id in messages(self._queue(queue)) if text in texts]
+
+    def _queue(self, name: str) -> StoreQueue:
+        address = self._store.address("work")
+        assert address is not None
+        queue = address.queue(name)
+        assert queue is not None
+        return queue
+
+
+def messages(queue: StoreQueue) -> list[tuple[str, MessageId]]:
+    """Texts and ids of all messages of a queue."""
+    listing = queue.listing()
+    found = []
+    for index in range(len(listing)):
+        message_id = listing.message_id(index)
+        message = queue.message(message_id)
+        assert message is not None
+        source = message.open()
+        found.append((bytes(source.read(0, source.size_bytes)).decode(), message_id))
+        source.close()
+    return found
+
+
+class Said:
+    """Says that a change begins, and that it is done or failed."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+
+    async def __aenter__(self) -> None:
+        say(self._change.line("begun"))
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        if kind is None:
+            say(self._change.line("done"))
+        elif not issubclass(kind, JournalfsError):
+            return
+
+
+def say(line: str) -> None:
+    data = line.encode()
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def main() -> None:
+    store = open_for_writing(Path(sys.argv[1]), sync=SyncMode(sys.argv[3]))
+    trio.run(Worker(store, int(sys.argv[2])).work)
+
+
+if __name__ == "__main__":
+    main()
