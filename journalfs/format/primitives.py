@@ -50,6 +50,10 @@ class Reader:
     def remaining_bytes(self) -> int:
         return len(self._data) - self._position
 
+    def peek(self) -> memoryview:
+        """Everything that is left, without taking it."""
+        return self._data[self._position :]
+
     def rest(self) -> bytes:
         """Take everything that is left."""
         return self.raw(self.remaining_bytes)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
 from typing import Final, NoReturn
 
 import msgspec
 
-from journalfs.errors import BadEnvelope
+from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
+from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format import core_message, encoding
 from journalfs.format.core_message import CoreType
 from journalfs.format.properties import Code, Property, encode_properties, encode_stream_value
+from journalfs.format.record_types import MessageType
 from journalfs.store import envelope_fields as fields
 from journalfs.store.bodies import MemoryBody
+from journalfs.store.envelope_amqp import read_amqp
 from journalfs.store.envelope_fields import Envelope
 from journalfs.store.outgoing import NO_PROPERTIES, CoreMessage, Outgoing, Properties
+from journalfs.store.stored_message import message_of_record
 
 PLACE_KEYS: Final = frozenset({"queue", "deliveryCount", "scheduledTime", "address", "id"})
 """What belongs to the place a message lies in. Where it goes is where the line is written to."""
@@ -68,11 +71,76 @@ def read_envelope(line: bytes) -> Outgoing:
         raise BadEnvelope(f"an envelope has at least one of {', '.join(_CONTENT_KEYS)}")
     if "damage" in envelope:
         raise BadEnvelope("a damaged message; without this key what could be read is published", key="damage")
-    message = _core(envelope)
+    message = _message(envelope)
     message.delivery_count = fields.number(envelope, "deliveryCount", default=0, low=0, high=2**31 - 1)
     if "scheduledTime" in envelope:
         message.queue_schedule_ms = fields.number(envelope, "scheduledTime", default=0, low=1)
     return message
+
+
+def _message(envelope: Envelope) -> Outgoing:
+    protocol = envelope.get("protocol", "AMQP" if "amqp" in envelope else "CORE")
+    if protocol not in ("CORE", "AMQP"):
+        raise BadEnvelope(f"{fields.shown(protocol)} is neither CORE nor AMQP", key="protocol")
+    large = fields.flag(envelope, "largeMessage", default=False)
+    if "message_base64" in envelope:
+        return _encoded(envelope, amqp=protocol == "AMQP", large=large)
+    if protocol == "CORE":
+        return _core(envelope)
+    message = read_amqp(envelope)
+    _see_agreement(envelope, message.record(0, fields.text(envelope, "address") or "", 0)[1])
+    message.large = large
+    return message
+
+
+def _encoded(envelope: Envelope, *, amqp: bool, large: bool) -> Outgoing:
+    """A message whose keys do not carry every bit, so that its record comes along."""
+    payload = fields.base64(envelope["message_base64"], "message_base64")
+    body: bytes | None = None
+    if amqp and large:
+        body = fields.base64(envelope.get("large_base64"), "large_base64")
+    elif large:
+        others = {key: value for key, value in envelope.items() if key != "message_base64"}
+        body = bytes(_core(others).body.whole())
+    user_type = MessageType.LARGE_MESSAGE if large and not amqp else MessageType.MESSAGE
+    try:
+        message = message_of_record(user_type, payload, None if body is None else MemoryBody(body))
+    except DecodeError as error:
+        raise BadEnvelope(str(error), key="message_base64") from None
+    _see_agreement(envelope, payload, user_type=user_type, large=body)
+    return message
+
+
+_NEVER_COMPARED: Final = PLACE_KEYS | {"largeMessage", "message_base64", "large_base64"}
+
+
+def _see_agreement(
+    envelope: Envelope, payload: bytes, *, user_type: int = MessageType.MESSAGE, large: bytes | None = None
+) -> None:
+    """What is said twice is said alike: each key has to be what the message made of the others says."""
+    source = SOURCE_CORE_LARGE if user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
+    batch = LineBatch.of_payloads([payload], queue=None, sources=[source])
+    if large is not None:
+        batch.set_large(0, _inflated(large) if batch.measure(0).compressed else large)
+    rendered = _decode(batch.line(0))
+    if "damage" in rendered:
+        raise BadEnvelope(f"makes a message that cannot be read: {rendered['damage']}")
+    for key, value in envelope.items():
+        if key in _NEVER_COMPARED or rendered.get(key) == value or (not value and key not in rendered):
+            continue
+        source_key = "amqp" if "amqp" in envelope else "message_base64"
+        if source_key in envelope:
+            raise BadEnvelope(
+                f"another value than {source_key} gives; change it there, or leave {source_key} out", key=key
+            )
+        raise BadEnvelope(f"{fields.shown(value)} is not what the other keys make", key=key)
+
+
+def _inflated(body: bytes) -> bytes:
+    try:
+        return zlib.decompress(body)
+    except zlib.error as error:
+        raise BadEnvelope(f"no zlib stream: {error}", key="large_base64") from None
 
 
 def _decode(line: bytes) -> Envelope:
@@ -96,9 +164,6 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _core(envelope: Envelope) -> CoreMessage:
-    protocol = envelope.get("protocol", "CORE")
-    if protocol != "CORE":
-        raise BadEnvelope(f"{fields.shown(protocol)} is neither CORE nor AMQP", key="protocol")
     for key in _AMQP_KEYS & envelope.keys():
         raise BadEnvelope("only an AMQP message has this", key=key)
     entries = _with_ids(envelope, fields.properties(envelope))
@@ -199,7 +264,7 @@ def _core_body(envelope: Envelope, core_type: int) -> bytes:
         case CoreType.STREAM:
             return _stream(body)
     raw = fields.base64(envelope.get("body_base64", ""), "body_base64")
-    return encoding.byte_array(raw) if core_type == CoreType.OBJECT else raw
+    return encoding.byte_array(raw) if core_type == CoreType.OBJECT and raw else raw
 
 
 def _stream(body: object) -> bytes:
@@ -216,8 +281,3 @@ def _stream(body: object) -> bytes:
         except ValueError as error:
             raise BadEnvelope(str(error), key=key) from None
     return b"".join(values)
-
-
-def keys_of(envelope: Mapping[str, object]) -> frozenset[str]:
-    """What it says of the message itself."""
-    return frozenset(envelope) - PLACE_KEYS
