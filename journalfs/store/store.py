@@ -14,7 +14,6 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.api import Change, QueueChange, Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
-from journalfs.store.control import control_tree
 from journalfs.store.core import Core
 from journalfs.store.index import describe
 from journalfs.store.index_file import write_index
@@ -67,6 +66,8 @@ class JournalStore:
         return [queue for address in self._addresses.values() for queue in address.queues()]
 
     def control(self) -> VirtualDirectory:
+        from journalfs.store.control import control_tree  # noqa: PLC0415 - few commands show it
+
         return control_tree(self)
 
     def usage(self) -> Usage:
