@@ -34,14 +34,14 @@ class Caching:
         return self.tail_s > 0
 
 
-def caching_for(*, follow: bool) -> Caching:
-    """Times for a store that is watched for changes, or for one that stands still."""
+def caching_for(*, changes: bool) -> Caching:
+    """Times for a store that is watched for changes or changed, or for one that stands still."""
     return Caching(
         content_attributes_s=LONG_S,
-        directory_attributes_s=1.0 if follow else LONG_S,
+        directory_attributes_s=1.0 if changes else LONG_S,
         name_s=LONG_S,
-        message_name_s=1.0 if follow else LONG_S,
-        derived_name_s=0.0 if follow else LONG_S,
-        tail_s=0.0 if follow else LONG_S,
+        message_name_s=1.0 if changes else LONG_S,
+        derived_name_s=0.0 if changes else LONG_S,
+        tail_s=0.0 if changes else LONG_S,
         live_s=0.0,
     )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from journalfs.store.api import Queue, Store, View
+from journalfs.store.api import Queue, Store, View, WritableStore
 from journalfs_mount.caching import Caching, caching_for
-from journalfs_mount.errnos import gone
+from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.limits import SELECTIONS_MAX
+from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
 from journalfs_mount.present import Presenter
+from journalfs_mount.publications import Publications
+from journalfs_mount.refusals import Noted, Refused
 from journalfs_mount.report import MountReport
+from journalfs_mount.staging import PlaceName, StagingArea
+from journalfs_mount.written import WrittenNames
 
 if TYPE_CHECKING:
     from journalfs_mount.inodes import NodeTable
@@ -22,7 +28,20 @@ if TYPE_CHECKING:
 class MountContext:
     """The store, the kernel's view of it, and how to find one from the other."""
 
-    __slots__ = ("_queue_names", "caching", "nodes", "options", "present", "report", "selections", "store")
+    __slots__ = (
+        "_changing",
+        "_queue_names",
+        "_staging",
+        "caching",
+        "nodes",
+        "options",
+        "present",
+        "publications",
+        "report",
+        "selections",
+        "store",
+        "written",
+    )
 
     nodes: NodeTable[Node]
 
@@ -30,10 +49,53 @@ class MountContext:
         self.store = store
         self.options = options
         self.report = report
-        self.caching: Caching = caching_for(follow=options.follow)
+        self._staging: StagingArea | None = None
+        self._changing: WritableStore | None = None
+        if not (options.read_only or store.read_only):
+            self._changing = cast(WritableStore, store)
+        self.caching: Caching = caching_for(changes=options.follow or self._changing is not None)
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.selections = Selections()
+        self.publications = Publications()
+        self.written = WrittenNames()
         self._queue_names: dict[int, tuple[str, str]] = {}
+
+    @property
+    def read_only(self) -> bool:
+        """True for a mount that changes nothing, whatever the store would take."""
+        return self._changing is None
+
+    def changing(self) -> WritableStore:
+        """The store, to be changed. EROFS on a mount that changes nothing."""
+        if self._changing is None:
+            raise refuse(errno.EROFS)
+        return self._changing
+
+    def removing(self) -> WritableStore:
+        """The store, to have something taken away. Refused where the mount is for looking and publishing."""
+        if self.options.browse:
+            raise Refused(errno.EPERM, "mounted with -o browse: nothing is taken away")
+        return self.changing()
+
+    def noted(self, path: Callable[[], str]) -> Noted:
+        """What goes on within it may fail, and then the store's events say of which path, and why."""
+        return Noted(self.changing(), path)
+
+    def staging(self) -> StagingArea:
+        if self._staging is None:
+            self._staging = StagingArea(self.changing().staging_directory())
+        return self._staging
+
+    def sweep_staging(self) -> list[str]:
+        """Remove what is staged for nobody any more; the paths of it."""
+        places: set[PlaceName] = {()}
+        for address in self.store.addresses():
+            places.add((encode_name(address.name),))
+            places |= {(encode_name(address.name), encode_name(queue.name)) for queue in address.queues()}
+        return self.staging().sweep(lambda place: place in places, self.report.clock.now_ms() / 1000)
+
+    def now_ns(self) -> int:
+        return self.report.clock.now_ms() * 1_000_000
 
     def queue(self, address_name: str, queue_name: str) -> Queue:
         """The queue as the store has it now. ESTALE when it went."""

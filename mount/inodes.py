@@ -48,6 +48,12 @@ def node_key(parent: int, name: bytes, version: bytes = b"") -> bytes:
     return b"%x/%b/%b" % (parent, name, version)
 
 
+def parent_and_name(key: bytes) -> tuple[int, bytes]:
+    """The number of the parent and the name that a key was made of."""
+    parent, name, _ = key.split(b"/", 2)
+    return int(parent, 16), name
+
+
 class Numbered(Protocol):
     """What the table needs of a node."""
 

@@ -81,9 +81,12 @@ class _Mount:
         self._tell_ready = ready
         self._answers = trio.Event()
         self._fast: FastWait | None = None
-        context = MountContext(store, options, report)
+        self._context = context = MountContext(store, options, report)
         self.operations = Operations(context, self._ready)
         store.subscribe(Invalidator(context))
+        if not context.read_only:
+            for path in context.sweep_staging():
+                log.info("swept %s, which was staged and left", path)
 
     async def serve(self, source: str) -> None:
         # Signals first: from the moment of mounting on, dying from one would leave a dead mount.
@@ -95,8 +98,12 @@ class _Mount:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._end_on_signal, signals)
                     nursery.start_soon(self._tune)
-                    nursery.start_soon(self._follow)
-                    await pyfuse3.main(1, WORKERS_MAX)
+                    nursery.start_soon(self._keep_up)
+                    try:
+                        await pyfuse3.main(1, WORKERS_MAX)
+                    finally:
+                        with trio.CancelScope(shield=True):
+                            await self.operations.end()
                     nursery.cancel_scope.cancel()
             finally:
                 if self._fast is not None:
@@ -138,13 +145,16 @@ class _Mount:
                 self._fast.close()
             pyfuse3.terminate()
 
-    async def _follow(self) -> None:
-        """Keep up with a live broker. If that fails, what was read stays mounted, and the report says so."""
-        if not self._options.follow:
+    async def _keep_up(self) -> None:
+        """The store's own work, or keeping up with a live broker. If that fails, what was read stays mounted,
+        and the report says so.
+        """
+        changing = not self._context.read_only
+        if not (changing or self._options.follow):
             return
-        self._report.follow = "following"
+        self._report.follow = "writing" if changing else "following"
         try:
-            await self._store.follow()
+            await (self._context.changing().run() if changing else self._store.follow())
         except Exception as error:
             log.exception("the store is no longer followed; what was read until now stays mounted")
             self._report.follow = "failed"

@@ -22,8 +22,20 @@ INVALIDATED_MESSAGES_MAX: Final = 4_096
 """Message names dropped one by one from the kernel's name cache after one change. Beyond it the cache's own
 timeout of a second does, because each drop costs a round trip and takes the directory's lock."""
 
-WORKERS_MAX: Final = 64
-"""Request tasks. The fast wait lets the pool grow to this at once; each idle one costs a few kilobytes."""
+WORKERS_MAX: Final = 256
+"""Request tasks: so many requests may wait at once, as writers do for the disk, before the mount stands
+still. The fast wait lets the pool grow to this at once; each idle one costs a few kilobytes."""
+
+PUBLICATION_WAIT_S: Final = 5.0
+"""Longest time a request waits for what was closed before it. Publishing takes milliseconds unless an address
+is full, and then those who make room must get through."""
+
+STAGED_AGE_MAX_S: Final = 7 * 24 * 3600.0
+"""Staged names that nobody touched for so long are swept at the next mount: long enough for a draft, short
+enough that what killed programs left does not fill the disk."""
+
+LINES_READ_BYTES: Final = 1_048_576
+"""Piece in which a part is read to learn which messages it holds."""
 
 READ_AHEAD_KIB: Final = 1_024
 """What the kernel reads ahead of a sequential reader: the protocol's largest request, which doubles the speed

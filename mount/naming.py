@@ -1,12 +1,14 @@
-"""Find the address or queue that a file name stands for."""
+"""The address or queue that a file name stands for."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from journalfs.errors import NameRefused
 from journalfs_mount.names import decode_name, encode_name, is_reserved, is_short_form
+from journalfs_mount.refusals import Refused
 
 
 class Named(Protocol):
@@ -17,6 +19,14 @@ class Named(Protocol):
 
 
 Thing = TypeVar("Thing", bound=Named)
+
+
+def new_name(file_name: bytes) -> str:
+    """The name of the address or queue that is to be made under this file name."""
+    try:
+        return decode_name(file_name)
+    except NameRefused as refused:
+        raise Refused(errno.EINVAL, str(refused)) from None
 
 
 def find_named(

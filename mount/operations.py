@@ -1,8 +1,10 @@
 """Requests of the kernel, one short method each: find the node, let it answer, count what the kernel now
 holds.
 
-Nothing here waits, so requests are served one after the other in the order they come. Every method is
-guarded: whatever goes wrong is answered with an errno and never ends the mount.
+Requests begin in the order in which they come. Those that only look are answered at once, unless something
+they concern is just being published (`publications.py`); those that change something wait until it is done,
+and others are served meanwhile. Every method is guarded: whatever goes wrong is answered with an errno and
+never ends the mount.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import pyfuse3
@@ -22,30 +25,30 @@ from pyfuse3 import (
     FlagT,
     FUSEError,
     InodeT,
+    ModeT,
     ReaddirToken,
     RequestContext,
+    SetattrFields,
     StatvfsData,
     XAttrNameT,
 )
 
 from journalfs.store.api import Bytes
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import gone, guarded, refuse
+from journalfs_mount.errnos import changing, gone, guarded, refuse
 from journalfs_mount.handles import HandleTable
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.limits import NAME_BYTES_MAX
-from journalfs_mount.nodes.base import Node, OpenedFile, Snapshot
+from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Snapshot
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.refusals import Refused
 from journalfs_mount.xattrs import attribute_name, listed_names
 
 log = logging.getLogger("journalfs.mount")
 
 STATFS_BLOCK_BYTES: Final = 4096
-_CHANGES: Final = (
-    *("setattr", "mknod", "mkdir", "unlink", "rmdir", "symlink", "rename", "link"),
-    *("write", "create", "setxattr", "removexattr"),
-)
+SETTING_PREFIX: Final = b"user.journalfs."
 
 
 class OpenedDirectory:
@@ -76,6 +79,7 @@ class Operations(pyfuse3.Operations):
         super().__init__()
         self._context = context
         self._ready = ready
+        self._publications = context.publications
         self._requests = context.report.requests
         self._files: HandleTable[OpenedFile] = HandleTable()
         self._directories: HandleTable[OpenedDirectory] = HandleTable()
@@ -90,11 +94,24 @@ class Operations(pyfuse3.Operations):
     def count(self, request: str) -> None:
         self._requests[request] += 1
 
+    def require_changing(self) -> None:
+        if self._context.read_only:
+            raise refuse(errno.EROFS)
+
     def close(self) -> None:
-        """Let go of every open file: nothing can be read through them any more."""
+        """Let go of every open file: nothing can be read through them any more. After `end`."""
         self._directories.drain()
         for opened in self._files.drain():
             opened.source.close()
+
+    async def end(self) -> None:
+        """The mount is over: publish what writers were told is kept, drop what they had not closed."""
+        for opened in self._files.drain():
+            try:
+                await opened.end()
+            except FUSEError:
+                log.warning("a file that was open when the mount ended was not published; see the events")
+        await self._context.publications.settled(lambda address_name: True)
 
     # Names and attributes
 
@@ -102,10 +119,10 @@ class Operations(pyfuse3.Operations):
     async def lookup(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> EntryAttributes:
         if len(name) > NAME_BYTES_MAX and not self._context.takes_long_names(parent_inode):
             raise refuse(errno.ENAMETOOLONG)
-        node = self._node(parent_inode).child(name)
-        entry = node.attributes()
-        node.lookups += 1
-        return entry
+        parent = self._node(parent_inode)
+        if self._publications:
+            await self._publications.settled(parent.concerns)
+        return self._entry(parent.child(name))
 
     @guarded
     async def forget(self, inode_list: Sequence[tuple[InodeT, int]]) -> None:
@@ -114,7 +131,10 @@ class Operations(pyfuse3.Operations):
     @guarded
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
         try:
-            return self._node(inode).attributes()
+            node = self._node(inode)
+            if self._publications:
+                await self._publications.settled(node.concerns)
+            return node.attributes()
         except FUSEError:
             opened = next((opened for opened in self._files if opened.inode == inode), None)
             if opened is None:
@@ -144,7 +164,8 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def opendir(self, inode: InodeT, ctx: RequestContext) -> FileHandleT:
-        return FileHandleT(self._directories.add(OpenedDirectory(self._node(inode))))
+        node = await self._settled(inode)
+        return FileHandleT(self._directories.add(OpenedDirectory(node)))
 
     @guarded
     async def readdir(self, fh: FileHandleT, start_id: int, token: ReaddirToken) -> None:
@@ -158,15 +179,31 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
-        if flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC:
-            raise refuse(errno.EROFS)
-        opened = self._node(inode).open()
+        node = await self._settled(inode)
+        if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
+            return await self._handle(node.open())
+        with self._context.noted(node.path):
+            opened = node.open_to_write(flags)
+        return await self._handle(opened)
+
+    @changing
+    async def create(
+        self, parent_inode: InodeT, name: FileNameT, mode: ModeT, flags: FlagT, ctx: RequestContext
+    ) -> tuple[FileInfo, EntryAttributes]:
+        parent = await self._directory(parent_inode, name)
+        with self._context.noted(_path_in(parent, name)):
+            node, opened = await parent.create(name, flags, mode)
         try:
-            handle = self._files.add(opened)
+            info = await self._handle(opened)
         except FUSEError:
-            opened.source.close()
+            self._context.nodes.drop_unused(node)
             raise
-        return FileInfo(fh=FileHandleT(handle), direct_io=opened.direct_io, keep_cache=opened.keep_cache)
+        return info, self._entry(node)
+
+    @changing
+    async def write(self, fh: FileHandleT, off: int, buf: bytes) -> int:
+        await self._files.get(fh).write(off, buf)
+        return len(buf)
 
     @guarded
     async def read(  # type: ignore[override]
@@ -177,15 +214,120 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def flush(self, fh: FileHandleT) -> None:
-        # Nothing was written, so nothing can fail at close. The kernel asks once and then never again, which
-        # saves a round trip on every close.
-        raise refuse(errno.ENOSYS)
+        if self._context.read_only:
+            # Nothing is ever written, so nothing can fail at close. The kernel asks once and then never
+            # again, which saves a round trip on every close.
+            raise refuse(errno.ENOSYS)
+        await self._files.get(fh).flush()
+
+    @changing
+    async def fsync(self, fh: FileHandleT, datasync: bool) -> None:
+        await self._files.get(fh).sync()
+
+    @changing
+    async def fsyncdir(self, fh: FileHandleT, datasync: bool) -> None:
+        """Names of what is published are durable with it, and staged names need not be."""
 
     @guarded
     async def release(self, fh: FileHandleT) -> None:
         opened = self._files.remove(fh)
         if opened is not None:
-            opened.source.close()
+            await opened.release()
+
+    # Changes of names
+
+    @changing
+    async def mkdir(
+        self, parent_inode: InodeT, name: FileNameT, mode: ModeT, ctx: RequestContext
+    ) -> EntryAttributes:
+        parent = await self._directory(parent_inode, name)
+        with self._context.noted(_path_in(parent, name)):
+            node = await parent.make_directory(name, mode)
+        return self._entry(node)
+
+    @changing
+    async def unlink(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
+        async with self._named(parent_inode, name) as node:
+            if isinstance(node, Directory):
+                raise refuse(errno.EISDIR)
+            await node.remove()
+
+    @changing
+    async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
+        async with self._named(parent_inode, name) as node:
+            if not isinstance(node, Directory):
+                raise refuse(errno.ENOTDIR)
+            await node.remove_directory()
+
+    @changing
+    async def rename(  # noqa: PLR0917  (pyfuse3's own)
+        self,
+        parent_inode_old: InodeT,
+        name_old: FileNameT,
+        parent_inode_new: InodeT,
+        name_new: FileNameT,
+        flags: FlagT,
+        ctx: RequestContext,
+    ) -> None:
+        """What is moved to a queue keeps no name, so one that is there is never replaced by it."""
+        target = await self._directory(parent_inode_new, name_new)
+        async with self._named(parent_inode_old, name_old) as node:
+            if flags & ~pyfuse3.RENAME_NOREPLACE:
+                raise Refused(errno.EINVAL, "names cannot be exchanged")
+            if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
+                raise refuse(errno.EEXIST)
+            await node.move(target, name_new)
+        # The kernel takes the new name for what was renamed; but messages have other names by now.
+        pyfuse3.invalidate_entry_async(parent_inode_new, name_new, ignore_enoent=True)
+
+    @changing
+    async def link(
+        self, inode: InodeT, new_parent_inode: InodeT, new_name: FileNameT, ctx: RequestContext
+    ) -> EntryAttributes:
+        raise refuse(errno.EPERM)
+
+    @changing
+    async def symlink(
+        self, parent_inode: InodeT, name: FileNameT, target: FileNameT, ctx: RequestContext
+    ) -> EntryAttributes:
+        raise refuse(errno.EPERM)
+
+    @changing
+    async def mknod(
+        self, parent_inode: InodeT, name: FileNameT, mode: ModeT, rdev: int, ctx: RequestContext
+    ) -> EntryAttributes:
+        raise refuse(errno.EPERM)
+
+    # Changes of attributes
+
+    @changing
+    async def setattr(
+        self,
+        inode: InodeT,
+        attr: EntryAttributes,
+        fields: SetattrFields,
+        fh: FileHandleT | None,
+        ctx: RequestContext,
+    ) -> EntryAttributes:
+        node = await self._settled(inode)
+        with self._context.noted(node.path):
+            node.change_attributes(attr, fields, None if fh is None else self._files.get(fh))
+        return node.attributes()
+
+    @changing
+    async def setxattr(self, inode: InodeT, name: XAttrNameT, value: bytes, ctx: RequestContext) -> None:
+        setting = attribute_name(name)
+        if setting is None or not name.startswith(SETTING_PREFIX):
+            raise refuse(errno.EOPNOTSUPP)
+        node = await self._settled(inode)
+        with self._context.noted(node.path):
+            await node.set_extended(setting, value)
+
+    @changing
+    async def removexattr(self, inode: InodeT, name: XAttrNameT, ctx: RequestContext) -> None:
+        node = await self._settled(inode)
+        with self._context.noted(node.path):
+            raise Refused(errno.EPERM, "a setting is set, not removed")
 
     # Extended attributes
 
@@ -198,7 +340,8 @@ class Operations(pyfuse3.Operations):
         if not name.startswith(b"user."):
             raise refuse(errno.EOPNOTSUPP)
         known = attribute_name(name)
-        value = None if known is None else self._node(inode).extended_attributes().get(known)
+        node = await self._settled(inode)
+        value = None if known is None else node.extended_attributes().get(known)
         if value is None:
             raise refuse(errno.ENODATA)
         return value
@@ -207,8 +350,57 @@ class Operations(pyfuse3.Operations):
     async def listxattr(self, inode: InodeT, ctx: RequestContext) -> Sequence[XAttrNameT]:
         if not self._context.options.xattr:
             raise refuse(errno.ENOSYS)
-        names = listed_names(self._node(inode).extended_attributes())
+        node = await self._settled(inode)
+        names = listed_names(node.extended_attributes())
         return [XAttrNameT(name) for name in names]
+
+    def _entry(self, node: Node) -> EntryAttributes:
+        """What the kernel is told of a node that it gets to know, or knows once more."""
+        entry = node.attributes()
+        node.lookups += 1
+        return entry
+
+    async def _handle(self, opened: OpenedFile) -> FileInfo:
+        try:
+            handle = self._files.add(opened)
+        except FUSEError:
+            await opened.release()
+            raise
+        return FileInfo(fh=FileHandleT(handle), direct_io=opened.direct_io, keep_cache=opened.keep_cache)
+
+    async def _settled(self, inode: int) -> Node:
+        """The node, when what is being published and concerns it is done."""
+        node = self._node(inode)
+        if self._publications:
+            await self._publications.settled(node.concerns)
+        return node
+
+    async def _directory(self, inode: int, name: bytes) -> Directory:
+        """A directory that is about to get or lose `name`."""
+        if len(name) > NAME_BYTES_MAX:
+            raise refuse(errno.ENAMETOOLONG)
+        node = await self._settled(inode)
+        if not isinstance(node, Directory):
+            raise refuse(errno.ENOTDIR)
+        return node
+
+    @asynccontextmanager
+    async def _named(self, parent_inode: int, name: bytes) -> AsyncIterator[Node]:
+        """The node of a name that is to be removed or moved."""
+        parent = await self._directory(parent_inode, name)
+        node = parent.child(name)
+        try:
+            with self._context.noted(_path_in(parent, name)):
+                yield node
+        finally:
+            self._context.nodes.drop_unused(node)
+
+    def _exists(self, directory: Directory, name: bytes) -> bool:
+        node = directory.look(name)
+        if node is None:
+            return False
+        self._context.nodes.drop_unused(node)
+        return True
 
     def _node(self, inode: int) -> Node:
         node = self._context.nodes.node(inode)
@@ -217,15 +409,5 @@ class Operations(pyfuse3.Operations):
         return node
 
 
-def _read_only(request: str) -> Callable[..., object]:
-    async def refuse_change(self: Operations, *arguments: object) -> None:
-        raise refuse(errno.EROFS)
-
-    refuse_change.__name__ = request
-    return guarded(refuse_change)
-
-
-# The kernel turns changes away itself on a mount that is `ro`. A `mount -o remount,rw` takes that guard away,
-# not this.
-for _request in _CHANGES:
-    setattr(Operations, _request, _read_only(_request))
+def _path_in(directory: Directory, name: bytes) -> Callable[[], str]:
+    return lambda: f"{directory.path()}/{name.decode(errors='replace')}".removeprefix("/")

@@ -6,6 +6,7 @@ reply before any other task runs: no handler may wait between filling it and ret
 
 from __future__ import annotations
 
+import os
 import stat
 from typing import Final
 
@@ -22,7 +23,7 @@ class Presenter:
     What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
     """
 
-    __slots__ = ("_directory", "_file", "_mounted_ns")
+    __slots__ = ("_directory", "_file", "_mounted_ns", "_staged")
 
     def __init__(self, options: MountOptions, *, mounted_ns: int) -> None:
         self._mounted_ns = mounted_ns
@@ -30,6 +31,7 @@ class Presenter:
         self._file = _template(stat.S_IFREG | (0o444 | write) & ~options.umask, options)
         self._directory = _template(stat.S_IFDIR | (0o555 | write) & ~options.umask, options)
         self._directory.st_size = 0
+        self._staged = _template(stat.S_IFREG, options)
 
     def directory(self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float) -> EntryAttributes:
         """The link count is 1: "not counted", which keeps `find` from deriving how many directories there
@@ -51,6 +53,18 @@ class Presenter:
         entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns or self._mounted_ns
         entry.entry_timeout = name_s
         entry.attr_timeout = attributes_s
+        return entry
+
+    def staged(self, inode: int, found: os.stat_result) -> EntryAttributes:
+        """A staged file or directory, of which the kernel keeps nothing."""
+        entry = self._staged
+        entry.st_ino = InodeT(inode)
+        entry.st_mode = ModeT(found.st_mode)
+        entry.st_size = found.st_size
+        entry.st_blocks = found.st_blocks
+        entry.st_mtime_ns, entry.st_ctime_ns = found.st_mtime_ns, found.st_ctime_ns
+        entry.st_atime_ns = found.st_atime_ns
+        entry.entry_timeout = entry.attr_timeout = 0.0
         return entry
 
 

@@ -20,8 +20,8 @@ class MountReport:
     """Counts and states, filled by the rest of the mount."""
 
     __slots__ = (
-        "_clock",
         "_refusals",
+        "clock",
         "details",
         "follow",
         "follow_failure",
@@ -31,7 +31,7 @@ class MountReport:
     )
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self.started_ms = clock.now_ms()
         self.requests: Counter[str] = Counter()
         self.loop = "stock"
@@ -42,7 +42,7 @@ class MountReport:
 
     def refused(self, name: str, reason: str) -> None:
         """Keep why a name was refused where the user can read it: an errno alone says too little."""
-        self._refusals.append({"time": self._clock.now_ms(), "name": name, "reason": reason})
+        self._refusals.append({"time": self.clock.now_ms(), "name": name, "reason": reason})
 
     def render(self) -> bytes:
         """The report as JSON text. `pid` is the process that `journalfs umount` waits for."""
@@ -59,7 +59,7 @@ class MountReport:
         return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
     def file(self) -> RenderedFile:
-        return RenderedFile(self.render, lambda: self._clock.now_ms() * 1_000_000)
+        return RenderedFile(self.render, lambda: self.clock.now_ms() * 1_000_000)
 
 
 class RenderedFile:

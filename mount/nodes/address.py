@@ -7,16 +7,19 @@ from functools import partial
 
 from journalfs.store.api import Address, Queue
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import gone, no_such_name
+from journalfs_mount.errnos import gone
 from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, encode_name
-from journalfs_mount.naming import find_named
-from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.naming import find_named, new_name
+from journalfs_mount.nodes.base import Entry, Node
+from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.view import QueueDirectory, json_text
 from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import RenderedFile
+from journalfs_mount.staging import PlaceName
 
 
-class AddressDirectory(Directory):
+class AddressDirectory(Place):
     """An address of the store."""
 
     __slots__ = ("address_name",)
@@ -38,16 +41,34 @@ class AddressDirectory(Directory):
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self.address().attributes()
 
-    def child(self, name: bytes) -> Node:
+    def place_name(self) -> PlaceName:
+        return (encode_name(self.address_name),)
+
+    def target(self) -> Target:
+        return Target(self.address_name, None)
+
+    async def set_extended(self, name: str, value: bytes) -> None:
+        await self.context.changing().set_attribute(self.address_name, None, name, value)
+
+    async def remove_directory(self) -> None:
+        await self.context.removing().delete_address(self.address_name)
+        self.discard_staged()
+
+    async def _make_shown(self, name: bytes) -> Node:
+        await self.context.changing().create_queue(self.address_name, new_name(name))
+        return self.child(name)
+
+    def concerns(self, address_name: str) -> bool:
+        return self.address_name == address_name
+
+    def find(self, name: bytes) -> Node | None:
         if name == STATUS_NAME:
-            return self.enter(name, partial(VirtualFileNode, self.context, self._status))
+            return self.enter(name, partial(VirtualFileNode, self.context, self._status, self.address_name))
         if name == SETTINGS_NAME:
-            return self.enter(name, partial(VirtualFileNode, self.context, self._settings))
+            return self.enter(name, partial(VirtualFileNode, self.context, self._settings, self.address_name))
         address = self.address()
         queue = find_named(name, address.queue, address.queues)
-        if queue is None:
-            raise no_such_name()
-        return self._queue(name, queue)
+        return None if queue is None else self._queue(name, queue)
 
     def entries(self) -> Sequence[Entry]:
         named = ((encode_name(queue.name), queue) for queue in self.address().queues())

@@ -6,30 +6,67 @@ import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
+from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
 from journalfs.ids import Inode
-from journalfs.store.api import ByteSource
+from journalfs.store.api import Bytes, ByteSource, QueuePath
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import refuse
-from journalfs_mount.inodes import node_key
+from journalfs_mount.errnos import no_such_name, refuse
+from journalfs_mount.inodes import ROOT, node_key, parent_and_name
+from journalfs_mount.refusals import Refused
+
+if TYPE_CHECKING:
+    from journalfs_mount.nodes.staged import Staged
 
 NO_ATTRIBUTES: Final[Mapping[str, bytes]] = {}
 DOTS: Final = 2
 """`.` and `..` take the first two places of every listing, so entry 0 is followed by offset 3."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class OpenedFile:
-    """A file handle: fixed content, and how the kernel may treat it."""
+    """A file handle: content, and how the kernel may treat it. Those that take writes are subclasses."""
 
     inode: Inode
     mtime_ns: int
     source: ByteSource
     direct_io: bool
     keep_cache: bool
+
+    async def write(self, offset: int, data: bytes) -> None:
+        raise refuse(errno.EBADF)
+
+    async def flush(self) -> None:
+        """Somebody closes a descriptor of this handle, not necessarily the last one."""
+
+    async def sync(self) -> None:
+        """fsync."""
+
+    async def release(self) -> None:
+        """The last close. Nobody hears of a failure."""
+        self.source.close()
+
+    async def end(self) -> None:
+        """The mount ends while the file is open."""
+        await self.release()
+
+
+class Unreadable:
+    """The content of a file that is open for writing only."""
+
+    __slots__ = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return 0
+
+    def read(self, offset: int, length: int) -> Bytes:
+        raise refuse(errno.EBADF)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 class Node(ABC):
@@ -54,14 +91,59 @@ class Node(ABC):
     def extended_attributes(self) -> Mapping[str, bytes]:
         return NO_ATTRIBUTES
 
+    def concerns(self, address_name: str) -> bool:
+        """True when what is shown of this depends on what is being published in an address."""
+        return False
+
+    def path(self) -> str:
+        """Where it is in the mount, for people."""
+        nodes = self.context.nodes
+        names: list[str] = []
+        node: Node | None = self
+        while node is not None and node.inode != ROOT:
+            parent, name = parent_and_name(node.key)
+            names.append(name.decode(errors="replace"))
+            node = nodes.node(parent)
+        return "/".join(reversed(names))
+
     def open(self) -> OpenedFile:
         raise refuse(errno.EISDIR)
+
+    def open_to_write(self, flags: int) -> OpenedFile:
+        raise Refused(errno.EPERM, "this is not written to: give a new name in an address or a queue")
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        """chmod, chown, utimensat, truncate; `opened` is the handle that the caller has, if any."""
+        raise Refused(errno.EPERM, "what is in the store has no mode, owner, time or size that could be set")
+
+    async def set_extended(self, name: str, value: bytes) -> None:
+        raise refuse(errno.EOPNOTSUPP)
+
+    async def remove(self) -> None:
+        """unlink."""
+        raise Refused(errno.EPERM, "this cannot be removed")
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        """rename: this becomes `name` in `target`."""
+        raise Refused(errno.EPERM, "only messages, parts and staged names can be given another name")
 
     def child(self, name: bytes) -> Node:
         raise refuse(errno.ENOTDIR)
 
     def snapshot(self) -> Snapshot:
         raise refuse(errno.ENOTDIR)
+
+
+def moving_target(source: QueuePath, target: Directory) -> QueuePath:
+    """The queue that messages of `source` go to when they are renamed into `target`."""
+    queue = target.receiving_queue()
+    if queue is None:
+        raise Refused(errno.EPERM, "messages are moved into the directory of a queue")
+    if queue == source:
+        raise Refused(errno.EPERM, "they are in this queue already, and its names are not for choosing")
+    return queue
 
 
 class Snapshot(Protocol):
@@ -91,8 +173,45 @@ class Directory(Node):
     def entries(self) -> Sequence[Entry]:
         """What readdir lists: much less than what can be reached by name."""
 
+    @abstractmethod
+    def find(self, name: bytes) -> Node | None:
+        """What the store shows under this name."""
+
+    def look(self, name: bytes) -> Node | None:
+        """What is there under this name, shown or not."""
+        return self.find(name)
+
+    def child(self, name: bytes) -> Node:
+        node = self.look(name)
+        if node is None:
+            raise no_such_name()
+        return node
+
     def name_s(self) -> float:
         return self.context.caching.name_s
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        """Accepted, without effect: `cp -a`, `rsync` and Spark set modes and times of every directory."""
+
+    async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+        """A new file, opened for writing."""
+        raise Refused(errno.EPERM, "nothing is written here: messages go into an address or a queue")
+
+    async def make_directory(self, name: bytes, mode: int) -> Node:
+        raise Refused(errno.EPERM, "no directory is made here")
+
+    async def remove_directory(self) -> None:
+        raise Refused(errno.EPERM, "this directory cannot be removed")
+
+    async def receive(self, staged: Staged, name: bytes) -> None:
+        """A staged file or directory gets a name here."""
+        raise Refused(errno.EPERM, "messages are published in an address or a queue")
+
+    def receiving_queue(self) -> QueuePath | None:
+        """The queue that messages moved here go to."""
+        return None
 
     def attributes(self) -> EntryAttributes:
         caching = self.context.caching

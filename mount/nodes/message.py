@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
 
 from journalfs.ids import Inode, MessageId
-from journalfs.store.api import Listing, Message, View
+from journalfs.store.api import Listing, Message, QueuePath, View
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.inodes import message_inode, message_of
@@ -21,6 +21,7 @@ from journalfs_mount.nodes.base import (
     Node,
     OpenedFile,
     Snapshot,
+    moving_target,
     reply_dots,
 )
 
@@ -72,6 +73,22 @@ class MessageFile(Node):
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self._message().attributes()
 
+    def concerns(self, address_name: str) -> bool:
+        return self._address_name == address_name
+
+    def path(self) -> str:
+        return f"{self._address_name}/{self._queue_name}/.messages/{self._message_id}"
+
+    async def remove(self) -> None:
+        store = self.context.removing()
+        if not await store.acknowledge((self._address_name, self._queue_name), [self._message_id]):
+            raise no_such_name()
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        store, source = self.context.removing(), (self._address_name, self._queue_name)
+        if not await store.move(source, [self._message_id], moving_target(source, target)):
+            raise no_such_name()
+
     def open(self) -> OpenedFile:
         message = self._message()
         return OpenedFile(self.inode, message.mtime_ns, message.open(), direct_io=False, keep_cache=True)
@@ -99,17 +116,23 @@ class MessagesDirectory(Directory):
     def mtime_ns(self) -> int:
         return self._view_directory.mtime_ns()
 
-    def child(self, name: bytes) -> Node:
+    def concerns(self, address_name: str) -> bool:
+        return self._view_directory.concerns(address_name)
+
+    def find(self, name: bytes) -> Node | None:
         parsed = parse_message_name(name)
         if parsed is None:
-            raise no_such_name()
+            return None
         message_id, _ = parsed
         message = self._view_directory.view().message(message_id)
         if message is None or message.name != name:
-            raise no_such_name()
+            return None
         node = self.message_node(message_id)
         node.at_hand = message
         return node
+
+    def receiving_queue(self) -> QueuePath | None:
+        return self._view_directory.receiving_queue()
 
     def entries(self) -> Sequence[Entry]:
         listing = self._view_directory.view().listing()

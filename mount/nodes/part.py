@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from pyfuse3 import EntryAttributes
+from pyfuse3 import EntryAttributes, SetattrFields
 
+from journalfs.ids import MessageId
 from journalfs.store.api import Part
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
-from journalfs_mount.nodes.base import Node, OpenedFile
+from journalfs_mount.lines import message_ids
+from journalfs_mount.names import TAIL_NAME
+from journalfs_mount.nodes.base import Directory, Node, OpenedFile, moving_target
 from journalfs_mount.nodes.tail import TailSource
+from journalfs_mount.nodes.written import Target, WritingFile
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory
@@ -37,6 +42,28 @@ class PartFile(Node):
         self._directory = directory
         self._part = part
 
+    def concerns(self, address_name: str) -> bool:
+        return self._directory.concerns(address_name)
+
+    async def remove(self) -> None:
+        store, queue = self.context.removing(), self._directory.queue_path()
+        if self._directory.keeps_parts:
+            await store.acknowledge_part(queue, self._part.name)
+        else:
+            await store.acknowledge(queue, self._message_ids())
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        store, queue = self.context.removing(), self._directory.queue_path()
+        to = moving_target(queue, target)
+        if self._directory.keeps_parts:
+            await store.move_part(queue, self._part.name, to)
+        else:
+            await store.move(queue, self._message_ids(), to)
+
+    def _message_ids(self) -> list[MessageId]:
+        with closing(self._directory.view().open_part(self._part)) as lines:
+            return message_ids(lines)
+
     def attributes(self) -> EntryAttributes:
         return self.context.present.file(
             self.inode,
@@ -62,6 +89,38 @@ class TailFile(Node):
     def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
         super().__init__(context)
         self._directory = directory
+
+    def concerns(self, address_name: str) -> bool:
+        return self._directory.concerns(address_name)
+
+    def open_to_write(self, flags: int) -> OpenedFile:
+        """What is written to a queue's tail is new messages, and those are shown there first. So a copy of a
+        queue's directory can be copied back whole.
+        """
+        if not self._directory.keeps_parts:
+            return super().open_to_write(flags)
+        address_name, queue_name = self._directory.queue_path()
+        return Target(address_name, queue_name).publish(self, TAIL_NAME, flags)
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        if not isinstance(opened, WritingFile):
+            super().change_attributes(wanted, fields, opened)
+        elif fields.update_size:
+            opened.truncate(wanted.st_size)
+
+    async def remove(self) -> None:
+        await self.context.removing().acknowledge(self._directory.queue_path(), self._message_ids())
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        queue = self._directory.queue_path()
+        to = moving_target(queue, target)
+        await self.context.removing().move(queue, self._message_ids(), to)
+
+    def _message_ids(self) -> list[MessageId]:
+        with closing(self._directory.view().open_tail()) as lines:
+            return message_ids(lines)
 
     def attributes(self) -> EntryAttributes:
         lasting_s = self.context.caching.tail_s
@@ -93,6 +152,13 @@ class AllFile(TailFile):
         fixed = self.context.caching.tail_is_fixed
         view = self._directory.view()
         return OpenedFile(self.inode, view.mtime_ns, view.open_all(), direct_io=not fixed, keep_cache=fixed)
+
+    def open_to_write(self, flags: int) -> OpenedFile:
+        return Node.open_to_write(self, flags)
+
+    def _message_ids(self) -> list[MessageId]:
+        listing = self._directory.view().listing()
+        return [listing.message_id(place) for place in range(len(listing))]
 
     def _now(self) -> Part:
         return self._directory.view().all()

@@ -7,17 +7,18 @@ from functools import partial
 
 from journalfs.store.api import Address
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import no_such_name
 from journalfs_mount.inodes import ROOT
 from journalfs_mount.names import CONTROL_DIRECTORY, encode_name
-from journalfs_mount.naming import find_named
+from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
-from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.base import Entry, Node
+from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.report import ControlDirectory
+from journalfs_mount.staging import PlaceName
 
 
-class RootDirectory(Directory):
+class RootDirectory(Place):
     """The mount's root."""
 
     __slots__ = ("_control",)
@@ -29,14 +30,19 @@ class RootDirectory(Directory):
     def mtime_ns(self) -> int:
         return max((address.mtime_ns for address in self.context.store.addresses()), default=0)
 
-    def child(self, name: bytes) -> Node:
+    def place_name(self) -> PlaceName:
+        return ()
+
+    async def _make_shown(self, name: bytes) -> Node:
+        await self.context.changing().create_address(new_name(name))
+        return self.child(name)
+
+    def find(self, name: bytes) -> Node | None:
         if name == CONTROL_DIRECTORY:
             return self.enter(name, partial(VirtualDirectoryNode, self.context, self.inode, self._control))
         store = self.context.store
         address = find_named(name, store.address, store.addresses)
-        if address is None:
-            raise no_such_name()
-        return self._address(name, address)
+        return None if address is None else self._address(name, address)
 
     def entries(self) -> Sequence[Entry]:
         named = ((encode_name(address.name), address) for address in self.context.store.addresses())

@@ -10,12 +10,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import ClassVar
 
 import msgspec
 
-from journalfs.store.api import Part, Queue, View
+from journalfs.store.api import Part, Queue, QueuePath, View
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import no_such_name
 from journalfs_mount.names import (
     ALL_NAME,
     DELIVERING_DIRECTORY,
@@ -25,13 +25,17 @@ from journalfs_mount.names import (
     STATUS_NAME,
     TAIL_NAME,
     WHERE_DIRECTORY,
+    encode_name,
     parse_part_name,
 )
 from journalfs_mount.nodes.base import Directory, Entry, Node
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
+from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import RenderedFile
+from journalfs_mount.staging import PlaceName
 
 _FIXED_NAMES: dict[type[Directory], frozenset[bytes]] = {}
 
@@ -40,6 +44,9 @@ class ViewDirectory(Directory):
     """What queues, states and selections share."""
 
     __slots__ = ("address_name",)
+
+    keeps_parts: ClassVar[bool] = False
+    """True for a queue's own parts, which the store knows by name."""
 
     def __init__(self, context: MountContext, parent_inode: int, address_name: str) -> None:
         super().__init__(context, parent_inode)
@@ -56,6 +63,11 @@ class ViewDirectory(Directory):
     def queue(self) -> Queue:
         return self.queue_directory().queue()
 
+    def queue_path(self) -> QueuePath:
+        """Names of the queue's address and of the queue."""
+        queue = self.queue_directory()
+        return queue.address_name, queue.queue_name
+
     def part_name_s(self) -> float:
         """How long the kernel may keep the name of a part."""
         return self.context.caching.derived_name_s
@@ -63,14 +75,15 @@ class ViewDirectory(Directory):
     def mtime_ns(self) -> int:
         return self.view().mtime_ns
 
-    def child(self, name: bytes) -> Node:
+    def concerns(self, address_name: str) -> bool:
+        return self.address_name == address_name
+
+    def find(self, name: bytes) -> Node | None:
         if parse_part_name(name) is not None:
             part = self.view().part(name.decode("ascii"))
-            if part is None:
-                raise no_such_name()
-            return self._part(part)
+            return None if part is None else self._part(part)
         if name not in self._fixed_names():
-            raise no_such_name()
+            return None
         return self.enter(name, self.named_children()[name])
 
     def _fixed_names(self) -> frozenset[bytes]:
@@ -102,14 +115,32 @@ class ViewDirectory(Directory):
         return self.enter(part.name.encode(), make, part_version(part))
 
 
-class QueueDirectory(ViewDirectory):
+class QueueDirectory(Place, ViewDirectory):
     """A queue."""
 
     __slots__ = ("queue_name",)
 
+    keeps_parts: ClassVar[bool] = True
+
     def __init__(self, context: MountContext, parent_inode: int, address_name: str, queue_name: str) -> None:
         super().__init__(context, parent_inode, address_name)
         self.queue_name = queue_name
+
+    def place_name(self) -> PlaceName:
+        return encode_name(self.address_name), encode_name(self.queue_name)
+
+    def target(self) -> Target:
+        return Target(self.address_name, self.queue_name)
+
+    def receiving_queue(self) -> QueuePath:
+        return self.address_name, self.queue_name
+
+    async def set_extended(self, name: str, value: bytes) -> None:
+        await self.context.changing().set_attribute(self.address_name, self.queue_name, name, value)
+
+    async def remove_directory(self) -> None:
+        await self.context.removing().delete_queue(self.address_name, self.queue_name)
+        self.discard_staged()
 
     def view(self) -> View:
         return self.queue()
@@ -131,8 +162,8 @@ class QueueDirectory(ViewDirectory):
             **super().named_children(),
             SCHEDULED_DIRECTORY: partial(StateDirectory, self.context, self, "scheduled"),
             DELIVERING_DIRECTORY: partial(StateDirectory, self.context, self, "delivering"),
-            STATUS_NAME: partial(VirtualFileNode, self.context, self._status),
-            SETTINGS_NAME: partial(VirtualFileNode, self.context, self._settings),
+            STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
+            SETTINGS_NAME: partial(VirtualFileNode, self.context, self._settings, self.address_name),
         }
 
     def _status(self) -> RenderedFile:

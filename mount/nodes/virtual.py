@@ -11,7 +11,7 @@ from pyfuse3 import EntryAttributes
 
 from journalfs.store.api import VirtualDirectory, VirtualFile
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import gone, no_such_name
+from journalfs_mount.errnos import gone
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 
 Found = VirtualDirectory | VirtualFile | None
@@ -20,11 +20,18 @@ Found = VirtualDirectory | VirtualFile | None
 class VirtualFileNode(Node):
     """A made file. It is asked for anew at each request, so that it may change or go at any time."""
 
-    __slots__ = ("_find",)
+    __slots__ = ("_address_name", "_find")
 
-    def __init__(self, context: MountContext, find: Callable[[], Found]) -> None:
+    def __init__(
+        self, context: MountContext, find: Callable[[], Found], address_name: str | None = None
+    ) -> None:
+        """`address_name` where it tells of one address only."""
         super().__init__(context)
         self._find = find
+        self._address_name = address_name
+
+    def concerns(self, address_name: str) -> bool:
+        return self._address_name is None or self._address_name == address_name
 
     def attributes(self) -> EntryAttributes:
         file = self._file()
@@ -67,11 +74,12 @@ class VirtualDirectoryNode(Directory):
         # Nobody reports when a made directory goes, for instance that of a transaction.
         return self.context.caching.directory_attributes_s
 
-    def child(self, name: bytes) -> Node:
+    def concerns(self, address_name: str) -> bool:
+        return True
+
+    def find(self, name: bytes) -> Node | None:
         found = self._directory.child(name.decode("utf-8", "surrogateescape"))
-        if found is None:
-            raise no_such_name()
-        return self._node(name, found)
+        return None if found is None else self._node(name, found)
 
     def entries(self) -> Sequence[Entry]:
         entries: list[Entry] = []

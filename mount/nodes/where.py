@@ -39,7 +39,10 @@ class WhereDirectory(Directory):
     def entries(self) -> Sequence[Entry]:
         return []
 
-    def child(self, name: bytes) -> Node:
+    def concerns(self, address_name: str) -> bool:
+        return self._of.concerns(address_name)
+
+    def find(self, name: bytes) -> Node | None:
         """EINVAL for what is no selector: ENOENT would say that there are no such messages."""
         try:
             selector = unquote_to_bytes(name).decode()

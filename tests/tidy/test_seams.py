@@ -20,6 +20,8 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/store/node_lock.py": "reads a process's command line",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
+    "mount/nodes/staged.py": "staged files are real files in the store's own folder, until they are published",
+    "mount/staging.py": "sweeps that folder",
     "mount/mountpoint.py": "reads the kernel's table of mounts",
 }
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""

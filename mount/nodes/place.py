@@ -1,0 +1,112 @@
+"""Directories of the store that names can be written in: the root, addresses and queues."""
+
+from __future__ import annotations
+
+import errno
+from abc import abstractmethod
+
+from journalfs_mount.names import TAIL_NAME
+from journalfs_mount.nodes.base import Directory, Node, OpenedFile
+from journalfs_mount.nodes.staged import Staged, StagedFolder
+from journalfs_mount.nodes.written import Target, WrittenFile, written_file
+from journalfs_mount.refusals import Refused
+from journalfs_mount.staging import PlaceName
+from journalfs_mount.written_names import Fate, fate_of, is_temporary
+
+_SINK_LOG_REASON = (
+    "a Spark file sink would make its log the only truth about this directory; "
+    "write batches instead, from foreachBatch"
+)
+
+
+class Place(Directory):
+    """What is written under a plain name is published, what is written under another is staged beside it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def place_name(self) -> PlaceName:
+        """By which what is staged here is kept."""
+
+    def target(self) -> Target | None:
+        """Where what is written here is published."""
+        return None
+
+    def look(self, name: bytes) -> Node | None:
+        shown = self.find(name)
+        if shown is not None or self.context.read_only:
+            return shown
+        return self._being_written(name) or self._staged().find(name)
+
+    async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+        fate = fate_of(name)
+        self._refuse_reserved(fate)
+        if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
+            return self._staged().create(name, flags, mode)
+        node = written_file(self, self._required_target(), name, dropped=fate is Fate.DROPPED)
+        try:
+            return node, node.open_to_write(flags)
+        except BaseException:
+            self.context.nodes.drop_unused(node)
+            raise
+
+    async def make_directory(self, name: bytes, mode: int) -> Node:
+        fate = fate_of(name)
+        self._refuse_reserved(fate)
+        if fate is Fate.PUBLISHED:
+            return await self._make_shown(name)
+        return self._staged().make_directory(name, mode)
+
+    async def receive(self, staged: Staged, name: bytes) -> None:
+        fate = fate_of(name)
+        if name == TAIL_NAME and self.receiving_queue() is not None:
+            # New messages are shown in the tail first; so what was copied away can be copied back.
+            fate = Fate.PUBLISHED
+        self._refuse_reserved(fate)
+        if fate is Fate.STAGED:
+            self._staged().adopt(staged, name)
+        elif fate is Fate.DROPPED:
+            staged.discard()
+        else:
+            await self._publish(staged, name)
+
+    def discard_staged(self) -> None:
+        self.context.staging().discard(self.place_name())
+
+    async def _make_shown(self, name: bytes) -> Node:
+        """A directory with a plain name."""
+        raise Refused(errno.EPERM, "a queue holds messages and no directories")
+
+    async def _publish(self, staged: Staged, name: bytes) -> None:
+        target, files = self._required_target(), staged.files(name)
+        if files:
+            store = self.context.changing()
+            await store.publish_files(target.address_name, target.queue_name, files)
+        staged.discard()
+
+    def _required_target(self) -> Target:
+        target = self.target()
+        if target is None:
+            raise Refused(errno.EPERM, "messages are written into the directory of an address or a queue")
+        return target
+
+    def _being_written(self, name: bytes) -> WrittenFile | None:
+        target = self.target()
+        if target is None:
+            return None
+        if self.context.written.find((target.address_name, target.queue_name, name)) is None:
+            return None
+        return written_file(self, target, name, dropped=fate_of(name) is Fate.DROPPED)
+
+    def _staged(self) -> StagedFolder:
+        return StagedFolder(self.context, self._staging_path, self.inode)
+
+    def _staging_path(self) -> bytes:
+        return self.context.staging().folder(self.place_name())
+
+    @staticmethod
+    def _refuse_reserved(fate: Fate) -> None:
+        if fate is Fate.VIEW:
+            raise Refused(errno.EPERM, "this name is that of a view")
+        if fate is Fate.SINK_LOG:
+            raise Refused(errno.EPERM, _SINK_LOG_REASON)

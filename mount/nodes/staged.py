@@ -1,0 +1,293 @@
+"""Staged files and directories: real ones in the store's own folder, until they get a plain name.
+
+What is asked of them is asked of the real file. The kernel keeps nothing of them, so that a name is gone from
+it the moment it became messages.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+from pyfuse3 import EntryAttributes, SetattrFields
+
+from journalfs.ids import Inode
+from journalfs.store.api import Bytes
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import gone, refuse
+from journalfs_mount.inodes import node_key
+from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
+from journalfs_mount.refusals import Refused
+from journalfs_mount.staging import discard, files_below, write_all
+
+_KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
+_OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR
+_OWN_DIRECTORY: Final = stat.S_IRWXU
+"""We must always get at what is ours, whatever mode it was given."""
+
+
+class StagedFolder:
+    """A real directory whose entries are nodes. It need not exist before something is put into it."""
+
+    __slots__ = ("_context", "_path", "directory_inode")
+
+    def __init__(self, context: MountContext, path: Callable[[], bytes], directory_inode: int) -> None:
+        self._context = context
+        self._path = path
+        self.directory_inode = directory_inode
+
+    def path_of(self, name: bytes) -> bytes:
+        return os.path.join(self._path(), name)
+
+    def find(self, name: bytes) -> StagedFile | StagedDirectory | None:
+        try:
+            found = os.lstat(self.path_of(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return self._node(name, found)
+
+    def names(self) -> list[bytes]:
+        with _real():
+            return sorted(os.listdir(self._path()))
+
+    def create(self, name: bytes, flags: int, mode: int) -> tuple[StagedFile, StagedOpen]:
+        os.makedirs(self._path(), exist_ok=True)
+        made = os.O_CREAT | flags & (_KEPT_FLAGS | os.O_EXCL) | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.path_of(name), made, stat.S_IMODE(mode) | _OWN_FILE)
+        node = self._node(name, os.fstat(descriptor))
+        assert isinstance(node, StagedFile)
+        return node, StagedOpen(node, descriptor)
+
+    def make_directory(self, name: bytes, mode: int) -> StagedDirectory:
+        os.makedirs(self._path(), exist_ok=True)
+        path = self.path_of(name)
+        os.mkdir(path, stat.S_IMODE(mode) | _OWN_DIRECTORY)
+        node = self._node(name, os.lstat(path))
+        assert isinstance(node, StagedDirectory)
+        return node
+
+    def adopt(self, staged: Staged, name: bytes) -> None:
+        """Rename something staged to a name in here, replacing what can be replaced."""
+        os.makedirs(self._path(), exist_ok=True)
+        os.rename(staged.real_path(), self.path_of(name))
+        staged.folder, staged.name = self, name
+
+    def _node(self, name: bytes, found: os.stat_result) -> StagedFile | StagedDirectory:
+        # A real file has one number whatever it is renamed to, and so has the node.
+        if stat.S_ISDIR(found.st_mode):
+            key = node_key(0, b"staged directory", b"%x" % found.st_ino)
+            node = self._context.nodes.enter(key, partial(StagedDirectory, self._context, self, name))
+        else:
+            key = node_key(0, b"staged file", b"%x" % found.st_ino)
+            node = self._context.nodes.enter(key, partial(StagedFile, self._context, self, name))
+        assert isinstance(node, StagedFile | StagedDirectory)
+        node.folder, node.name, node.number = self, name, found.st_ino
+        return node
+
+
+class Staged(Node):
+    """What files and directories have in common. `folder` and `name` follow renames."""
+
+    folder: StagedFolder
+    name: bytes
+    number: int
+    """Of the real file, to tell it from a later one of its name."""
+
+    def look_at(self) -> os.stat_result:
+        """The real file's attributes. ESTALE when it has gone, or is another one."""
+        with _real():
+            found = os.lstat(self.real_path())
+        if found.st_ino != self.number:
+            raise gone()
+        return found
+
+    def attributes(self) -> EntryAttributes:
+        return self.context.present.staged(self.inode, self.look_at())
+
+    def real_path(self) -> bytes:
+        return self.folder.path_of(self.name)
+
+    def path(self) -> str:
+        directory = self.context.nodes.node(self.folder.directory_inode)
+        above = "" if directory is None else directory.path()
+        return f"{above}/{self.name.decode(errors='replace')}".removeprefix("/")
+
+    def files(self, name: bytes) -> list[tuple[Path, str]]:
+        """What is published when this becomes `name`, with the names that say what one message is. Files that
+        nothing was written to are not empty messages.
+        """
+        found = ((Path(os.fsdecode(path)), os.fsdecode(name)) for path, name in self._contents(name))
+        return [(path, name) for path, name in found if path.stat().st_size]
+
+    def discard(self) -> None:
+        discard(self.real_path())
+
+    def _contents(self, name: bytes) -> list[tuple[bytes, bytes]]:
+        return files_below(self.real_path())
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        await target.receive(self, name)
+
+    def _change(self, wanted: EntryAttributes, fields: SetattrFields, own: int) -> None:
+        """Owners are accepted and stay the mount's."""
+        path = self.real_path()
+        if fields.update_mode:
+            os.chmod(path, stat.S_IMODE(wanted.st_mode) | own)
+        if fields.update_atime or fields.update_mtime:
+            now = self.look_at()
+            atime_ns = wanted.st_atime_ns if fields.update_atime else now.st_atime_ns
+            mtime_ns = wanted.st_mtime_ns if fields.update_mtime else now.st_mtime_ns
+            os.utime(path, ns=(atime_ns, mtime_ns))
+
+
+class StagedFile(Staged):
+    """A staged file."""
+
+    def __init__(self, context: MountContext, folder: StagedFolder, name: bytes) -> None:
+        super().__init__(context)
+        self.folder = folder
+        self.name = name
+        self.unflushed: set[StagedOpen] = set()
+
+    def open(self) -> OpenedFile:
+        with _real():
+            return self.open_to_write(os.O_RDONLY)
+
+    def open_to_write(self, flags: int) -> OpenedFile:
+        kept = flags & _KEPT_FLAGS | os.O_CLOEXEC | os.O_NOFOLLOW
+        return StagedOpen(self, os.open(self.real_path(), kept))
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        if fields.update_size:
+            os.truncate(self.real_path(), wanted.st_size)
+        self._change(wanted, fields, _OWN_FILE)
+
+    async def remove(self) -> None:
+        os.unlink(self.real_path())
+
+    def files(self, name: bytes) -> list[tuple[Path, str]]:
+        if self.unflushed:
+            raise Refused(errno.EBUSY, "it is still being written")
+        return super().files(name)
+
+    def _contents(self, name: bytes) -> list[tuple[bytes, bytes]]:
+        return [(self.real_path(), name)]
+
+
+class StagedDirectory(Directory, Staged):
+    """A staged directory. What is in it is staged, whatever its name."""
+
+    def __init__(self, context: MountContext, folder: StagedFolder, name: bytes) -> None:
+        super().__init__(context, folder.directory_inode)
+        self.folder = folder
+        self.name = name
+        self._inside: StagedFolder | None = None
+
+    def path(self) -> str:
+        return Staged.path(self)
+
+    def attributes(self) -> EntryAttributes:
+        return Staged.attributes(self)
+
+    def mtime_ns(self) -> int:
+        return self.look_at().st_mtime_ns
+
+    def inside(self) -> StagedFolder:
+        if self._inside is None:
+            self._inside = StagedFolder(self.context, self.real_path, self.inode)
+        return self._inside
+
+    def find(self, name: bytes) -> Node | None:
+        return self.inside().find(name)
+
+    def entries(self) -> Sequence[Entry]:
+        return [(name, partial(self.child, name)) for name in self.inside().names()]
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        self._change(wanted, fields, _OWN_DIRECTORY)
+
+    async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+        return self.inside().create(name, flags, mode)
+
+    async def make_directory(self, name: bytes, mode: int) -> Node:
+        return self.inside().make_directory(name, mode)
+
+    async def remove_directory(self) -> None:
+        os.rmdir(self.real_path())
+
+    async def receive(self, staged: Staged, name: bytes) -> None:
+        self.inside().adopt(staged, name)
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        await target.receive(self, name)
+
+
+@contextmanager
+def _real() -> Iterator[None]:
+    """What the system says of the real file is what the caller is told."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise gone() from None
+    except OSError as error:
+        raise refuse(error.errno or errno.EIO) from None
+
+
+class StagedContent:
+    """The content of an open staged file."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @property
+    def size_bytes(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+    def read(self, offset: int, length: int) -> Bytes:
+        with _real():
+            return os.pread(self.descriptor, length, offset)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+class StagedOpen(OpenedFile):
+    """A handle of a staged file. Direct, so that two who have it open see the same at once."""
+
+    __slots__ = ("_content", "_node")
+
+    def __init__(self, node: StagedFile, descriptor: int) -> None:
+        content = StagedContent(descriptor)
+        mtime_ns = os.fstat(descriptor).st_mtime_ns
+        super().__init__(Inode(node.inode), mtime_ns, content, direct_io=True, keep_cache=False)
+        self._node = node
+        self._content = content
+
+    async def write(self, offset: int, data: bytes) -> None:
+        with self._node.context.noted(self._node.path):
+            self._node.unflushed.add(self)
+            write_all(self._content.descriptor, offset, data)
+
+    async def flush(self) -> None:
+        self._node.unflushed.discard(self)
+
+    async def sync(self) -> None:
+        with self._node.context.noted(self._node.path):
+            await trio.to_thread.run_sync(os.fsync, self._content.descriptor)
+
+    async def release(self) -> None:
+        self._node.unflushed.discard(self)
+        self.source.close()

@@ -1,0 +1,234 @@
+"""Files that are being written in an address or queue: they become messages, and the name goes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import trio
+from pyfuse3 import EntryAttributes, SetattrFields
+
+from journalfs.store.api import Publisher
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import refuse
+from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Unreadable
+from journalfs_mount.refusals import Refused
+from journalfs_mount.written import NameKey, WrittenName
+
+ATTRIBUTES_S: Final = 1.0
+"""The kernel counts what it writes itself, so it need not ask for the size before each append."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where messages are published."""
+
+    address_name: str
+    queue_name: str | None
+    """None: routed to the queues of the address."""
+
+    def publish(self, node: Node, name: bytes, flags: int) -> WritingFile:
+        """Open `name` for writing; `node` is what the kernel knows it by."""
+        store, key = node.context.changing(), (self.address_name, self.queue_name, name)
+        publisher = store.publisher(self.address_name, self.queue_name, os.fsdecode(name))
+        return WritingFile(node, key, publisher, flags)
+
+    def drop(self, node: Node, name: bytes, flags: int) -> WritingFile:
+        """Open a name whose content means nothing to a store."""
+        return WritingFile(node, (self.address_name, self.queue_name, name), Dropping(), flags)
+
+
+class Dropping:
+    """A publisher that publishes nothing."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+    async def write(self, data: bytes) -> None:
+        self.size_bytes += len(data)
+
+    async def flush(self) -> None:
+        """Nothing was kept."""
+
+    async def finish(self) -> None:
+        """Nothing was kept."""
+
+    def abandon(self) -> None:
+        """Nothing was kept."""
+
+
+class WritingFile(OpenedFile):
+    """A handle that something is published by. Its name is there as long as one of these is open."""
+
+    __slots__ = (
+        "_appends",
+        "_broken",
+        "_context",
+        "_flushed",
+        "_key",
+        "_name",
+        "_node",
+        "_publisher",
+        "_turn",
+    )
+
+    def __init__(self, node: Node, key: NameKey, publisher: Publisher, flags: int) -> None:
+        context = node.context
+        super().__init__(node.inode, context.now_ns(), Unreadable(), direct_io=True, keep_cache=False)
+        self._context: MountContext = context
+        self._node = node
+        self._key = key
+        self._publisher = publisher
+        self._appends = bool(flags & os.O_APPEND)
+        self._turn = trio.Lock()
+        self._flushed = True
+        self._broken = False
+        self._name: WrittenName = context.written.opened(key, self)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes taken so far."""
+        return self._publisher.size_bytes
+
+    async def write(self, offset: int, data: bytes) -> None:
+        """Take bytes in the order in which they come. What other handles write is not mixed in."""
+        await self._take_turn()
+        try:
+            with self._context.noted(self._node.path):
+                self._check_place(offset)
+                self._flushed, self._broken = False, True
+                await self._publisher.write(data)
+                self._broken = False
+        finally:
+            self._turn.release()
+
+    async def flush(self) -> None:
+        """Called for every descriptor that is closed, by children too, and before the first write."""
+        await self._take_turn()
+        try:
+            if not self._flushed:
+                with self._context.noted(self._node.path):
+                    await self._publisher.flush()
+                self._flushed = True
+        finally:
+            self._turn.release()
+
+    async def sync(self) -> None:
+        await self.flush()
+
+    async def release(self) -> None:
+        self._context.written.closed(self._key, self._name, self)
+        with self._context.publications.begun(self._key[0]):
+            await self._take_turn()
+            try:
+                await self._finish()
+            finally:
+                self._turn.release()
+
+    async def end(self) -> None:
+        """Publish what the writer was told is kept, and drop what it was not told of: it was not done yet."""
+        self._broken = self._broken or not self._flushed
+        await self.release()
+
+    def truncate(self, size_bytes: int) -> None:
+        """Only to the size that it has: what was taken may be published, and nothing is made up."""
+        if size_bytes != self.size_bytes:
+            raise Refused(
+                errno.EINVAL,
+                f"{self.size_bytes} bytes were written, so its size cannot become {size_bytes}; "
+                "write to a name that begins with an underscore and rename it",
+            )
+
+    async def _finish(self) -> None:
+        # A file that nothing was written to is no empty message: `touch` publishes nothing. After a failure
+        # its writer knows that it is incomplete.
+        if self._broken or self._name.removed or not self._publisher.size_bytes:
+            self._publisher.abandon()
+            return
+        with self._context.noted(self._node.path):
+            await self._publisher.finish()
+
+    def _check_place(self, offset: int) -> None:
+        if not self._appends and offset != self._publisher.size_bytes:
+            raise Refused(
+                errno.EINVAL,
+                f"written at {offset} after {self._publisher.size_bytes} bytes: what is written here is "
+                "taken from front to back; write to a name that begins with an underscore and rename it",
+            )
+
+    async def _take_turn(self) -> None:
+        # Without going through the scheduler where nobody else is at it, which is as good as always.
+        try:
+            self._turn.acquire_nowait()
+        except trio.WouldBlock:
+            await self._turn.acquire()
+
+
+class WrittenFile(Node):
+    """A name that is being written, as one of those who looked it up or made it knows it.
+
+    Each of them gets a number of its own: the kernel lets only one at a time write to a number, and writers
+    that share a name shall share flushes too.
+    """
+
+    __slots__ = ("_key", "_latest", "_open")
+
+    def __init__(
+        self, context: MountContext, key: NameKey, open_it: Callable[[Node, int], WritingFile]
+    ) -> None:
+        super().__init__(context)
+        self._key = key
+        self._open = open_it
+        self._latest: WritingFile | None = None
+
+    def attributes(self) -> EntryAttributes:
+        written = self._latest or self.context.written.find(self._key)
+        return self.context.present.file(
+            self.inode,
+            size_bytes=0 if written is None else written.size_bytes,
+            mtime_ns=self.context.now_ns(),
+            name_s=0.0,
+            attributes_s=ATTRIBUTES_S,
+        )
+
+    def open(self) -> OpenedFile:
+        """Nothing can be read: it is messages already, or not yet."""
+        raise refuse(errno.EACCES)
+
+    def open_to_write(self, flags: int) -> OpenedFile:
+        self._latest = self._open(self, flags)
+        return self._latest
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        handle = opened if isinstance(opened, WritingFile) else self._latest
+        if not fields.update_size:
+            return
+        if handle is not None:
+            handle.truncate(wanted.st_size)
+        elif wanted.st_size:
+            raise Refused(errno.EINVAL, "there are no bytes in it, and none are made up")
+
+    async def remove(self) -> None:
+        self.context.written.remove(self._key)
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        raise Refused(
+            errno.EBUSY, "it is being written; a name that begins with an underscore can be renamed"
+        )
+
+
+def written_file(directory: Directory, target: Target, name: bytes, *, dropped: bool) -> WrittenFile:
+    """A new node for a name that is written in `directory`."""
+    context = directory.context
+    key = target.address_name, target.queue_name, name
+    open_it = target.drop if dropped else target.publish
+    make = partial(WrittenFile, context, key, lambda node, flags: open_it(node, name, flags))
+    node = directory.enter(name, make, b"written %d" % context.written.next_serial())
+    assert isinstance(node, WrittenFile)
+    return node

@@ -1,0 +1,115 @@
+"""Where staged files lie: real files and directories in a folder of the store that is ours and disposable.
+
+They outlive the mount, as a file that somebody wrote should. What nobody touched for a week is swept when the
+store is mounted again, and so is what belongs to an address or queue that is no more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from journalfs_mount.limits import STAGED_AGE_MAX_S
+
+PlaceName: TypeAlias = tuple[bytes, ...]
+"""File names of an address, or of an address and a queue; empty for the root."""
+
+_FOLDERS: Final = (b"root", b"addresses", b"queues")
+"""By the length of a place's name: what is staged in an address cannot be taken for one of its queues."""
+
+
+class StagingArea:
+    """The folder. Paths are bytes, because names are."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fsencode(root)
+
+    def folder(self, place: PlaceName) -> bytes:
+        """Where the staged names of a place lie. It need not exist."""
+        return os.path.join(self._root, _FOLDERS[len(place)], *place)
+
+    def discard(self, place: PlaceName) -> None:
+        """Forget what was staged in a place that was removed."""
+        discard(self.folder(place))
+
+    def sweep(self, exists: Callable[[PlaceName], bool], now_s: float) -> list[str]:
+        """Remove what is too old, and places that do not exist any more; their paths within the area."""
+        swept = []
+        for place in list(self._places()):
+            folder = self.folder(place)
+            if not exists(place):
+                discard(folder)
+                swept.append(self._relative(folder))
+                continue
+            for entry in list(os.scandir(folder)):
+                if _newest_s(entry.path) < now_s - STAGED_AGE_MAX_S:
+                    discard(entry.path)
+                    swept.append(self._relative(entry.path))
+        return swept
+
+    def _places(self) -> Iterator[PlaceName]:
+        if os.path.isdir(self.folder(())):
+            yield ()
+        for address in _directories(os.path.join(self._root, _FOLDERS[1])):
+            yield (address,)
+        for address in _directories(os.path.join(self._root, _FOLDERS[2])):
+            for queue in _directories(os.path.join(self._root, _FOLDERS[2], address)):
+                yield (address, queue)
+
+    def _relative(self, path: bytes) -> str:
+        return os.fsdecode(os.path.relpath(path, self._root))
+
+
+def discard(path: bytes) -> None:
+    """Remove a file, or a directory with all that is in it. It may be gone already."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        shutil.rmtree(path)
+
+
+def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
+    """The files that a staged directory brings along when it is published: path and name, in the order of
+    their paths. Hidden ones in it stay what they are: nobody's.
+    """
+    found: list[tuple[bytes, bytes]] = []
+    for folder, directories, names in os.walk(path):
+        directories[:] = sorted(name for name in directories if name[:1] not in (b".", b"_"))
+        found += [
+            (os.path.join(folder, name), name) for name in sorted(names) if name[:1] not in (b".", b"_")
+        ]
+    return found
+
+
+def write_all(descriptor: int, offset: int, data: bytes) -> None:
+    """Write all of `data`, which one call need not do."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        if not written:
+            raise OSError(errno.EIO, "nothing was written")
+        view, offset = view[written:], offset + written
+
+
+def _directories(path: bytes) -> list[bytes]:
+    try:
+        return [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
+def _newest_s(path: bytes) -> float:
+    """When anything in it changed last."""
+    newest = os.lstat(path).st_mtime
+    for folder, directories, names in os.walk(path):
+        for name in [*directories, *names]:
+            newest = max(newest, os.lstat(os.path.join(folder, name)).st_mtime)
+    return newest
