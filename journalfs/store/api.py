@@ -312,6 +312,14 @@ class WritableStore(Store, Protocol):
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
         """Change a setting; `name` is that of the extended attribute."""
 
+    async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
+        """Take over what differs in an edited `.settings`; what is not named in it stays as it is."""
+
+    async def set_message_attribute(
+        self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
+    ) -> None:
+        """Change what a queue knows of a message: `user.journalfs.deliveryCount` or `.scheduledTime`."""
+
     def staging_directory(self) -> Path:
         """Where names that begin with a dot or an underscore wait for a plain one. Disposable."""
 

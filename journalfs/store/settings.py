@@ -39,7 +39,7 @@ def address_attributes(core: Core, address: Address) -> Mapping[str, bytes]:
     return found
 
 
-def _queue_settings(queue: Queue) -> dict[str, object]:
+def queue_settings(queue: Queue) -> dict[str, object]:
     """The binding's settings by their names in broker.xml; those that are not set are left out."""
     if queue.lost:
         return {}
@@ -75,14 +75,14 @@ def _queue_settings(queue: Queue) -> dict[str, object]:
 
 def queue_toml(core: Core, queue: Queue) -> str:
     """The queue's own settings, then those of its address."""
-    own = tomli_w.dumps(_printable(_queue_settings(queue)))
+    own = tomli_w.dumps(_printable(queue_settings(queue)))
     address = core.bindings.addresses.get(queue.address)
     inherited = address_toml(core, address) if address is not None else ""
     return f"{own}\n[address]\n{inherited}"
 
 
 def queue_attributes(queue: Queue) -> Mapping[str, bytes]:
-    return {PREFIX + name: _text(value) for name, value in _queue_settings(queue).items()}
+    return {PREFIX + name: _text(value) for name, value in queue_settings(queue).items()}
 
 
 def _printable(settings: Mapping[str, object]) -> dict[str, object]:

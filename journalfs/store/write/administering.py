@@ -6,14 +6,14 @@ before it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from journalfs.bindings.model import Address, BindingsState, Queue
 from journalfs.config.in_force import SettingsInForce
-from journalfs.config.setting_names import ADDRESS_SETTINGS, SettingDefinition, parse_value
+from journalfs.config.setting_names import ADDRESS_SETTINGS, Value, parse_value
 from journalfs.errors import NameTaken, NoSuchName, SettingRefused
 from journalfs.format import bindings as records
 from journalfs.format import bindings_encode as encode
@@ -137,50 +137,52 @@ class Administering:
 
     # ---- settings ----
 
-    def set_queue(self, queue: Queue, name: str, text: str) -> Position | None:
-        """Change a setting of a queue; None when nothing changes."""
-        if name == "paused":
-            return self._pause(
-                BindingType.QUEUE_STATUS, queue.queue_id, _boolean(name, text), queue.paused_itself
-            )
-        binding = changed(queue.binding, name, text)
-        if binding == queue.binding:
-            return None
+    def set_queue(self, queue: Queue, changes: Mapping[str, str]) -> Position | None:
+        """Change settings of a queue, all or none; None when nothing changes. Raises `SettingRefused`."""
+        changes = dict(changes)
+        paused = _boolean("paused", changes.pop("paused")) if "paused" in changes else queue.paused_itself
+        binding = queue.binding
+        for name, text in changes.items():
+            binding = changed(binding, name, text)
+        position = None
+        if binding != queue.binding:
+            position = self._update_queue(queue, binding)
+        if paused != queue.paused_itself:
+            position = self._pause(BindingType.QUEUE_STATUS, queue.queue_id, paused)
+        return position
+
+    def _update_queue(self, queue: Queue, binding: QueueBinding) -> Position:
         address = self._state.addresses[queue.address]
+        body = encode.encode_queue_binding(binding)
 
         def stage(tx: TxId) -> None:
             self._ensure_routing(tx, address, binding.routing_type)
             self.journals.bindings.stage_update_in(
-                tx,
-                RecordId(queue.queue_id),
-                BindingType.QUEUE_BINDING,
-                encode.encode_queue_binding(binding),
+                tx, RecordId(queue.queue_id), BindingType.QUEUE_BINDING, body
             )
 
         return self._in_transaction(stage)
 
-    def set_address(self, address: Address, name: str, text: str) -> Position | None:
-        """Change a setting of the addresses that this one's name matches, which is itself alone."""
-        if name == "paused":
-            if address.address_id is None:
-                raise SettingRefused(
-                    name, f"{address.name} has no record of its own; it goes with its queues"
-                )
-            wanted = _boolean(name, text)
-            return self._pause(BindingType.ADDRESS_STATUS, address.address_id, wanted, address.paused)
-        definition = _ADDRESS_SETTINGS.get(name)
-        if definition is None:
-            raise SettingRefused(name, "there is no such address setting; .settings lists them")
-        return self._store_setting(address.name, definition, text)
+    def set_address(self, address: Address, changes: Mapping[str, str]) -> Position | None:
+        """Change settings of the addresses that this one's name matches, which is itself alone: all or none;
+        None when nothing changes. Raises `SettingRefused`.
+        """
+        changes = dict(changes)
+        paused = _boolean("paused", changes.pop("paused")) if "paused" in changes else address.paused
+        if paused != address.paused and address.address_id is None:
+            reason = f"{address.name} has no record of its own; it goes with its queues"
+            raise SettingRefused("paused", reason)
+        values = {name: _value(name, text) for name, text in changes.items()}
+        position = self._store_settings(address.name, values) if values else None
+        if paused != address.paused and address.address_id is not None:
+            position = self._pause(BindingType.ADDRESS_STATUS, address.address_id, paused)
+        return position
 
-    def _store_setting(self, match: str, definition: SettingDefinition, text: str) -> Position | None:
+    def _store_settings(self, match: str, changes: Mapping[str, Value]) -> Position | None:
         stored = self._state.address_settings.get(match)
-        values = dict(stored.values) if stored is not None else {}
-        try:
-            values[definition.json_key] = parse_value(definition, text)
-        except ValueError as error:
-            raise SettingRefused(definition.name, str(error)) from None
-        if stored is not None and values == stored.values:
+        before = dict(stored.values) if stored is not None else {}
+        values = before | {_ADDRESS_SETTINGS[name].json_key: value for name, value in changes.items()}
+        if values == before:
             return None
         setting = StoredAddressSetting(match, values, msgspec.json.encode(values).decode())
         body = encode.encode_address_setting_json(setting)
@@ -197,9 +199,7 @@ class Administering:
 
         return self._in_transaction(stage)
 
-    def _pause(self, kind: BindingType, target: int, wanted: bool, is_so: bool) -> Position | None:
-        if wanted == is_so:
-            return None
+    def _pause(self, kind: BindingType, target: int, wanted: bool) -> Position | None:
         if not wanted:
             return self._delete_statuses(kind, target)
         body = encode.encode_status(records.Status(target, paused=True))
@@ -245,6 +245,16 @@ def _boolean(name: str, text: str) -> bool:
     if text not in ("true", "false"):
         raise SettingRefused(name, f"{text!r} is neither true nor false")
     return text == "true"
+
+
+def _value(name: str, text: str) -> Value:
+    definition = _ADDRESS_SETTINGS.get(name)
+    if definition is None:
+        raise SettingRefused(name, "there is no such address setting; .settings lists them")
+    try:
+        return parse_value(definition, text)
+    except ValueError as error:
+        raise SettingRefused(name, str(error)) from None
 
 
 def address_named(state: BindingsState, name: str) -> Address:

@@ -16,25 +16,28 @@ import trio
 
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
-from journalfs.ids import MessageId, PageNumber, TxId
+from journalfs.ids import MessageId, PageNumber, RecordId, TxId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.limits import FOLLOW_INTERVAL_S
 from journalfs.store.api import Change, QueuePath
 from journalfs.store.core import Core
 from journalfs.store.envelope_message import read_envelope
+from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import PageRun, Run
+from journalfs.store.runs import JournalRun, PageRun, Run
 from journalfs.store.store import JournalStore, difference
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.message_settings import message_update
 from journalfs.store.write.publisher import FilePublisher, messages_of
 from journalfs.store.write.publishing import Publishing, Routed
 from journalfs.store.write.removing import Chosen, Paged, Removing
 from journalfs.store.write.routing import Routing
+from journalfs.store.write.settings_file import changed_settings
 
 log = logging.getLogger(__name__)
 
@@ -282,14 +285,39 @@ class WritingStore(JournalStore):
 
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
         self._writable()
-        text = value.decode("utf-8", "replace").strip()
-        setting = name.removeprefix("user.journalfs.")
+        setting = name.removeprefix(HEADER_PREFIX)
+        await self._change_settings(address, queue, {setting: value.decode("utf-8", "replace").strip()})
+
+    async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
+        """Take over what differs in an edited `.settings`; what is not named in it stays as it is."""
+        self._writable()
+        own, of_address = changed_settings(self.core, address, queue, text)
+        await self._change_settings(address, queue, own)
+        if of_address:
+            await self._change_settings(address, None, of_address)
+
+    async def _change_settings(self, address: str, queue: str | None, changes: Mapping[str, str]) -> None:
         if queue is None:
             model = address_named(self.core.bindings, address)
-            await self._bound(self._administering.set_address(model, setting, text))
+            await self._bound(self._administering.set_address(model, changes))
         else:
             of = queue_named(self.core.bindings, address, queue)
-            await self._bound(self._administering.set_queue(of, setting, text))
+            await self._bound(self._administering.set_queue(of, changes))
+
+    async def set_message_attribute(
+        self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
+    ) -> None:
+        """Change what a queue knows of a message: `deliveryCount`, `scheduledTime` (ms since 1970, 0: at
+        once). Raises `SettingRefused` and `NoSuchName`.
+        """
+        self._writable()
+        found = self._queue(queue)
+        run = found.message_run(message_id)
+        if not isinstance(run, JournalRun):
+            raise NoSuchName(f"{message_id}: no message in the journal of {queue[0]}::{queue[1]}")
+        user_type, body = message_update(found.content.queue_id, name.removeprefix(HEADER_PREFIX), value)
+        position = self.journals.messages.stage_update(RecordId(message_id), user_type, body)
+        await self._settled(position, transactional=False, wait=True, changed=(found,))
 
     async def _bound(self, position: Position | None) -> None:
         """Wait for a change of the bindings, and show it."""

@@ -1,0 +1,26 @@
+"""What a queue knows of a message, beside that it is there: how it is changed by an extended attribute."""
+
+from __future__ import annotations
+
+from journalfs.errors import SettingRefused
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import QueueId
+
+_LIMITS = {"deliveryCount": 2**31 - 1, "scheduledTime": 2**63 - 1}
+
+
+def message_update(queue: QueueId, name: str, value: bytes) -> tuple[int, bytes]:
+    """User record type and body of the update. Raises `SettingRefused`."""
+    limit = _LIMITS.get(name)
+    if limit is None:
+        known = ", ".join(_LIMITS)
+        raise SettingRefused(
+            name, f"of a message only {known} can be changed; publish a changed copy instead"
+        )
+    text = value.decode("utf-8", "replace").strip()
+    if not text.isdecimal() or int(text) > limit:
+        raise SettingRefused(name, f"{text!r} is no whole number from 0 to {limit}")
+    if name == "deliveryCount":
+        return MessageType.DELIVERY_COUNT, record_bodies.delivery_count(queue, int(text))
+    return MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, int(text))

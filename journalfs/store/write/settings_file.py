@@ -1,0 +1,46 @@
+"""An edited `.settings` file: what of it differs from what is in force."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+
+from journalfs.errors import SettingRefused
+from journalfs.store.core import Core
+from journalfs.store.settings import queue_settings, settings_in_force
+from journalfs.store.write.administering import address_named, queue_named
+
+Changes = dict[str, str]
+
+
+def changed_settings(core: Core, address: str, queue: str | None, text: bytes) -> tuple[Changes, Changes]:
+    """Changes of the queue or address itself, and for a queue those of its address, by name.
+
+    Raises `SettingRefused` for text that is no TOML, and for what is neither text, number nor boolean.
+    """
+    try:
+        edited = tomllib.loads(text.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingRefused(".settings", f"no TOML: {error}") from None
+    address_model = address_named(core.bindings, address)
+    in_force: Mapping[str, object] = {
+        setting.name: setting.value for setting in settings_in_force(core).address(address)
+    }
+    in_force = {"paused": address_model.paused, **in_force}
+    if queue is None:
+        return _differing(edited, in_force), {}
+    of_address = edited.pop("address", {})
+    if not isinstance(of_address, dict):
+        raise SettingRefused("address", "is no table of settings")
+    model = queue_named(core.bindings, address, queue)
+    return _differing(edited, queue_settings(model)), _differing(of_address, in_force)
+
+
+def _differing(edited: Mapping[str, object], in_force: Mapping[str, object]) -> Changes:
+    changes: Changes = {}
+    for name, value in edited.items():
+        if not isinstance(value, bool | int | float | str):
+            raise SettingRefused(name, "is neither text, number nor boolean")
+        if in_force.get(name) != value:
+            changes[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return changes
