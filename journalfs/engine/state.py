@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.arrays import index_list, struct_list, u32_pointer
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.lines import LineBatch, line_prefix
+from journalfs.engine.lines import LineBatch, line_prefix, uninitialized
 from journalfs.engine.scan import Scan
 from journalfs.engine.state_types import (
     Anomaly,
@@ -295,7 +295,7 @@ class LiveState:
         """
         held = self._files if files is None else files
         spans, count = self._spans(held)
-        lines = ffi.new("jfs_line[]", max(len(refs), 1))
+        lines = uninitialized("jfs_line[]", max(len(refs), 1))
         check(
             lib.jfs_state_fill_lines(
                 self.pointer,

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Mapping
 
 from journalfs.engine._native import ffi, lib
+from journalfs.engine.lines import uninitialized
 from journalfs.engine.state import LiveState
 from journalfs.engine.status import OK, check
 
@@ -24,7 +25,7 @@ def large_positions(state: LiveState, refs: array[int]) -> list[int]:
     """Positions within `refs` of messages whose bodies are in large-message files."""
     if not refs:
         return []
-    out = ffi.new("uint32_t[]", len(refs))
+    out = uninitialized("uint32_t[]", len(refs))
     found = ffi.new("uint32_t *")
     view = ffi.from_buffer("uint32_t[]", refs)
     check(lib.jfs_state_large_refs(state.pointer, view, len(refs), out, found), "looking for large messages")

@@ -7,7 +7,7 @@ gives the columns of a listing, and opens its lines for reading.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -73,18 +73,23 @@ class JournalRun:
         return {slot: content.files[slot] for slot in slots}
 
     def batch(self, content: QueueContent) -> LineBatch:
-        files = self._files(content)
+        return self._batch_from(self._files(content), content)
+
+    def _batch_from(self, files: Mapping[int, MappedFile], content: QueueContent) -> LineBatch:
         lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=content.now_ms)
         batch = LineBatch(lines, len(self.refs), queue=content.name, starts=self._starts(content), keep=keep)
         content.core.bodies.attach(batch, large_positions(content.state, self.refs))
         return batch
 
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
-        return JournalSegment(self.batch(content), self.held(content))
+        files = self._files(content)
+        return JournalSegment(self._batch_from(files, content), self._held_of(files, content))
 
     def held(self, content: QueueContent) -> list[HeldFile]:
-        files = self._files(content).items()
-        held = [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files]
+        return self._held_of(self._files(content), content)
+
+    def _held_of(self, files: Mapping[int, MappedFile], content: QueueContent) -> list[HeldFile]:
+        held = [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files.items()]
         content.core.held.update(held)
         return held
 
