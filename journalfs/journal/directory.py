@@ -9,8 +9,9 @@ first.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp, name_of
@@ -65,6 +66,16 @@ class _Candidate:
     head: Head
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the last look saw, and what it came to."""
+
+    names: list[str]
+    finals: Mapping[str, str]
+    heads: list[Head | Exception]
+    listing: JournalDirectory
+
+
 class DirectoryReader:
     """The journal in `directory` whose files end in `.extension`, looked at again and again."""
 
@@ -74,17 +85,30 @@ class DirectoryReader:
         self._root = relative_to
         self._heads = Heads(directory)
         self._files: dict[str, tuple[_Candidate, JournalFile]] = {}
+        self._last: _Look | None = None
 
     def read(self) -> JournalDirectory:
         """List the journal as it is now.
 
         A missing directory is an empty journal, and what cannot be read is among the problems. Raises
         `UnknownVersion` when no file there has a version that is known and one has another: then it is
-        another product's or a later format's journal, not damage.
+        another product's or a later format's journal, not damage. The same object as the last time means that
+        nothing changed.
         """
         for _ in range(LISTINGS_MAX):
             problems: list[Damage] = []
-            candidates, missing = self._candidates(problems)
+            names = self._names(problems)
+            last = self._last
+            control = None if CONTROL_FILE_NAME not in names else self._control(problems)
+            if last is not None and not problems and control is None and names == last.names:
+                heads = self._heads.looks(last.finals)
+                if all(map(is_, heads, last.heads)):
+                    return self._doubting(last.listing)
+                finals = last.finals
+            else:
+                finals = dict(_effective_names(self._directory, names, self._extension, control))
+                heads = self._heads.looks(finals)
+            candidates, missing = self._candidates(finals, heads, problems)
             if not missing:
                 break
             # A live broker renames and deletes; what stays listed and missing is a link to nothing.
@@ -93,19 +117,24 @@ class DirectoryReader:
             for name in missing
         ]
         files = self._ordered(candidates, problems)
-        if files:
-            # It is being written, so its time may lag behind its content.
-            self._heads.doubt(files[-1].path.name)
-        return JournalDirectory(tuple(files), tuple(problems))
+        listing = JournalDirectory(tuple(files), tuple(problems))
+        # With a control file the names say too little: other files are read for what counts.
+        self._last = _Look(names, finals, heads, listing) if CONTROL_FILE_NAME not in names else None
+        return self._doubting(listing)
 
-    def _candidates(self, problems: list[Damage]) -> tuple[list[_Candidate], list[str]]:
-        """The files that count, with what they begin with, and those that were gone when looked at."""
-        names = self._names(problems)
-        control = self._control(names, problems)
-        finals = dict(_effective_names(self._directory, names, self._extension, control))
+    def _doubting(self, listing: JournalDirectory) -> JournalDirectory:
+        if listing.files:
+            # It is being written, so its time may lag behind its content.
+            self._heads.doubt(listing.files[-1].path.name)
+        return listing
+
+    def _candidates(
+        self, finals: Mapping[str, str], heads: Sequence[Head | Exception], problems: list[Damage]
+    ) -> tuple[list[_Candidate], list[str]]:
+        """The files that could be looked at, and those that were gone."""
         candidates: list[_Candidate] = []
         missing: list[str] = []
-        for name, found in self._heads.looks(list(finals)):
+        for name, found in zip(finals, heads, strict=True):
             if isinstance(found, Head):
                 candidates.append(_Candidate(self._directory / name, finals[name], found))
             elif isinstance(found, FileNotFoundError):
@@ -132,10 +161,8 @@ class DirectoryReader:
     def _damage(self, path: Path, length: int, kind: str, reason: str, *, offset: int = 0) -> Damage:
         return Damage(name_of(path, self._root), offset, length, kind, reason)
 
-    def _control(self, names: Sequence[str], problems: list[Damage]) -> ControlFile | None:
+    def _control(self, problems: list[Damage]) -> ControlFile | None:
         """The compactor's control file, if it is there and whole. A damaged one means the old files count."""
-        if CONTROL_FILE_NAME not in names:
-            return None
         path = self._directory / CONTROL_FILE_NAME
         offset = 0
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,22 +56,22 @@ class Heads:
         self._kept: dict[str, _Kept] = {}
         self._turn = 0
 
-    def looks(self, names: list[str]) -> Iterator[tuple[str, Head | Exception]]:
+    def looks(self, names: Iterable[str]) -> list[Head | Exception]:
         """Look at each file: what it begins with, or why that is not known (`OSError` or `NotAFile`).
 
         The same object as the last time means that nothing changed.
         """
         self._turn = (self._turn + 1) % HEADS_CHECKED_SHARE
         kept: dict[str, _Kept] = {}
+        found: list[Head | Exception] = []
         for number, name in enumerate(names):
-            found: Head | Exception
             try:
-                kept[name] = self._look(name, anew=number % HEADS_CHECKED_SHARE == self._turn)
-                found = kept[name].head
+                seen = kept[name] = self._look(name, anew=number % HEADS_CHECKED_SHARE == self._turn)
+                found.append(seen.head)
             except (OSError, NotAFile) as error:
-                found = error
-            yield name, found
+                found.append(error)
         self._kept = kept
+        return found
 
     def doubt(self, name: str) -> None:
         """Read this head in the next look, whatever the file's time says."""
@@ -82,10 +82,14 @@ class Heads:
     def _look(self, name: str, *, anew: bool) -> _Kept:
         path = self._prefix + name
         status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotAFile
         known = self._kept.get(name)
-        if known is None or not _same(known.head.stamp, status):
+        if known is not None:
+            stamp = known.head.stamp
+            same = stamp.mtime_ns == status.st_mtime_ns and stamp.size_bytes == status.st_size
+            same = same and stamp.inode == status.st_ino
+        if known is None or not same:
+            if not stat.S_ISREG(status.st_mode):
+                raise NotAFile
             return _Kept(_read(path), confirmed=False)
         if known.confirmed and not anew:
             return known
@@ -106,14 +110,6 @@ def read_regular_file(path: Path, length_max: int) -> bytes:
         return b"".join(pieces)
     finally:
         os.close(descriptor)
-
-
-def _same(stamp: FileStamp, status: os.stat_result) -> bool:
-    return (stamp.mtime_ns, stamp.size_bytes, stamp.inode) == (
-        status.st_mtime_ns,
-        status.st_size,
-        status.st_ino,
-    )
 
 
 def _read(path: str) -> Head:

@@ -77,6 +77,8 @@ class JournalLoader:
     _void: bool = False
     """What the live state was made from turned out to be readable otherwise than it was."""
     _reader: DirectoryReader | None = None
+    _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
+    """The last listing, and the files in it that may have grown."""
     _next_slot: int = 0
     _advancing: ReadFile | None = None
     """The file of the last `advance`, known to be the one read last."""
@@ -217,9 +219,12 @@ class JournalLoader:
 
     def _poll(self) -> PollResult:
         listing = self._list()
-        current = self._match(listing)
+        matched = self._matched
+        current = matched[1] if matched is not None and matched[0] is listing else self._match(listing)
         if current is None:
             return PollResult.REWRITTEN
+        # Until a file is read further, the same listing matches in the same way.
+        self._matched = listing, current
         self._problems = listing.problems
         changed = False
         previous: ReadFile | None = None
@@ -340,6 +345,7 @@ class JournalLoader:
         self._gaps[read.slot] = earlier + self._damage_of(read, scan)
         if scan.count == 0:
             return False
+        self._matched = None
         prefix_crc = mapped.reading(
             lambda: crc32c_of_mapped(mapped, read.position, scan.end, read.prefix_crc)
         )
