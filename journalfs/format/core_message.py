@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum, unique
-from typing import Final
+from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
 from journalfs.format import encoding
@@ -46,8 +46,7 @@ _SIZES: Final = struct.Struct(">ii")
 _FIXED: Final = struct.Struct(">bBqqb")
 
 
-@dataclass(frozen=True, slots=True)
-class CoreHeader:
+class CoreHeader(NamedTuple):
     """All of a message but its id, address and body."""
 
     user_id: bytes | None
@@ -64,29 +63,34 @@ def encode_header(message_id: int, address: bytes, header: CoreHeader) -> bytes:
     """The header behind a body, which is all that the record of a large message holds. `address` is encoded,
     a nullable SimpleString.
     """
-    user_id = header.user_id
-    return b"".join(
-        (
-            _ID.pack(message_id),
-            address,
-            encoding.NULL if user_id is None else encoding.PRESENT + user_id,
-            _FIXED.pack(
-                header.type, header.durable, header.expiration_ms, header.timestamp_ms, header.priority
-            ),
-            header.properties,
-        )
+    return b"".join((_ID.pack(message_id), address, *_after_address(header)))
+
+
+def _after_address(header: CoreHeader) -> tuple[bytes, bytes, bytes]:
+    user_id, core_type, durable, expiration_ms, timestamp_ms, priority, properties = header
+    return (
+        encoding.NULL if user_id is None else encoding.PRESENT + user_id,
+        _FIXED.pack(core_type, durable, expiration_ms, timestamp_ms, priority),
+        properties,
     )
 
 
-def encode_message(message_id: int, address: bytes, body: bytes | memoryview, header: bytes) -> bytes:
+def encode_message(message_id: int, address: bytes, body: bytes | memoryview, header: CoreHeader) -> bytes:
     """A whole payload, the persister byte first."""
+    user_id, fixed, properties = _after_address(header)
+    body_bytes = len(body)
+    header_bytes = _ID.size + len(address) + len(user_id) + len(fixed) + len(properties)
     return b"".join(
         (
             _FRONT.pack(PERSISTER, message_id),
             address,
-            _SIZES.pack(4 + len(body) + len(header), BODY_OFFSET + len(body)),
+            _SIZES.pack(4 + body_bytes + header_bytes, BODY_OFFSET + body_bytes),
             body,
-            header,
+            _ID.pack(message_id),
+            address,
+            user_id,
+            fixed,
+            properties,
         )
     )
 

@@ -4,40 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.limits import COPY_CHUNK_BYTES
 
 Buffer: TypeAlias = bytes | memoryview
-
-
-class Body(Protocol):
-    @property
-    def size_bytes(self) -> int: ...
-
-    def whole(self) -> Buffer: ...
-
-    def pieces(self) -> Iterator[bytes]:
-        """The same, a piece at a time."""
-
-
-class MemoryBody:
-    __slots__ = ("_content",)
-
-    def __init__(self, content: Buffer) -> None:
-        self._content = content
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self._content)
-
-    def whole(self) -> Buffer:
-        return self._content
-
-    def pieces(self) -> Iterator[bytes]:
-        for at in range(0, len(self._content), COPY_CHUNK_BYTES):
-            yield bytes(self._content[at : at + COPY_CHUNK_BYTES])
 
 
 class FileBody:
@@ -49,13 +21,24 @@ class FileBody:
         """Raises OSError."""
         self._file = MappedFile(path)
 
-    @property
-    def size_bytes(self) -> int:
+    def __len__(self) -> int:
         return self._file.size_bytes
 
-    def whole(self) -> bytes:
-        return self._file.copy(0, self._file.size_bytes)
+    def part(self, begin: int, end: int) -> bytes:
+        """Raises FileTorn when the file was cut meanwhile."""
+        return self._file.copy(begin, end - begin)
 
-    def pieces(self) -> Iterator[bytes]:
-        for at in range(0, self._file.size_bytes, COPY_CHUNK_BYTES):
-            yield self._file.copy(at, min(COPY_CHUNK_BYTES, self._file.size_bytes - at))
+
+Body: TypeAlias = Buffer | FileBody
+
+
+def whole(body: Body) -> Buffer:
+    """Raises FileTorn when a file was cut meanwhile."""
+    return body.part(0, len(body)) if isinstance(body, FileBody) else body
+
+
+def pieces(body: Body) -> Iterator[Buffer]:
+    """The same, a piece at a time."""
+    for begin in range(0, len(body), COPY_CHUNK_BYTES):
+        end = min(begin + COPY_CHUNK_BYTES, len(body))
+        yield body.part(begin, end) if isinstance(body, FileBody) else memoryview(body)[begin:end]

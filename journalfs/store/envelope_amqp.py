@@ -26,7 +26,6 @@ from journalfs.format.amqp_message import (
 from journalfs.format.amqp_types import Scalar, Value
 from journalfs.format.properties import Code, Property, encode_properties
 from journalfs.store import envelope_fields as fields
-from journalfs.store.bodies import MemoryBody
 from journalfs.store.envelope_fields import Envelope
 from journalfs.store.outgoing_amqp import AmqpMessage
 
@@ -89,7 +88,7 @@ def read_amqp(envelope: Envelope) -> AmqpMessage:
         expiration_ms=fields.number(envelope, "expiration", default=0),
         durable=_durable(envelope),
     )
-    return AmqpMessage(parts, MemoryBody(b"".join(one.encoded for one in sections)))
+    return AmqpMessage(parts, b"".join(one.encoded for one in sections))
 
 
 def _durable(envelope: Envelope) -> bool:

@@ -15,7 +15,7 @@ from journalfs.format.core_message import CoreType
 from journalfs.format.properties import Code, Property, encode_properties, encode_stream_value
 from journalfs.format.record_types import MessageType
 from journalfs.store import envelope_fields as fields
-from journalfs.store.bodies import MemoryBody
+from journalfs.store.bodies import whole
 from journalfs.store.envelope_amqp import read_amqp
 from journalfs.store.envelope_fields import Envelope
 from journalfs.store.outgoing import NO_PROPERTIES, CoreMessage, Outgoing, Properties
@@ -101,10 +101,10 @@ def _encoded(envelope: Envelope, *, amqp: bool, large: bool) -> Outgoing:
         body = fields.base64(envelope.get("large_base64"), "large_base64")
     elif large:
         others = {key: value for key, value in envelope.items() if key != "message_base64"}
-        body = bytes(_core(others).body.whole())
+        body = bytes(whole(_core(others).body))
     user_type = MessageType.LARGE_MESSAGE if large and not amqp else MessageType.MESSAGE
     try:
-        message = message_of_record(user_type, payload, None if body is None else MemoryBody(body))
+        message = message_of_record(user_type, payload, body)
     except DecodeError as error:
         raise BadEnvelope(str(error), key="message_base64") from None
     _see_agreement(envelope, payload, user_type=user_type, large=body)
@@ -173,13 +173,9 @@ def _core(envelope: Envelope) -> CoreMessage:
     found = properties.get(core_message.LARGE_COMPRESSED)
     if found is not None and found.code is Code.BOOLEAN and found.value and body:
         body = zlib.compress(body)
-    user_id = envelope.get("userId")
-    message = CoreMessage(
-        core_type,
-        MemoryBody(body),
-        properties,
-        user_id=None if user_id is None else fields.uuid_bytes(user_id, "userId"),
-    )
+    message = CoreMessage(core_type, body, properties)
+    if envelope.get("userId") is not None:
+        message.user_id = fields.uuid_bytes(envelope["userId"], "userId")
     message.large = fields.flag(envelope, "largeMessage", default=False)
     message.large_size_bytes = len(plain)
     _take_headers(message, envelope)

@@ -95,7 +95,9 @@ class Framer:
                 return []
             data = data.removeprefix(_BYTE_ORDER_MARK)
         try:
-            found = self._messages(self._splitter.feed(data))
+            stretches = self._splitter.feed(data)
+            finished = sum(map(len, stretches))
+            found = self._messages(stretches)
         except NoJson as error:
             line = self._line_feeds + data.count(b"\n", 0, error.offset) + 1
             raise BadEnvelope(f"no JSON: {data[error.offset : error.offset + 20]!r}", line=line) from None
@@ -106,7 +108,7 @@ class Framer:
                 line=self._line_feeds + 1,
             )
         self._mark = None
-        self._line_feeds += data.count(b"\n")
+        self._line_feeds += data.count(b"\n") if isinstance(self._splitter, JsonSplitter) else finished
         return found
 
     def _messages(self, pieces: list[Stretches]) -> list[Outgoing]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self, TypeAlias
@@ -14,7 +15,7 @@ from journalfs.format.core_message import CoreHeader, CoreType
 from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, Property, PropertyValue, decode_properties, encode_properties
 from journalfs.format.record_types import MessageType
-from journalfs.store.bodies import Body, Buffer, FileBody, MemoryBody
+from journalfs.store.bodies import Body, Buffer, FileBody, pieces, whole
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.user_ids import UserIds
 
@@ -32,28 +33,17 @@ USER_IDS: Final = UserIds()
 class Outgoing(ABC):
     """A message that has no id yet. What a queue adds to it (delivery count, schedule) comes along."""
 
-    __slots__ = (
-        "delivery_count",
-        "durable",
-        "expiration_ms",
-        "large",
-        "priority",
-        "queue_schedule_ms",
-        "timestamp_ms",
-    )
-
-    def __init__(self) -> None:
-        self.durable = True
-        self.priority = PRIORITY_DEFAULT
-        self.timestamp_ms: int | None = None
-        """When it was sent; None: when it is recorded."""
-        self.expiration_ms = 0
-        """0: never. May be changed."""
-        self.delivery_count = 0
-        self.queue_schedule_ms: int | None = None
-        """The schedule that it had in the queue it comes from."""
-        self.large = False
-        """Its body belongs in a file of its own, however small it is."""
+    durable: bool = True
+    priority: int = PRIORITY_DEFAULT
+    timestamp_ms: int | None = None
+    """When it was sent; None: when it is recorded."""
+    expiration_ms: int = 0
+    """0: never. May be changed."""
+    delivery_count: int = 0
+    queue_schedule_ms: int | None = None
+    """The schedule that it had in the queue it comes from."""
+    large: bool = False
+    """Its body belongs in a file of its own, however small it is."""
 
     @property
     @abstractmethod
@@ -87,7 +77,7 @@ class Outgoing(ABC):
         """The record of a large message, whose body goes to a file of its own."""
 
     @abstractmethod
-    def large_body(self) -> Iterator[bytes]:
+    def large_body(self) -> Iterator[Buffer]:
         """What that file holds, in pieces. Raises FileTorn when a spooled body was cut meanwhile."""
 
     @abstractmethod
@@ -117,11 +107,12 @@ class Outgoing(ABC):
 class Properties:
     """A message's properties: encoded, decoded, or both. Never changed."""
 
-    __slots__ = ("_encoded", "_entries")
+    __slots__ = ("_by_name", "_encoded", "_entries")
 
     def __init__(self, entries: tuple[Property, ...] | None, encoded: bytes | None = None) -> None:
         self._entries = entries
         self._encoded = encoded
+        self._by_name: dict[str, Property] | None = None
 
     @property
     def entries(self) -> tuple[Property, ...]:
@@ -138,8 +129,16 @@ class Properties:
         return self._encoded
 
     def get(self, name: str) -> Property | None:
-        # Of a name that is there twice the last one counts, as in a map that is filled one by one.
-        return next((entry for entry in reversed(self.entries) if entry.name == name), None)
+        """Of a name that is there twice the last one counts, as in a map that is filled one by one."""
+        if self._by_name is None:
+            self._by_name = {entry.name: entry for entry in self.entries}
+        return self._by_name.get(name)
+
+    def integer(self, name: str) -> int | None:
+        """A whole number of that name."""
+        found = self.get(name)
+        is_integer = found is not None and isinstance(found.value, int) and found.code is not Code.BOOLEAN
+        return found.value if is_integer else None  # type: ignore[union-attr,return-value]
 
     def with_(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Properties:
         """With these as well: in the place of what has their name, new ones at the end."""
@@ -147,8 +146,7 @@ class Properties:
             Property(entry.name, *extra[entry.name]) if entry.name in extra else entry
             for entry in self.entries
         ]
-        known = {entry.name for entry in self.entries}
-        added = [Property(name, *typed) for name, typed in extra.items() if name not in known]
+        added = [Property(name, *typed) for name, typed in extra.items() if self.get(name) is None]
         return Properties((*kept, *added))
 
 
@@ -163,36 +161,25 @@ def address_field(address: str) -> bytes:
 class CoreMessage(Outgoing):
     """A message stored as core: all that was not sent by AMQP."""
 
-    __slots__ = ("body", "core_type", "draws_user_id", "large_size_bytes", "properties", "user_id")
+    user_id: bytes | None = None
+    draws_user_id: bool = False
+    """A user id is made when it is recorded."""
+    large_size_bytes: int | None = None
+    """What the property for it says of a large message; None: the size of its body."""
 
-    def __init__(
-        self,
-        core_type: int,
-        body: Body,
-        properties: Properties = NO_PROPERTIES,
-        *,
-        user_id: bytes | None = None,
-        draws_user_id: bool = False,
-    ) -> None:
-        super().__init__()
+    def __init__(self, core_type: int, body: Body, properties: Properties = NO_PROPERTIES) -> None:
+        """`body` is as it is stored: compressed where the properties say so."""
         self.core_type = core_type
         self.body = body
-        """As it is stored: compressed where the properties say so."""
         self.properties = properties
-        self.user_id = user_id
-        self.draws_user_id = draws_user_id
-        """A user id is made when it is recorded."""
-        self.large_size_bytes: int | None = None
-        """What the property for it says of a large message; None: the size of its body."""
 
     @property
     def body_bytes(self) -> int:
-        return self.body.size_bytes
+        return len(self.body)
 
     @property
     def routing_type(self) -> int | None:
-        found = self.properties.get(core_message.ROUTING_TYPE)
-        return int(found.value) if found is not None and isinstance(found.value, int) else None
+        return self.properties.integer(core_message.ROUTING_TYPE)
 
     @property
     def duplicate_id(self) -> bytes | None:
@@ -205,50 +192,35 @@ class CoreMessage(Outgoing):
 
     @property
     def scheduled_ms(self) -> int | None:
-        if self.queue_schedule_ms is not None:
-            return self.queue_schedule_ms
-        found = self.properties.get(core_message.SCHEDULED)
-        return int(found.value) if found is not None and isinstance(found.value, int) else None
+        return self.queue_schedule_ms or self.properties.integer(core_message.SCHEDULED)
 
     def record_bytes(self, address: str) -> int:
         return core_message.message_bytes(
             len(address_field(address)),
-            self.body.size_bytes,
+            len(self.body),
             user_id=self.draws_user_id or self.user_id is not None,
             properties_bytes=len(self.properties.encoded),
         )
 
     def record(self, message_id: int, address: str, now_ms: int) -> Record:
-        field = address_field(address)
-        header = core_message.encode_header(message_id, field, self._header(now_ms, self.properties))
-        payload = core_message.encode_message(message_id, field, self.body.whole(), header)
-        return MessageType.MESSAGE, payload
+        field, header = address_field(address), self._header(now_ms, self.properties)
+        return MessageType.MESSAGE, core_message.encode_message(message_id, field, whole(self.body), header)
 
     def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
-        size = self.body.size_bytes if self.large_size_bytes is None else self.large_size_bytes
+        size = len(self.body) if self.large_size_bytes is None else self.large_size_bytes
         properties = self.properties
         found = properties.get(core_message.LARGE_SIZE)
         if found is None or found[1:] != (Code.LONG, size):
             properties = properties.with_({core_message.LARGE_SIZE: (Code.LONG, size)})
-        header = self._header(now_ms, properties)
-        return MessageType.LARGE_MESSAGE, core_message.encode_header(
-            message_id, address_field(address), header
-        )
+        field, header = address_field(address), self._header(now_ms, properties)
+        return MessageType.LARGE_MESSAGE, core_message.encode_header(message_id, field, header)
 
-    def large_body(self) -> Iterator[bytes]:
-        return self.body.pieces()
+    def large_body(self) -> Iterator[Buffer]:
+        return pieces(self.body)
 
-    def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> CoreMessage:
-        changed = CoreMessage(
-            self.core_type,
-            self.body,
-            self.properties.with_(extra),
-            user_id=self.user_id,
-            draws_user_id=self.draws_user_id,
-        )
-        changed.large_size_bytes = self.large_size_bytes
-        for name in Outgoing.__slots__:
-            setattr(changed, name, getattr(self, name))
+    def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
+        changed = copy(self)
+        changed.properties = self.properties.with_(extra)
         return changed
 
     def _header(self, now_ms: int, properties: Properties) -> CoreHeader:
@@ -268,20 +240,21 @@ class CoreMessage(Outgoing):
 class TextMessage(CoreMessage):
     """A text. What is no UTF-8 becomes a message of bytes, so that nothing is lost."""
 
-    __slots__ = ()
+    draws_user_id = True
 
     def __init__(self, body: Buffer, *, plain: bool, properties: Properties = NO_PROPERTIES) -> None:
         """`body` is encoded; `plain` says that it is none but bytes as they came (`TextBodies`)."""
-        core_type = CoreType.BYTES if plain else CoreType.TEXT
-        super().__init__(core_type, MemoryBody(body), properties, draws_user_id=True)
+        self.core_type = CoreType.BYTES if plain else CoreType.TEXT
+        self.body = body
+        self.properties = properties
 
 
 class WholeFile(CoreMessage):
     """A file as one message of bytes."""
 
-    __slots__ = ()
+    draws_user_id = True
 
     def __init__(self, content: bytes | Path, properties: Properties = NO_PROPERTIES) -> None:
         """A path is opened and mapped here, never read whole. Raises OSError."""
-        body = FileBody(content) if isinstance(content, Path) else MemoryBody(content)
-        super().__init__(CoreType.BYTES, body, properties, draws_user_id=True)
+        body = FileBody(content) if isinstance(content, Path) else content
+        super().__init__(CoreType.BYTES, body, properties)

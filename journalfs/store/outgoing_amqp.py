@@ -25,7 +25,7 @@ from journalfs.format.amqp_types import NULL, Value, scalar
 from journalfs.format.core_message import DUPLICATE_ID
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.format.record_types import MessageType
-from journalfs.store.bodies import Body
+from journalfs.store.bodies import Body, Buffer, pieces, whole
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.envelope_fields import base64
 from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, Record
@@ -46,13 +46,10 @@ _ROUTING_OF_DESTINATION: Final = {0: 1, 1: 0, 2: 1, 3: 0}
 class AmqpMessage(Outgoing):
     """A message stored as AMQP."""
 
-    __slots__ = ("_body", "_cache", "_extra", "_notes", "_parts", "_readdressed", "_said", "_scheduled_ms")
-
     def __init__(self, parts: AmqpParts, body: Body, cache: LargeCache | None = None) -> None:
         """`body` is the whole message; `cache`, the record's copy of its sections, is needed where the body
         is not in memory.
         """
-        super().__init__()
         self._parts = parts
         self._body = body
         self._cache = cache
@@ -76,7 +73,7 @@ class AmqpMessage(Outgoing):
 
     @property
     def body_bytes(self) -> int:
-        return self._body.size_bytes
+        return len(self._body)
 
     @property
     def routing_type(self) -> int | None:
@@ -110,10 +107,10 @@ class AmqpMessage(Outgoing):
 
     def record_bytes(self, address: str) -> int:
         around = encode_standard(self._parts_for(0, address), b"")
-        return len(around) + self._body.size_bytes
+        return len(around) + len(self._body)
 
     def record(self, message_id: int, address: str, now_ms: int) -> Record:
-        message = bytes(self._body.whole())
+        message = bytes(whole(self._body))
         if self._notes or self._readdressed:
             message = b"".join(one.encoded for one in self._changed(split_sections(message), address))
         return MessageType.MESSAGE, encode_standard(self._parts_for(message_id, address), message)
@@ -121,7 +118,7 @@ class AmqpMessage(Outgoing):
     def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
         parts, cache = self._parts_for(message_id, address), self._cache
         if cache is None:
-            cache = LargeCache.of(split_sections(bytes(self._body.whole())))
+            cache = LargeCache.of(split_sections(bytes(whole(self._body))))
         if self._notes or self._readdressed:
             parts = replace(parts, rewritten=True)
             cache = replace(
@@ -131,9 +128,9 @@ class AmqpMessage(Outgoing):
                 cache = replace(cache, properties=readdressed(cache.properties, _text(address)).encoded)
         return MessageType.MESSAGE, encode_large(parts, cache)
 
-    def large_body(self) -> Iterator[bytes]:
+    def large_body(self) -> Iterator[Buffer]:
         """As it came: what was changed stands in the record, which says so."""
-        return self._body.pieces()
+        return pieces(self._body)
 
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> AmqpMessage:
         changed = copy(self)

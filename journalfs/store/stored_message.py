@@ -6,9 +6,8 @@ from journalfs.errors import DecodeError
 from journalfs.format import amqp_message, core_message
 from journalfs.format.core_message import CoreParts
 from journalfs.format.primitives import Reader
-from journalfs.format.properties import Code
 from journalfs.format.record_types import MessageType
-from journalfs.store.bodies import Body, MemoryBody
+from journalfs.store.bodies import Body
 from journalfs.store.outgoing import CoreMessage, Outgoing, Properties, Record
 from journalfs.store.outgoing_amqp import AmqpMessage
 
@@ -16,11 +15,10 @@ from journalfs.store.outgoing_amqp import AmqpMessage
 class StoredCore(CoreMessage):
     """A core message from a record. With its own id and address it becomes that very record again."""
 
-    __slots__ = ("_own", "_record")
-
     def __init__(self, record: Record, parts: CoreParts, body: Body) -> None:
         header = parts.header
-        super().__init__(header.type, body, Properties(None, header.properties), user_id=header.user_id)
+        super().__init__(header.type, body, Properties(None, header.properties))
+        self.user_id = header.user_id
         self._record = record
         self._own = (parts.message_id, parts.address, header.expiration_ms)
         self.durable = header.durable
@@ -28,9 +26,7 @@ class StoredCore(CoreMessage):
         self.timestamp_ms = header.timestamp_ms
         self.expiration_ms = header.expiration_ms
         self.large = record[0] == MessageType.LARGE_MESSAGE
-        size = self.properties.get(core_message.LARGE_SIZE)
-        if size is not None and size.code is Code.LONG and isinstance(size.value, int):
-            self.large_size_bytes = size.value
+        self.large_size_bytes = self.properties.integer(core_message.LARGE_SIZE)
 
     def record(self, message_id: int, address: str, now_ms: int) -> Record:
         if not self.large and self._own == (message_id, address, self.expiration_ms):
@@ -54,13 +50,13 @@ def message_of_record(user_type: int, payload: bytes, body: Body | None) -> Outg
     persister = payload[0] if payload else None
     if persister == core_message.PERSISTER:
         parts = core_message.split_message(payload)
-        return StoredCore((user_type, payload), parts, MemoryBody(parts.body))
+        return StoredCore((user_type, payload), parts, parts.body)
     if persister == amqp_message.LARGE:
         around, cache = amqp_message.split_large(payload)
         return AmqpMessage(around, _there(body), cache)
     if persister in (amqp_message.STANDARD_V1, amqp_message.STANDARD_V2, amqp_message.STANDARD):
         around, message = amqp_message.split_standard(payload)
-        return AmqpMessage(around, MemoryBody(message))
+        return AmqpMessage(around, message)
     raise DecodeError(0, f"no kind of message has the number {persister}")
 
 

@@ -6,7 +6,7 @@ import os
 import struct
 from typing import Final
 
-_ID: Final = struct.Struct(">IHHHHI")
+_ID: Final = struct.Struct(">IHH8s")
 _BEFORE_1970: Final = 0x01B21DD213814000
 """From 1582-10-15, where these ids count from, to 1970-01-01, in their steps of 100 ns."""
 _STEPS_PER_MS: Final = 10_000
@@ -18,20 +18,11 @@ class UserIds:
     def __init__(self, seed: bytes | None = None) -> None:
         """`seed` (8 bytes) tells this process from all others; random unless given."""
         raw = os.urandom(8) if seed is None else seed
-        self._sequence = int.from_bytes(raw[:2]) & 0x3FFF | 0x8000
-        # The multicast bit marks a node that is no network card's address.
-        self._node_high = int.from_bytes(raw[2:4]) | 0x0100
-        self._node_low = int.from_bytes(raw[4:8])
+        # The variant's bits, and the multicast bit, which marks a node that is no network card's address.
+        self._node = bytes((raw[0] & 0x3F | 0x80, raw[1], raw[2] | 0x01, *raw[3:]))
         self._last = 0
 
     def draw(self, now_ms: int) -> bytes:
         """The 16 bytes of a new id."""
         self._last = step = max(self._last + 1, now_ms * _STEPS_PER_MS + _BEFORE_1970)
-        return _ID.pack(
-            step & 0xFFFFFFFF,
-            step >> 32 & 0xFFFF,
-            step >> 48 & 0x0FFF | 0x1000,
-            self._sequence,
-            self._node_high,
-            self._node_low,
-        )
+        return _ID.pack(step & 0xFFFFFFFF, step >> 32 & 0xFFFF, step >> 48 & 0x0FFF | 0x1000, self._node)
