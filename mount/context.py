@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from journalfs.store.api import Queue, Store, View, WritableStore
+from journalfs.store.api import Queue, QueuePath, Store, View, WritableStore
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.limits import SELECTIONS_MAX
@@ -40,6 +40,7 @@ class MountContext:
         "report",
         "selections",
         "store",
+        "untouched",
         "written",
     )
 
@@ -58,6 +59,8 @@ class MountContext:
         self.selections = Selections()
         self.publications = Publications()
         self.written = WrittenNames()
+        self.untouched: set[QueuePath] = set()
+        """Queues made by this mount that have held no message yet."""
         self._queue_names: dict[int, tuple[str, str]] = {}
 
     @property

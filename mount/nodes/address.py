@@ -55,7 +55,9 @@ class AddressDirectory(Place):
         self.discard_staged()
 
     async def _make_shown(self, name: bytes) -> Node:
-        await self.context.changing().create_queue(self.address_name, new_name(name))
+        queue_name = new_name(name)
+        await self.context.changing().create_queue(self.address_name, queue_name)
+        self.context.untouched.add((self.address_name, queue_name))
         return self.child(name)
 
     def concerns(self, address_name: str) -> bool:

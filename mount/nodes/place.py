@@ -39,7 +39,7 @@ class Place(Directory):
         return self._being_written(name) or self._staged().find(name)
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
-        fate = fate_of(name)
+        fate = self._fate(name)
         self._refuse_reserved(fate)
         if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
             return self._staged().create(name, flags, mode)
@@ -58,10 +58,9 @@ class Place(Directory):
         return self._staged().make_directory(name, mode)
 
     async def receive(self, staged: Staged, name: bytes) -> None:
-        fate = fate_of(name)
-        if name == TAIL_NAME and self.receiving_queue() is not None:
-            # New messages are shown in the tail first; so what was copied away can be copied back.
-            fate = Fate.PUBLISHED
+        fate = self._fate(name)
+        if fate is Fate.PUBLISHED and name != TAIL_NAME and self.find(name) is not None:
+            raise Refused(errno.EPERM, "messages do not change: publish new ones and remove the old ones")
         self._refuse_reserved(fate)
         if fate is Fate.STAGED:
             self._staged().adopt(staged, name)
@@ -69,6 +68,14 @@ class Place(Directory):
             staged.discard()
         else:
             await self._publish(staged, name)
+
+    def _fate(self, name: bytes) -> Fate:
+        """New messages are shown in a queue's tail first, so what is written to it is that. In this way the
+        copy of a queue's directory can be copied back.
+        """
+        if name == TAIL_NAME and self.receiving_queue() is not None:
+            return Fate.PUBLISHED
+        return fate_of(name)
 
     def discard_staged(self) -> None:
         self.context.staging().discard(self.place_name())

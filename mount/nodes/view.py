@@ -135,6 +135,24 @@ class QueueDirectory(Place, ViewDirectory):
     def receiving_queue(self) -> QueuePath:
         return self.address_name, self.queue_name
 
+    def find(self, name: bytes) -> Node | None:
+        return None if name == TAIL_NAME and self._untouched() else super().find(name)
+
+    def entries(self) -> Sequence[Entry]:
+        return [] if self._untouched() else super().entries()
+
+    def _untouched(self) -> bool:
+        """True for a queue that was made just now and never held a message. It has no tail yet: whoever
+        copies a queue's directory makes a new one and expects it to be empty.
+        """
+        untouched = self.context.untouched
+        if not untouched or self.receiving_queue() not in untouched:
+            return False
+        if not len(self.queue()):
+            return True
+        untouched.discard(self.receiving_queue())
+        return False
+
     async def set_extended(self, name: str, value: bytes) -> None:
         await self.context.changing().set_attribute(self.address_name, self.queue_name, name, value)
 
