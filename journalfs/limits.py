@@ -76,6 +76,12 @@ PART_BYTES_MAX: Final = 32 * 1024 * 1024
 """Size of one part: small enough to render in tens of milliseconds, large enough that Spark reads few files.
 """
 
+PART_NUMBER_MAX: Final = 2**32 - 2
+"""Highest number of a part: one a second lasts for 136 years."""
+
+PART_NUMBERS_TAKEN: Final = 1024
+"""Numbers of parts taken at once, which costs a sync; as many are lost when a process is killed."""
+
 TAIL_WAIT_MS: Final = 10_000
 """Longest time a message stays in the tail before it gets a part."""
 

@@ -24,14 +24,18 @@ from journalfs.engine.state_types import (
     PartInfo,
     QueueInfo,
     RefInfo,
+    Sealed,
     StateCounts,
     TransactionInfo,
     Unmeasured,
 )
-from journalfs.engine.status import check
+from journalfs.engine.status import FULL, check
+from journalfs.limits import PART_NUMBER_MAX
 
 Order = Literal["arrival", "delivery"]
 Include = Literal["live", "delivering", "all"]
+
+ANY_NUMBER = range(1, PART_NUMBER_MAX)
 
 _ORDERS = {"arrival": lib.JFS_ORDER_ARRIVAL, "delivery": lib.JFS_ORDER_DELIVERY}
 _INCLUDES = {
@@ -149,7 +153,9 @@ class LiveState:
             return int(lib.jfs_state_queues(self.pointer, out, room, count))
 
         return [
-            QueueInfo(slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version)
+            QueueInfo(
+                slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version, q.next_part
+            )
             for slot, q in enumerate(struct_list("jfs_queue_info", fill, "listing queues"))
         ]
 
@@ -157,7 +163,9 @@ class LiveState:
         """One queue. Raises CoreRefused if there is no such slot."""
         q = ffi.new("jfs_queue_info *")
         check(lib.jfs_state_queue(self.pointer, slot, q), f"looking at queue slot {slot}")
-        return QueueInfo(slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version)
+        return QueueInfo(
+            slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version, q.next_part
+        )
 
     def oldest_ms(self, slot: int) -> int:
         """Earliest timestamp of a live message of the queue, in epoch milliseconds; 0: none has one."""
@@ -324,17 +332,20 @@ class LiveState:
 
     # ---- parts ----
 
-    def seal(self, slot: int, now_ms: int, *, max_messages: int, max_bytes: int) -> list[PartInfo]:
-        """Put everything in the tail into new parts and return them.
+    def seal(
+        self, slot: int, now_ms: int, *, max_messages: int, max_bytes: int, numbers: range = ANY_NUMBER
+    ) -> Sealed:
+        """Put everything in the tail into new parts, whose numbers are of `numbers`.
 
-        Stops before a message without a measure. A line longer than `max_bytes` gets a part of its own.
+        Stops before a message without a measure, or when numbers ran out. A line longer than `max_bytes` gets
+        a part of its own.
         """
         made = ffi.new("uint32_t *")
-        check(
-            lib.jfs_state_seal(self.pointer, slot, now_ms, max_messages, max_bytes, made),
-            f"sealing queue slot {slot}",
-        )
-        return self.parts(slot)[-made[0] :] if made[0] else []
+        limits = ffi.new("jfs_seal_limits *", (max_bytes, max_messages, numbers.start, numbers.stop))
+        status = lib.jfs_state_seal(self.pointer, slot, now_ms, limits, made)
+        if status != FULL:
+            check(status, f"sealing queue slot {slot}")
+        return Sealed(self.parts(slot)[-made[0] :] if made[0] else [], complete=status != FULL)
 
     def parts(self, slot: int) -> list[PartInfo]:
         """The parts of a queue that still hold messages, by number."""

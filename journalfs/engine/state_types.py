@@ -20,6 +20,8 @@ class QueueInfo(msgspec.Struct, frozen=True):
     """Sizes of the live messages' own files."""
     version: int
     """Grows with each change of the queue."""
+    next_part: int
+    """Above the number of any part it had."""
 
 
 class RefInfo(msgspec.Struct, frozen=True):
@@ -80,6 +82,13 @@ class PartInfo(msgspec.Struct, frozen=True):
     """Rendered bytes of its lines without the prefix `{"queue":...` of each."""
     mtime_ms: int
     """When it was sealed."""
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """The parts that sealing made. Not `complete`: numbers ran out, and the rest is still in the tail."""
+
+    parts: list[PartInfo]
+    complete: bool
 
 
 class Operation(msgspec.Struct, frozen=True):

@@ -37,6 +37,7 @@ from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
 from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.lost_bindings import LostBindings
+from journalfs.store.part_numbers import PartNumbers
 
 if TYPE_CHECKING:
     from journalfs.store.runs import HeldFile
@@ -54,8 +55,7 @@ class Core:
     bindings: BindingsState
     large: LargeDirectory
     events: Events
-    generation: int
-    """Part of every part's name; a new one begins whenever earlier part numbers may be unknown."""
+    numbers: PartNumbers
     epoch: int = 0
     live_broker: bool = False
     """A broker holds the store's lock: what is read may be overwritten soon after."""

@@ -97,7 +97,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         )
     return IndexDescription(
         format=FORMAT,
-        generation=core.generation,
+        generation=core.numbers.generation,
         live_broker=core.live_broker,
         journal=journal,
         pages={address: _describe_pages(paged) for address, paged in core.pages.items()},

@@ -24,6 +24,7 @@ from journalfs.store.index import FORMAT, IndexDescription, fits, large_damage, 
 from journalfs.store.index_file import index_path, read_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
+from journalfs.store.part_numbers import PartNumbers, numbers_path
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
 StoreT = TypeVar("StoreT", bound=JournalStore)
@@ -62,7 +63,7 @@ class Opening:
     def store(self, make: MakeStore[StoreT]) -> StoreT:
         description, state = self._stored_index()
         loader = self._resumed(description, state) if description and state else None
-        core = self._core(loader or self._scanned(), self._generation(description))
+        core = self._core(loader or self._scanned(), self._numbers(description))
         store = make(core, self.index, self._loader)
         if description is not None:
             self._resume_derived(store, description)
@@ -143,15 +144,16 @@ class Opening:
                 self.layout.journal_dir, found, advice="only file stores of Artemis 2.x can be mounted"
             )
 
-    def _generation(self, description: IndexDescription | None) -> int:
-        """Seconds since 1970 when part numbers began: after an index was lost, no part's name may come
-        again.
-        """
-        if description is not None:
-            return description.generation
-        return self.clock.now_ms() // 1000
+    def _numbers(self, description: IndexDescription | None) -> PartNumbers:
+        def tell(problem: str) -> None:
+            self.events.add("part-numbers-not-kept", f"{problem}; parts get other names in the next mount")
 
-    def _core(self, loader: JournalLoader, generation: int) -> Core:
+        path = numbers_path(self.index) if self.index is not None else None
+        numbers = PartNumbers(path, self.clock, tell)
+        numbers.start(description.generation if description is not None else None)
+        return numbers
+
+    def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:
         return Core(
             layout=self.layout,
             clock=self.clock,
@@ -160,7 +162,7 @@ class Opening:
             bindings_damage=self.bindings_damage,
             large=LargeDirectory(self.layout.large_dir),
             events=self.events,
-            generation=generation,
+            numbers=numbers,
         )
 
     def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:

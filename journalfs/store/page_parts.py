@@ -1,7 +1,7 @@
 """Parts made of pages: which stretch of which page is which part of a queue.
 
 A page grows while the broker appends to it, a part never does; so a page may become several parts. Numbers of
-page parts count from their own base, above any number the journal's parts reach, and are never used again.
+page parts are those of `part_numbers` on a base of their own, above any number the journal's parts reach.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ class PageParts:
     """The page parts of one queue, by number."""
 
     queue: QueueId
+    numbers_from: int = 0
+    """Numbers of all parts of the queue are at least this: a queue of the same name may have used others."""
     parts: list[PagePart] = field(default_factory=list)
     next_number: int = PAGE_PART_BASE
+    """Above the number of any page part it had."""
     _ends: dict[PageNumber, int] = field(default_factory=dict)
 
     def resume(self, parts: Iterable[PagePart], next_number: int) -> None:
@@ -48,25 +51,26 @@ class PageParts:
         """Records of the page before this index are in parts."""
         return self._ends.get(page, 0)
 
-    def seal(self, paged: PagedAddress, *, now_ms: int) -> bool:
-        """Put everything unsealed into parts, a page at a time, and forget pages that are gone. True if any
-        was made.
+    def seal(self, paged: PagedAddress, *, now_ms: int, numbers: range) -> bool:
+        """Put everything unsealed into parts, a page at a time, and forget pages that are gone. False if
+        `numbers` did not suffice.
         """
         existing = set(paged.numbers())
         self.parts = [part for part in self.parts if part.page in existing]
         self._ends = {page: end for page, end in self._ends.items() if page in existing}
-        made = False
-        for number in paged.numbers():
-            summary = paged.summary(number)
-            start = self.sealed_end(number)
+        for page in paged.numbers():
+            summary = paged.summary(page)
+            start = self.sealed_end(page)
             if summary.records <= start:
                 continue
-            self._ends[number] = summary.records
             if self.queue in summary.queues:
-                self.parts.append(PagePart(self.next_number, number, start, summary.records, now_ms))
-                self.next_number += 1
-                made = True
-        return made
+                number = max(self.next_number, PAGE_PART_BASE + numbers.start)
+                if number >= PAGE_PART_BASE + numbers.stop:
+                    return False
+                self.parts.append(PagePart(number, page, start, summary.records, now_ms))
+                self.next_number = number + 1
+            self._ends[page] = summary.records
+        return True
 
     def run(self, paged: PagedAddress, part: PagePart) -> PageRun:
         """What is live of a part now."""

@@ -18,7 +18,7 @@ from journalfs.store.core import Core
 from journalfs.store.index import describe
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
-from journalfs.store.page_parts import PageParts
+from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.queues import StoreAddress, StoreQueue
 
 RELOADS_MAX = 8
@@ -93,7 +93,7 @@ class JournalStore:
         return {
             "readOnly": True,
             "liveBroker": core.live_broker,
-            "generation": core.generation,
+            "generation": core.numbers.generation,
             "addresses": len(self._addresses),
             "queues": len(self.queues()),
             "messages": sum(len(queue) for queue in self.queues()),
@@ -160,7 +160,7 @@ class JournalStore:
             for queue_model in by_address.get(name, ()):
                 queue = known.get(queue_model.queue_id)
                 if queue is None or queue.name != queue_model.name:
-                    parts = self._page_parts.setdefault(queue_model.queue_id, PageParts(queue_model.queue_id))
+                    parts = self._parts_of(queue_model.queue_id)
                     queue = StoreQueue(core, queue_model, parts)
                 queue.take_model(queue_model)
                 bound[queue_model.name] = queue
@@ -173,18 +173,42 @@ class JournalStore:
         self._addresses = addresses
         return changed
 
+    def _parts_of(self, queue_id: QueueId) -> PageParts:
+        parts = self._page_parts.get(queue_id)
+        if parts is None:
+            parts = self._page_parts[queue_id] = PageParts(queue_id, self.core.numbers.highest + 1)
+        return parts
+
     def _seal(self, *, everything: bool = False) -> None:
         """Give tails that waited long enough, or got nothing new for a while, a part of their own."""
         now_ms = self.core.clock.now_ms()
         for queue in self.queues():
             if everything or self._tail_is_due(queue, now_ms):
-                content = queue.content
-                content.state.seal(
-                    content.slot, now_ms, max_messages=PART_MESSAGES_MAX, max_bytes=PART_BYTES_MAX
-                )
-                if content.paged is not None:
-                    queue.page_parts.seal(content.paged, now_ms=now_ms)
-                self._tails.pop(content.queue_id, None)
+                while not self._seal_queue(queue, now_ms) and self.core.numbers.take(self._highest_number()):
+                    pass
+                self._tails.pop(queue.content.queue_id, None)
+
+    def _seal_queue(self, queue: StoreQueue, now_ms: int) -> bool:
+        """Put a queue's tail into parts. False if there were not enough numbers for it."""
+        numbers = self.core.numbers
+        content = queue.content
+        own = range(max(numbers.begin, queue.page_parts.numbers_from), numbers.end)
+        sealed = content.state.seal(
+            content.slot, now_ms, max_messages=PART_MESSAGES_MAX, max_bytes=PART_BYTES_MAX, numbers=own
+        )
+        for part in sealed.parts:
+            numbers.used(part.number)
+        if content.paged is None or not sealed.complete:
+            return sealed.complete
+        complete = queue.page_parts.seal(content.paged, now_ms=now_ms, numbers=own)
+        numbers.used(queue.page_parts.next_number - 1 - PAGE_PART_BASE)
+        return complete
+
+    def _highest_number(self) -> int:
+        """No part of any queue has a higher one."""
+        journal = (info.next_part - 1 for info in self.core.loader.state.queues())
+        pages = (parts.next_number - 1 - PAGE_PART_BASE for parts in self._page_parts.values())
+        return max(self.core.numbers.highest, *journal, *pages)
 
     def _tail_is_due(self, queue: StoreQueue, now_ms: int) -> bool:
         messages = queue.tail().messages
@@ -341,6 +365,7 @@ class JournalStore:
 
     def close(self) -> None:
         self.save_index()
+        self.core.numbers.give_back()
         self._addresses = {}
         self._subscribers = []
 

@@ -89,6 +89,7 @@ class QueueView:
         now = (
             self.content.version,
             self.page_parts.next_number,
+            self.content.core.numbers.generation,
             self._selected.moment() if self._selected else 0,
         )
         if now == self._seen:
@@ -140,7 +141,7 @@ class QueueView:
             found.append(PartRuns(self._part(number, size_bytes, mtime_ms, sum(map(len, runs))), runs))
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
-        name = format_part_name(self.content.core.generation, number)
+        name = format_part_name(self.content.core.numbers.generation, number)
         return Part(name, number, size_bytes, mtime_ms * MS, messages)
 
     def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:

@@ -56,6 +56,8 @@ typedef struct {
     uint64_t live_bytes;
     uint32_t live_count;
     uint32_t delivering_count;
+    uint32_t next_part;
+    uint32_t reserved;
 } jfs_queue_info;
 
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
@@ -131,8 +133,14 @@ typedef struct {
     uint32_t live_count;
 } jfs_part_info;
 
-jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, uint32_t messages_max, uint64_t bytes_max,
-                          uint32_t *made);
+typedef struct {
+    uint64_t bytes_max;
+    uint32_t messages_max;
+    uint32_t number_from;
+    uint32_t number_end; 
+} jfs_seal_limits;
+
+jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, const jfs_seal_limits *limits, uint32_t *made);
 jfs_status jfs_state_parts(const jfs_state *state, uint32_t slot, jfs_part_info *out, uint32_t capacity,
                            uint32_t *count);
 jfs_status jfs_state_part_refs(const jfs_state *state, uint32_t slot, uint32_t number, uint32_t *out,

@@ -67,6 +67,7 @@ static void ask_queue(const jfs_state *state, const files *all, uint32_t slot, c
 }
 
 static void ask_everything(jfs_state *state, const files *all) {
+    const jfs_seal_limits limits = {.bytes_max = 1000, .messages_max = 3, .number_from = 1, .number_end = UINT32_MAX};
     jfs_queue_info queues[ASK_MAX];
     jfs_tx_info transactions[ASK_MAX];
     jfs_operation operations[ASK_MAX];
@@ -77,7 +78,7 @@ static void ask_everything(jfs_state *state, const files *all) {
         jfs_queue_info now;
         uint32_t parts = 0, refs[ASK_MAX];
         ask_queue(state, all, slot, &queues[slot]);
-        FUZZ_CHECK(jfs_state_seal(state, slot, 5, 3, 1000, &made) == JFS_OK);
+        FUZZ_CHECK(jfs_state_seal(state, slot, 5, &limits, &made) == JFS_OK);
         (void)jfs_state_part_refs(state, slot, 1, refs, ASK_MAX, &parts);
         (void)jfs_state_tail_refs(state, slot, refs, ASK_MAX, &parts);
         (void)jfs_state_scheduled(state, slot, 0, refs, ASK_MAX, &parts);

@@ -89,6 +89,8 @@ typedef struct {
     uint64_t live_bytes;       /* sizes of the live messages' own files */
     uint32_t live_count;
     uint32_t delivering_count; /* acknowledged by a prepared transaction */
+    uint32_t next_part; /* above the number of any part it had */
+    uint32_t reserved;
 } jfs_queue_info;
 
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
@@ -177,9 +179,17 @@ typedef struct {
     uint32_t live_count;
 } jfs_part_info;
 
-/* Puts everything in the tail into new parts of at most these sizes. Stops before a message without measure. */
-jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, uint32_t messages_max, uint64_t bytes_max,
-                          uint32_t *made);
+typedef struct {
+    uint64_t bytes_max;
+    uint32_t messages_max;
+    uint32_t number_from; /* numbers of new parts are at least this, */
+    uint32_t number_end;  /* below this, and above any the queue had */
+} jfs_seal_limits;
+
+/* Puts everything in the tail into new parts of at most these sizes. Stops before a message without measure. JFS_FULL:
+ * and where numbers ran out; *made holds then, too.
+ */
+jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, const jfs_seal_limits *limits, uint32_t *made);
 jfs_status jfs_state_parts(const jfs_state *state, uint32_t slot, jfs_part_info *out, uint32_t capacity,
                            uint32_t *count);
 jfs_status jfs_state_part_refs(const jfs_state *state, uint32_t slot, uint32_t number, uint32_t *out,

@@ -6,6 +6,9 @@
 
 enum { LAYOUT_VERSION = 1 };
 
+/* Parts of a queue whose numbers come near the end are numbered anew, in another generation. */
+static const uint32_t next_part_max = UINT32_MAX - (1U << 20);
+
 static const char checkpoint_magic[8] = {'j', 'f', 's', 'l', 'i', 'v', 'e', '\n'};
 
 typedef struct {

@@ -118,6 +118,7 @@ static jfs_status load_queues(jfs_state *state, const uint8_t *bytes, const save
         uint32_t slot;
         get(&queues, &saved, sizeof saved);
         if (saved.refs > refs_left || saved.parts > parts_left || saved.next_part == 0) return JFS_MALFORMED;
+        if (saved.next_part > next_part_max) return JFS_MALFORMED;
         refs_left -= saved.refs;
         parts_left -= saved.parts;
         status = queue_slot(state, saved.queue_id, &slot);

@@ -44,9 +44,12 @@ static void seal_decor(jfs_state *state, const ref_item *ref, int64_t now_ms) {
     decor->sealed_scheduled_ms = decor->scheduled_ms > now_ms ? decor->scheduled_ms : 0;
 }
 
-static jfs_status part_open(queue_item *queue, int64_t now_ms, uint32_t position, part_item **part) {
-    jfs_status status = queue->next_part == JFS_NONE ? JFS_NO_MEMORY : VECTOR_ROOM(&queue->parts);
+static jfs_status part_open(queue_item *queue, int64_t now_ms, uint32_t position, const jfs_seal_limits *limits,
+                            part_item **part) {
+    jfs_status status = VECTOR_ROOM(&queue->parts);
     if (status != JFS_OK) return status;
+    if (queue->next_part < limits->number_from) queue->next_part = limits->number_from;
+    if (queue->next_part >= limits->number_end) return JFS_FULL;
     *part = &queue->parts.items[queue->parts.count++];
     memset(*part, 0, sizeof **part);
     (*part)->number = queue->next_part++;
@@ -55,8 +58,9 @@ static jfs_status part_open(queue_item *queue, int64_t now_ms, uint32_t position
     return JFS_OK;
 }
 
-jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, uint32_t messages_max, uint64_t bytes_max,
+jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, const jfs_seal_limits *limits,
                           uint32_t *made) {
+    jfs_status status = JFS_OK;
     queue_item *queue;
     part_item *part = NULL;
     uint32_t at;
@@ -73,9 +77,10 @@ jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, uint3
         if (!(state->messages.items[r->message].state & MESSAGE_MEASURED)) break;
         seal_decor(state, r, now_ms);
         line_bytes = ref_line_bytes(state, r, 1, 0);
-        if (part == NULL || part->live_count >= messages_max || part->live_bytes + line_bytes > bytes_max) {
-            const jfs_status status = part_open(queue, now_ms, at, &part);
-            if (status != JFS_OK) return status;
+        if (part == NULL || part->live_count >= limits->messages_max ||
+            part->live_bytes + line_bytes > limits->bytes_max) {
+            status = part_open(queue, now_ms, at, limits, &part);
+            if (status != JFS_OK) break;
             (*made)++;
         }
         r->part = part->number;
@@ -85,7 +90,7 @@ jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, uint3
     }
     queue->tail_from = at;
     if (*made > 0) queue->version++;
-    return JFS_OK;
+    return status;
 }
 
 jfs_status jfs_state_parts(const jfs_state *state, uint32_t slot, jfs_part_info *out, uint32_t capacity,

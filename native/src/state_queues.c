@@ -88,7 +88,8 @@ jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info
                             .version = queue->version,
                             .live_bytes = queue->live_bytes,
                             .live_count = queue->live_count,
-                            .delivering_count = queue->delivering_count};
+                            .delivering_count = queue->delivering_count,
+                            .next_part = queue->next_part};
     return JFS_OK;
 }
 

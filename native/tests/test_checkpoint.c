@@ -20,7 +20,7 @@ static live rich_state(journal *j) {
     put_add(j, JFS_ADD, 60, CURSOR_ACK, body, numbers(body, Q, 4, 8, 5, 4));
     update(j, ACK, 77, R, 0);
     l = live_of(j);
-    CHECK_EQ(jfs_state_seal(l.state, slot_of(&l, Q), 1, 3, UINT64_MAX, &made), JFS_OK);
+    CHECK_EQ(jfs_state_seal(l.state, slot_of(&l, Q), 1, &(jfs_seal_limits){UINT64_MAX, 3, 1, UINT32_MAX}, &made), JFS_OK);
     update(j, DELIVERIES, 2, Q, 4);
     put_delete(j, 5);
     sent(j, 10, Q);
@@ -103,7 +103,7 @@ static void ask_everything(live *l) {
             CHECK_EQ(jfs_state_ref(l->state, refs[i], &info), JFS_OK);
         }
         jfs_state_oldest(l->state, slot, &oldest);
-        jfs_state_seal(l->state, slot, 1, 2, 1000, &made);
+        jfs_state_seal(l->state, slot, 1, &(jfs_seal_limits){1000, 2, 1, UINT32_MAX}, &made);
         jfs_state_parts(l->state, slot, parts, 64, &count);
         for (uint32_t i = 0; i < count && i < 64; i++) {
             uint32_t of_part;

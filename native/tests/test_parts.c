@@ -11,7 +11,7 @@ static uint32_t parts_of(const live *l, jfs_part_info *out) {
 
 static uint32_t seal(live *l, uint32_t messages_max, uint64_t bytes_max) {
     uint32_t made;
-    CHECK_EQ(jfs_state_seal(l->state, slot_of(l, Q), NOW_MS, messages_max, bytes_max, &made), JFS_OK);
+    CHECK_EQ(jfs_state_seal(l->state, slot_of(l, Q), NOW_MS, &(jfs_seal_limits){bytes_max, messages_max, 1, UINT32_MAX}, &made), JFS_OK);
     return made;
 }
 

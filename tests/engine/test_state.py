@@ -192,7 +192,7 @@ def test_parts_and_tail_hold_everything_once(stores: PristineStores, name: str) 
     for queue in state.queues():
         arrival = state.refs(queue.slot)
         assert state.tail_refs(queue.slot) == arrival
-        made = state.seal(queue.slot, 1000, max_messages=4, max_bytes=1 << 30)
+        made = state.seal(queue.slot, 1000, max_messages=4, max_bytes=1 << 30).parts
         assert made == state.parts(queue.slot)
         assert [part.number for part in made] == list(range(1, len(made) + 1))
         assert state.tail_refs(queue.slot) == array("I")

@@ -14,7 +14,7 @@ from journalfs.clock import FakeClock
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
-from tests.store.appending import ADD, ADD_TX, COMMIT, JournalAppender
+from tests.store.appending import ADD, ADD_TX, COMMIT, DELETE, JournalAppender
 from tests.tools import store_bytes
 
 START_MS = 1_800_000_000_000
@@ -27,9 +27,18 @@ class LittleStore:
     root: Path
     journal: JournalAppender
     clock: FakeClock
+    bindings: JournalAppender
 
     def open(self, *, index: bool = True) -> JournalStore:
         return open_store(self.root, clock=self.clock, index=index)
+
+    def rebind(self, name: str, *, old_id: int, new_id: int) -> None:
+        """Delete a queue and create one of the same name, as a broker does."""
+        body = store_bytes.queue_binding(name, "work", 0)
+        self.bindings.append(
+            record(DELETE, 1, record_id=old_id),
+            record(ADD, 1, record_id=new_id, user_type=21, body=body),
+        )
 
 
 QUEUE_A, QUEUE_B = 21, 22
@@ -54,7 +63,7 @@ def little_store(tmp_path: Path) -> LittleStore:
         )
     bindings.append(record(ADD, 1, record_id=5, user_type=24, body=store_bytes.i64(1_000_000)))
     journal = JournalAppender.create(root / "journal/activemq-data-1.amq", 1)
-    return LittleStore(root, journal, FakeClock(wall_ms=START_MS))
+    return LittleStore(root, journal, FakeClock(wall_ms=START_MS), bindings)
 
 
 @pytest.fixture

@@ -1,0 +1,155 @@
+"""Which numbers this process may give to parts, so that no part's name ever comes again with other content.
+
+A name is a generation and a number. A generation is drawn once, from the clock and from chance. Numbers are
+taken in blocks from a small file beside the index, under its lock, and a block is durable before a number of
+it is used: so each number belongs to one process, whether it ends in order, is killed, or is not the only one
+to show the store. Where the file cannot tell (lost, damaged, not writable, of another generation), a
+generation begins that nobody else knows.
+
+The file: 8 bytes magic, u64 generation, u64 the first number that nobody has taken, 4 bytes CRC-32C of these.
+All little-endian, written in place: what was torn is taken for lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from journalfs.clock import Clock
+from journalfs.engine.checksum import crc32c
+from journalfs.limits import PART_NUMBER_MAX, PART_NUMBERS_TAKEN
+
+MAGIC = b"JFSPART1"
+_CONTENT = struct.Struct("<8sQQ")
+_CHECKSUM = struct.Struct("<I")
+_RECORD_BYTES = _CONTENT.size + _CHECKSUM.size
+
+GENERATION_CHANCE = 1000
+"""Generations that can begin in one millisecond: two mounts of one store may begin at once."""
+
+
+@dataclass(slots=True)
+class PartNumbers:
+    """The numbers of one open store. `path` is `None` where nothing is kept of the store."""
+
+    path: Path | None
+    clock: Clock
+    tell: Callable[[str], None]
+    """Takes a sentence for people about numbers that could not be taken."""
+    generation: int = 0
+    begin: int = 1
+    end: int = 1
+    """Numbers `begin` up to `end` are this process's own."""
+    highest: int = 0
+    """The highest that was used, in any queue."""
+    _published: bool = field(default=False)
+    """Others may know the generation: it stands in the file, or did."""
+
+    def start(self, indexed_generation: int | None) -> None:
+        """Go on with the generation of the index if the file is of the same; otherwise begin one."""
+        known = _read(self.path) if self.path is not None and indexed_generation is not None else None
+        if known is not None and known[0] == indexed_generation:
+            self.generation = known[0]
+            self._published = True
+        else:
+            self._new_generation()
+
+    def take(self, above: int) -> bool:
+        """Take another block, of numbers above those in use. False: there are no more."""
+        if self.path is not None:
+            try:
+                self._take_from(self.path, above)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                self.tell(f"{self.path}: cannot keep which numbers of parts are used: {reason}")
+                # What the file says now is not known, so nobody is to go on from what this process does.
+                self.path = None
+                self._new_generation()
+        if self.path is None:
+            self.begin, self.end = above + 1, PART_NUMBER_MAX
+        return self.begin < self.end
+
+    def used(self, number: int) -> None:
+        self.highest = max(self.highest, number)
+
+    def give_back(self) -> None:
+        """Let the next process go on where this one stopped, if none has taken numbers since."""
+        if self.path is None or not self._published or self.end == self.begin:
+            return
+        with contextlib.suppress(OSError), _locked(self.path) as descriptor:
+            if _content(descriptor) == (self.generation, self.end):
+                _write(descriptor, self.generation, max(self.begin, self.highest + 1))
+                self.end = self.begin
+
+    def _new_generation(self) -> None:
+        chance = int.from_bytes(os.urandom(8)) % GENERATION_CHANCE
+        self.generation = self.clock.now_ms() * GENERATION_CHANCE + chance
+        self._published = False
+
+    def _take_from(self, path: Path, above: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path) as descriptor:
+            content = _content(descriptor)
+            first = above + 1
+            if content is not None and content[0] == self.generation:
+                first = max(first, content[1])
+            elif self._published:
+                self._new_generation()
+            end = min(first + PART_NUMBERS_TAKEN, PART_NUMBER_MAX)
+            _write(descriptor, self.generation, end)
+            os.fsync(descriptor)
+        self._published = True
+        self.begin, self.end = first, end
+
+
+def numbers_path(index: Path) -> Path:
+    """Where the numbers are kept of the store whose index that is."""
+    return index.with_name(f"{index.name}.parts")
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    # Held for one write and its sync, so waiting for it is short.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> tuple[int, int] | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return _content(descriptor)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _content(descriptor: int) -> tuple[int, int] | None:
+    """Generation and first free number; `None` when the file does not say."""
+    record = os.pread(descriptor, _RECORD_BYTES + 1, 0)
+    content, checksum = record[: _CONTENT.size], record[_CONTENT.size :]
+    if len(content) < _CONTENT.size or checksum != _CHECKSUM.pack(crc32c(content)):
+        return None
+    magic, generation, free = _CONTENT.unpack(content)
+    return (generation, free) if magic == MAGIC and 0 < free < PART_NUMBER_MAX else None
+
+
+def _write(descriptor: int, generation: int, free: int) -> None:
+    content = _CONTENT.pack(MAGIC, generation, free)
+    record = content + _CHECKSUM.pack(crc32c(content))
+    if os.pwrite(descriptor, record, 0) != len(record):
+        raise OSError("the disk took a part of it only")
+    os.ftruncate(descriptor, len(record))
