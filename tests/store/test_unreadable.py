@@ -318,7 +318,7 @@ def test_file_cut_off_between_scanning_and_measuring(little_store: LittleStore) 
         bindings=read_bindings(little_store.root / "bindings", relative_to=little_store.root)[0],
         large=LargeDirectory(little_store.root / "large-messages"),
         events=Events(little_store.clock),
-        generation=1,
+        numbers=PartNumbers(None, little_store.clock, pytest.fail),
     )
     core.measure()
     slot = loader.state.register_queue(QUEUE_A)
