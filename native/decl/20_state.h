@@ -137,7 +137,7 @@ typedef struct {
     uint64_t bytes_max;
     uint32_t messages_max;
     uint32_t number_from;
-    uint32_t number_end; 
+    uint32_t number_end;
 } jfs_seal_limits;
 
 jfs_status jfs_state_seal(jfs_state *state, uint32_t slot, int64_t now_ms, const jfs_seal_limits *limits, uint32_t *made);

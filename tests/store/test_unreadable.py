@@ -19,6 +19,7 @@ from journalfs.store import open_store
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
+from journalfs.store.part_numbers import PartNumbers
 from tests.damage.cases import Queues, Seen, look, used_bytes
 from tests.differential.encode import header as header_of
 from tests.store.appending import JournalAppender
