@@ -34,6 +34,9 @@ STAGED_AGE_MAX_S: Final = 7 * 24 * 3600.0
 """Staged names that nobody touched for so long are swept at the next mount: long enough for a draft, short
 enough that what killed programs left does not fill the disk."""
 
+SETTINGS_BYTES_MAX: Final = 1_048_576
+"""Longest text that `.settings` takes: a hundred times what it gives."""
+
 LINES_READ_BYTES: Final = 1_048_576
 """Piece in which a part is read to learn which messages it holds."""
 

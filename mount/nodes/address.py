@@ -12,6 +12,7 @@ from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, encode_name
 from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.base import Entry, Node
 from journalfs_mount.nodes.place import Place
+from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.view import QueueDirectory, json_text
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
@@ -67,7 +68,7 @@ class AddressDirectory(Place):
         if name == STATUS_NAME:
             return self.enter(name, partial(VirtualFileNode, self.context, self._status, self.address_name))
         if name == SETTINGS_NAME:
-            return self.enter(name, partial(VirtualFileNode, self.context, self._settings, self.address_name))
+            return self.enter(name, partial(SettingsFile, self.context, self._settings, self.address_name))
         address = self.address()
         queue = find_named(name, address.queue, address.queues)
         return None if queue is None else self._queue(name, queue)

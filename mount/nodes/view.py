@@ -32,6 +32,7 @@ from journalfs_mount.nodes.base import Directory, Entry, Node
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.place import Place
+from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import RenderedFile
@@ -181,7 +182,9 @@ class QueueDirectory(Place, ViewDirectory):
             SCHEDULED_DIRECTORY: partial(StateDirectory, self.context, self, "scheduled"),
             DELIVERING_DIRECTORY: partial(StateDirectory, self.context, self, "delivering"),
             STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
-            SETTINGS_NAME: partial(VirtualFileNode, self.context, self._settings, self.address_name),
+            SETTINGS_NAME: partial(
+                SettingsFile, self.context, self._settings, self.address_name, self.queue_name
+            ),
         }
 
     def _status(self) -> RenderedFile:
