@@ -50,7 +50,6 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """None: the file system's."""
     compact_min_files: int = field(name="journal-compact-min-files")
     compact_percentage: int = field(name="journal-compact-percentage")
-    file_open_timeout_s: int = field(name="journal-file-open-timeout")
     lock_acquisition_timeout_ms: int = field(name="journal-lock-acquisition-timeout")
     """0: not waited; -1: for ever."""
     max_attic_files: int = field(name="journal-max-attic-files")
@@ -61,10 +60,6 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     large_message_sync: bool = field(name="large-message-sync")
     min_large_message_size_bytes: int = field(name="min-large-message-size")
-    page_sync_timeout_ns: int = field(name="page-sync-timeout")
-    id_cache_size: int = field(name="id-cache-size")
-    persist_id_cache: bool = field(name="persist-id-cache")
-    persist_delivery_count_before_delivery: bool = field(name="persist-delivery-count-before-delivery")
 
 
 _OF_THE_BACKEND: Final = frozenset({"journal-max-io", "journal-buffer-timeout"})
@@ -91,6 +86,10 @@ def journal_settings(config: BrokerConfig | None) -> JournalSettings:
 def setting_warnings(config: BrokerConfig | None) -> tuple[str, ...]:
     """What is allowed, but will hardly have been meant."""
     core: Mapping[str, ConfiguredValue] = config.core if config is not None else {}
+    return (*_writes_in_flight(core), *_no_history(core))
+
+
+def _writes_in_flight(core: Mapping[str, ConfiguredValue]) -> tuple[str, ...]:
     configured = core.get("journal-max-io")
     if configured is None:
         return ()
@@ -101,6 +100,14 @@ def setting_warnings(config: BrokerConfig | None) -> tuple[str, ...]:
     if not asynchronous and configured.value != 1:
         return (f"{place}: only ASYNCIO has more than one write under way; it has no effect",)
     return ()
+
+
+def _no_history(core: Mapping[str, ConfiguredValue]) -> tuple[str, ...]:
+    configured = core.get(RETENTION_DIRECTORY)
+    if configured is None:
+        return ()
+    place = f"{configured.file}:{configured.line}: {RETENTION_DIRECTORY}"
+    return (f"{place}: nothing is added to the history while journalfs has the store for writing",)
 
 
 def _check_block_size(settings: JournalSettings, core: Mapping[str, ConfiguredValue]) -> None:

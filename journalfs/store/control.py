@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
 from journalfs.store.metrics import have_metrics, metrics_text
+from journalfs.store.settings import broker_toml
 from journalfs.store.sources import BytesSource, WindowSource
 from journalfs.store.transactions import transactions_directory
 from journalfs.store.virtual import (
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 
 LINES_SUFFIX = ".jsonl"
 
-DAMAGE_NAME_CHARS_MAX = NAME_BYTES_MAX - len(".json")
+DAMAGE_NAME_CHARS_MAX = NAME_BYTES_MAX - len("-999999.json")
+"""Room for the suffix, and for a number where several things are wrong at one place."""
 
 
 def control_tree(store: JournalStore) -> VirtualDirectory:
@@ -50,6 +53,7 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
         "status.json": MadeFile(lambda: to_json(store.status()), now),
         "metrics": MadeFile(lambda: metrics_text(store), now),
         "events.jsonl": events,
+        "settings.toml": MadeFile(lambda: broker_toml(core).encode(), now),
         "journal": _journal(core.loader.extension, layout.journal_dir, core.root),
         "bindings": _journal(BINDINGS_EXTENSION, layout.bindings_dir, core.root),
         "pages": _pages(store),
@@ -184,7 +188,13 @@ def _damaged(store: JournalStore) -> VirtualDirectory:
     """Two files for each damaged place: what is wrong with it, and its raw bytes."""
 
     def items() -> dict[str, Damage]:
-        return {_damage_name(damage): damage for damage in store.core.damage()}
+        found: dict[str, Damage] = {}
+        same: Counter[str] = Counter()
+        for damage in store.core.damage():
+            name = _damage_name(damage)
+            same[name] += 1
+            found[name if same[name] == 1 else f"{name}-{same[name]}"] = damage
+        return found
 
     def names() -> Iterable[str]:
         for name, damage in items().items():

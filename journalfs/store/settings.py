@@ -21,6 +21,11 @@ def settings_in_force(core: Core) -> SettingsInForce:
     return SettingsInForce(core.layout.config, stored)
 
 
+def broker_toml(core: Core) -> str:
+    """The settings of the whole store, with where each comes from. It can be used as a journalfs.toml."""
+    return settings_toml(settings_in_force(core).core())
+
+
 def _address_settings(core: Core, address: Address) -> tuple[SettingInForce, ...]:
     return settings_in_force(core).address(address.name)
 

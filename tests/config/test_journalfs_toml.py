@@ -121,7 +121,6 @@ def test_it_overrules_broker_xml(tmp_path: Path) -> None:
 
 
 def test_what_settings_toml_shows_can_be_read(tmp_path: Path) -> None:
-    """The control tree's file of the same format, with everything in it."""
     shown = settings_toml(SettingsInForce(None, {}).core())
     config = read_journalfs_toml(written(tmp_path, shown))
     assert {name: found.value for name, found in config.core.items()} == {

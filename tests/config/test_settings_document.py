@@ -1,0 +1,42 @@
+"""docs/SETTINGS.md and the table of settings say the same, and the tests that it names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from journalfs.config.core_settings import CORE_SETTINGS, ConfiguredValue, value_in_force
+from journalfs.config.setting_names import SettingDefinition
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = re.compile(r"^\| `([a-z-]+)` \| ([a-z]*) ?\| (.+?) \| (.+) \| (\S+) \|$", re.MULTILINE)
+ROWS = {found[0]: found[1:] for found in ROW.findall((ROOT / "docs" / "SETTINGS.md").read_text())}
+
+
+def shown(value: object) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def default_of(definition: SettingDefinition) -> str:
+    plain = {"journal-type": ConfiguredValue("NIO", "", None)}
+    asynchronous, otherwise = value_in_force({}, definition.name), value_in_force(plain, definition.name)
+    if definition.name == "journal-type" or asynchronous == otherwise:
+        return shown(asynchronous)
+    return f"{shown(asynchronous)} with ASYNCIO, else {shown(otherwise)}"
+
+
+def test_every_setting_has_its_row() -> None:
+    assert set(ROWS) == {definition.name for definition in CORE_SETTINGS}
+
+
+@pytest.mark.parametrize("definition", CORE_SETTINGS, ids=lambda definition: str(definition.name))
+def test_a_row_agrees_with_the_table(definition: SettingDefinition) -> None:
+    unit, default, what, test = ROWS[definition.name]
+    assert (unit, default) == (definition.unit, default_of(definition))
+    assert what
+    file, _, name = test.partition("::")
+    assert re.search(rf"^(async )?def {name}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE), test
