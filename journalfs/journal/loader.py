@@ -32,6 +32,8 @@ UNSETTLED_GAP_WAIT_MS = 1_000
 """How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.
 """
 
+NS_PER_MS = 1_000_000
+
 NEWS_WINDOW_BYTES = 65_536
 """What is compared to find out whether a file went on: appending begins within one block behind the last
 record.
@@ -71,7 +73,7 @@ class JournalLoader:
     """Bytes of journal read so far; stays 0 when the index answered everything."""
     _problems: tuple[Damage, ...] = ()
     _gaps: dict[int, tuple[Damage, ...]] = field(default_factory=dict)
-    _held_since_ms: dict[int, int] = field(default_factory=dict)
+    _held_since_ns: dict[int, int] = field(default_factory=dict)
     _refused: dict[int, Damage] = field(default_factory=dict)
     """By slot, files of which nothing could be read when they were last tried."""
     _void: bool = False
@@ -311,7 +313,7 @@ class JournalLoader:
         window = mapped.reading(lambda: mapped.copy(read.position, length))
         self.files.note_unreadable(read.slot, mapped)
         checksum = zlib.crc32(window)
-        if self.limit is None and checksum == read.window_crc and read.slot not in self._held_since_ms:
+        if self.limit is None and checksum == read.window_crc and read.slot not in self._held_since_ns:
             return False
         read.window_crc = checksum
         return (
@@ -361,11 +363,11 @@ class JournalLoader:
         """Leave out records behind a fresh hole, so that what is still being written is not passed over."""
         holes = [gap.offset for gap in scan.gaps() if gap.kind in (GapKind.ZEROED, GapKind.GARBAGE)]
         if not holes:
-            self._held_since_ms.pop(read.slot, None)
+            self._held_since_ns.pop(read.slot, None)
             return scan
-        since = self._held_since_ms.setdefault(read.slot, self.clock.now_ms())
-        if self.clock.now_ms() - since >= UNSETTLED_GAP_WAIT_MS:
-            del self._held_since_ms[read.slot]
+        since = self._held_since_ns.setdefault(read.slot, self.clock.monotonic_ns())
+        if self.clock.monotonic_ns() - since >= UNSETTLED_GAP_WAIT_MS * NS_PER_MS:
+            del self._held_since_ns[read.slot]
             return scan
         return scan_journal(
             mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=min(holes)

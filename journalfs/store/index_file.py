@@ -59,15 +59,38 @@ def write_index(path: Path, description: object, sections: list[bytes]) -> None:
     for piece in pieces:
         checksum = crc32c(piece, checksum)
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.write(_CHECKSUM.pack(checksum))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.write(_CHECKSUM.pack(checksum))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     _sync_directory(path.parent)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what processes left that were killed while they wrote the index."""
+    for left in path.parent.iterdir():
+        process = left.name.removeprefix(f"{path.name}.").removesuffix(".tmp")
+        if left.name == f"{path.name}.{process}.tmp" and process.isdecimal() and not _is_running(int(process)):
+            left.unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 def _sync_directory(path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.errors import JournalfsError
 from journalfs.ids import QueueId
-from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.api import Change, QueueChange, Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
@@ -183,7 +183,7 @@ class JournalStore:
         """Give tails that waited long enough, or got nothing new for a while, a part of their own."""
         now_ms = self.core.clock.now_ms()
         for queue in self.queues():
-            if everything or self._tail_is_due(queue, now_ms):
+            if everything or self._tail_is_due(queue):
                 while not self._seal_queue(queue, now_ms) and self.core.numbers.take(self._highest_number()):
                     pass
                 self._tails.pop(queue.content.queue_id, None)
@@ -210,7 +210,8 @@ class JournalStore:
         pages = (parts.next_number - 1 - PAGE_PART_BASE for parts in self._page_parts.values())
         return max(self.core.numbers.highest, *journal, *pages)
 
-    def _tail_is_due(self, queue: StoreQueue, now_ms: int) -> bool:
+    def _tail_is_due(self, queue: StoreQueue) -> bool:
+        now_ms = self.core.clock.monotonic_ns() // NS_PER_MS  # the other clock may be set back
         messages = queue.tail().messages
         if not messages:
             self._tails.pop(queue.content.queue_id, None)

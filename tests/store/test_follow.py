@@ -82,6 +82,25 @@ async def test_busy_tail_becomes_a_part_after_ten_seconds(little_store: LittleSt
     assert sum(part.messages for part in queue.parts()) == TAIL_WAIT_MS // 500
 
 
+@pytest.mark.rule("S-14")
+async def test_clock_set_back_keeps_nothing_in_the_tail(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
+    """Nor does it make records wait that stand behind a hole."""
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    little_store.journal.send(1000, QUEUE_A)
+    little_store.journal.at += 8192
+    little_store.journal.send(1001, QUEUE_A)
+    await store.look()
+    assert (len(lines_of(store, "work.a")), queue.tail().messages) == (1, 1)
+    little_store.clock.wall_ms -= 3_600_000
+    for _ in range(3):
+        little_store.clock.advance(by_ms=1_000)
+        await store.look()
+    assert (len(lines_of(store, "work.a")), queue.tail().messages) == (2, 0)
+
+
 @pytest.mark.rule("S-12")
 async def test_line_in_a_part_keeps_the_delivery_count_it_was_sealed_with(
     little_store: LittleStore, lines_of: ReadLines

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,3 +197,39 @@ def test_index_can_be_left_out(little_store: LittleStore, lines_of: ReadLines) -
     assert len(lines_of(store, "work.a")) == 1
     store.close()
     assert not (little_store.root / "journalfs").exists()
+
+
+def leftovers(little: LittleStore) -> list[str]:
+    return sorted(path.name for path in (little.root / "journalfs").iterdir() if path.name != "index.parts")
+
+
+@pytest.mark.rule("S-39")
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_index_that_could_not_be_written_leaves_nothing(
+    little_store: LittleStore, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    store = little_store.open()
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, failing, full)
+        store.close()
+    assert [event["event"] for event in store.core.events] == ["index-not-written"]
+    assert leftovers(little_store) == []
+
+
+@pytest.mark.rule("S-39")
+def test_what_a_killed_process_left_of_its_index_is_swept(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    store = little_store.open()
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    running = os.getppid()
+    names = [f"index.{ended.pid}.tmp", f"index.{running}.tmp", "index.of-somebody.tmp", f"index.{10**30}.tmp"]
+    for name in names:
+        (little_store.root / "journalfs" / name).write_bytes(b"half")
+    store.close()
+    assert leftovers(little_store) == ["index", names[1], names[2]]

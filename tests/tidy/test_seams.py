@@ -17,6 +17,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/store/creating.py": "writes a new store's settings, and takes back a store that failed",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
     "journalfs/store/locks.py": "looks at the lock files of a broker, and locks and writes them",
+    "journalfs/store/part_numbers.py": "keeps which numbers of parts are used",
     "journalfs/store/node_lock.py": "reads a process's command line",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
