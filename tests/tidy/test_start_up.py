@@ -52,7 +52,9 @@ def imported(*arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--version"], ["--help"], ["mount", "--help"], ["umount", "--help"]], ids=" ".join
+    "arguments",
+    [["--version"], ["--help"], ["create", "--help"], ["mount", "--help"], ["umount", "--help"]],
+    ids=" ".join,
 )
 def test_nothing_heavy_is_imported_to_say_what_there_is(arguments: list[str]) -> None:
     heavy = {
