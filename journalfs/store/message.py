@@ -88,8 +88,8 @@ class StoreMessage:
 
     def line(self) -> bytes:
         """The envelope line, with its newline."""
-        held = self._run.held(self._content)
-        line = self._run.batch(self._content).line(0)
+        batch, held = self._run.opened(self._content)
+        line = batch.line(0)
         for file in held:
             file.check()
         return line
@@ -110,9 +110,8 @@ class StoreMessage:
         return found
 
     def open(self) -> ByteSource:
-        held = self._run.held(self._content)
-        source = BodySource(self._run.batch(self._content), held, self._size_bytes)
-        return at_once(source, self._content)
+        batch, held = self._run.opened(self._content)
+        return at_once(BodySource(batch, held, self._size_bytes), self._content)
 
 
 def _put(found: dict[str, bytes], name: str, value: object) -> None:

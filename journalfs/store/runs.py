@@ -43,8 +43,8 @@ class Run(Protocol):
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
         """The lines as a stretch of an open file: what is live now, whatever becomes of it later."""
 
-    def held(self, content: QueueContent) -> list[HeldFile]:
-        """The files that a broker may overwrite while `batch` is read from them."""
+    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+        """The lines, and the files that a broker may overwrite while they are read."""
 
     def columns(self, content: QueueContent) -> Listing: ...
 
@@ -82,16 +82,13 @@ class JournalRun:
         return batch
 
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+        return JournalSegment(*self.opened(content))
+
+    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
         files = self._files(content)
-        return JournalSegment(self._batch_from(files, content), self._held_of(files, content))
-
-    def held(self, content: QueueContent) -> list[HeldFile]:
-        return self._held_of(self._files(content), content)
-
-    def _held_of(self, files: Mapping[int, MappedFile], content: QueueContent) -> list[HeldFile]:
         held = [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files.items()]
         content.core.held.update(held)
-        return held
+        return self._batch_from(files, content), held
 
     def columns(self, content: QueueContent) -> Listing:
         return content.state.listing(self.refs)
@@ -154,8 +151,8 @@ class PageRun:
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
         return PageSegment(self, content, content.page_file(self.number), size_bytes, content.now_ms)
 
-    def held(self, content: QueueContent) -> list[HeldFile]:
-        return []
+    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+        return self.batch(content), []
 
     def columns(self, content: QueueContent) -> Listing:
         return content.page_columns(self.number, self.indexes)
