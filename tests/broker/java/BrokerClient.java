@@ -28,13 +28,15 @@ public final class BrokerClient {
       try (Sessions sessions = new Sessions(args[0]); JmsCommands jms = new JmsCommands(args[0])) {
          CoreCommands core = new CoreCommands(sessions);
          XaCommands xa = new XaCommands(sessions);
+         MessageCommands messages = new MessageCommands(sessions);
          for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            answers.println(answer(JsonUtil.readJsonObject(line), core, xa, jms));
+            answers.println(answer(JsonUtil.readJsonObject(line), core, xa, jms, messages));
          }
       }
    }
 
-   private static JsonObject answer(JsonObject command, CoreCommands core, XaCommands xa, JmsCommands jms) {
+   private static JsonObject answer(JsonObject command, CoreCommands core, XaCommands xa, JmsCommands jms,
+                                    MessageCommands messages) {
       JsonObjectBuilder answer = JsonLoader.createObjectBuilder();
       try {
          String verb = command.getString("do");
@@ -42,6 +44,8 @@ public final class BrokerClient {
             xa.run(verb, command, answer);
          } else if (verb.startsWith("jms-")) {
             jms.run(verb, command, answer);
+         } else if (verb.startsWith("messages-")) {
+            messages.run(verb, command, answer);
          } else {
             core.run(verb, command, answer);
          }

@@ -15,7 +15,9 @@ final class Sessions implements AutoCloseable {
 
    private final ServerLocator locator;
    private final ClientSessionFactory factory;
+   private final ServerLocator aheadLocator;
    private final Map<String, ClientSession> open = new HashMap<>();
+   private ClientSession ahead;
 
    Sessions(String url) throws Exception {
       locator = ActiveMQClient.createServerLocator(url);
@@ -23,6 +25,16 @@ final class Sessions implements AutoCloseable {
       // Nothing is fetched ahead, so a message that was not asked for is never counted as delivered.
       locator.setAckBatchSize(0).setConsumerWindowSize(0).setMinLargeMessageSize(LARGE_BYTES_MIN);
       factory = locator.createSessionFactory();
+      aheadLocator = ActiveMQClient.createServerLocator(url);
+   }
+
+   /** For browsing only: messages come as fast as they can. */
+   ClientSession fetchingAhead() throws Exception {
+      if (ahead == null) {
+         ahead = aheadLocator.createSessionFactory().createSession(true, true, 0);
+         ahead.start();
+      }
+      return ahead;
    }
 
    ClientSession automatic() throws Exception {
@@ -68,5 +80,6 @@ final class Sessions implements AutoCloseable {
       }
       factory.close();
       locator.close();
+      aheadLocator.close();
    }
 }

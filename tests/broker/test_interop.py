@@ -1,0 +1,55 @@
+"""What journalfs published, a real broker's clients receive: every framing, type, property and header."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from journalfs.clock import SystemClock
+from journalfs.config.setting_names import Value
+from journalfs.store.creating import create_store
+from journalfs.store.write.store import WritingStore
+from tests.broker.client import CoreClient
+from tests.broker.instance import Broker
+from tests.broker.sent import EVERY
+from tests.broker.settings import BrokerSettings, JournalType
+from tests.broker.writing import account_of, complaints, difference, publish, take, write_in
+
+BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
+
+
+def new_instance(root: Path, journal_type: JournalType) -> Broker:
+    """A broker that never ran, over a store that journalfs made."""
+    broker = Broker(root, settings=BrokerSettings(journal_type=journal_type, journal_file_size="1M"))
+    own: dict[str, Value] = {"journal-type": journal_type, "journal-file-size": 1 << 20}
+    create_store(broker.data, own, SystemClock(), warn=pytest.fail)
+    broker.lay_out()
+    return broker
+
+
+@pytest.mark.parametrize("journal_type", BACKENDS)
+def test_everything_published_is_received(
+    artemis_home: Path, tmp_path: Path, journal_type: JournalType
+) -> None:
+    sent = [make() for make in EVERY]
+    names = [f"way.{make.__name__}" for make in EVERY]
+
+    async def work(store: WritingStore) -> None:
+        await store.create_address("way")
+        for name, one in zip(names, sent, strict=True):
+            await store.create_queue("way", name)
+            await publish(store, "way", name, one.file_name, one.content)
+
+    broker = new_instance(tmp_path / "broker", journal_type)
+    write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        browsed = account_of(client)
+        for name, one in zip(names, sent, strict=True):
+            assert difference(browsed.messages[name], one.wanted) == [], name
+            taken = take(client, name, len(one.wanted))
+            again = [{**entry, "deliveryCount": entry["deliveryCount"] + 1} for entry in one.wanted]
+            assert difference(taken, again) == [], name
+        broker.stop()
+    assert list(broker.store.large.iterdir()) == []

@@ -1,0 +1,190 @@
+"""Stores that journalfs writes and a broker opens: both sides of it, and what each says is there."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trio
+
+from journalfs.store.queues import StoreQueue
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
+from tests.broker.client import CoreClient
+from tests.broker.instance import Broker
+
+T = TypeVar("T")
+Seen = dict[str, Any]
+"""A message as the client program describes it."""
+
+QUEUES_MAX = 5000
+NO_FILTER = '{"field":"","operation":"","value":""}'
+COUNTERS = (
+    "consumerCount",
+    "messagesAdded",
+    "messagesAcked",
+    "messagesExpired",
+    "messagesKilled",
+    "directDeliver",
+)
+"""What a broker counts since its start."""
+
+
+# ---- journalfs ----
+
+
+def write_in(root: Path, work: Callable[[WritingStore], Awaitable[T]]) -> T:
+    """Open the store for writing, do `work` while the store does its own, and close it."""
+
+    async def run() -> T:
+        store = open_for_writing(root)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.run)
+                done = await work(store)
+                nursery.cancel_scope.cancel()
+            return done
+        finally:
+            store.close()
+
+    return trio.run(run)
+
+
+async def publish(
+    store: WritingStore, address: str, queue: str | None, file_name: str, content: bytes
+) -> None:
+    """Write a file at once, and close it."""
+    publisher = store.publisher(address, queue, file_name)
+    await publisher.write(content)
+    await publisher.finish()
+
+
+def queue_in(store: WritingStore, name: str) -> StoreQueue:
+    (found,) = (
+        queue
+        for address in store.addresses()
+        for queue in address.queues()
+        if queue.name == name and isinstance(queue, StoreQueue)
+    )
+    return found
+
+
+def lines_in(store: WritingStore, name: str) -> list[dict[str, Any]]:
+    """The envelopes of a queue in arrival order."""
+    source = queue_in(store, name).open_all()
+    try:
+        return [json.loads(line) for line in bytes(source.read(0, source.size_bytes)).splitlines()]
+    finally:
+        source.close()
+
+
+def delivery_order(store: WritingStore, name: str) -> list[int]:
+    """Ids as `.messages` lists them."""
+    listing = queue_in(store, name).listing()
+    return [int(listing.message_id(index)) for index in range(len(listing))]
+
+
+# ---- the broker ----
+
+
+@dataclass
+class Account:
+    """What a running broker says that it has."""
+
+    queues: dict[str, dict[str, str]] = field(default_factory=dict)
+    addresses: dict[str, dict[str, str]] = field(default_factory=dict)
+    messages: dict[str, list[Seen]] = field(default_factory=dict)
+    """By queue, as a browser lists them."""
+    scheduled: dict[str, list[int]] = field(default_factory=dict)
+    prepared: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    """Warnings and errors that it logged from its start on."""
+
+
+def account_of(client: CoreClient, *, leave_out: Sequence[str] = ()) -> Account:
+    """Everything there is. Queues in `leave_out` are not browsed."""
+    account = Account()
+    for queue in json.loads(client.operation("broker", "listQueues", NO_FILTER, 1, QUEUES_MAX))["data"]:
+        if queue["temporary"] == "true" or queue["name"].startswith("activemq.management"):
+            continue
+        name = queue["name"]
+        account.queues[name] = {key: value for key, value in queue.items() if key not in COUNTERS}
+        if name not in leave_out and int(queue["messageCount"]):
+            account.messages[name] = client.do("messages-browse", queue=name)["messages"]
+        if int(queue["scheduledCount"]):
+            due = json.loads(client.operation(f"queue.{name}", "listScheduledMessagesAsJSON"))
+            account.scheduled[name] = [int(one["messageID"]) for one in due]
+    for address in json.loads(client.operation("broker", "listAddresses", NO_FILTER, 1, QUEUES_MAX))["data"]:
+        if address["temporary"] != "true" and not address["name"].startswith("activemq."):
+            kept = ("name", "id", "routingTypes", "queueCount", "autoCreated", "paused", "paging")
+            account.addresses[address["name"]] = {key: address[key] for key in kept}
+    account.prepared = sorted(client.do("xa-recover", session="recover")["prepared"])
+    client.do("end", session="recover")
+    return account
+
+
+_CHANGING = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+ ")
+"""The time before each line of a log."""
+
+
+def complaints(log: str) -> list[str]:
+    """What a broker warns of, without the times."""
+    return [_CHANGING.sub("", line) for line in log.splitlines() if " WARN " in line or " ERROR " in line]
+
+
+def take(client: CoreClient, queue: str, count: int) -> list[Seen]:
+    """Take exactly so many messages, which have to be all there are."""
+    messages: list[Seen] = client.do("messages-take", queue=queue, count=count)["messages"]
+    return messages
+
+
+def lay_store(store: Path, root: Path, journal_type: str | None) -> Broker:
+    """A copy of an unpacked store as a broker's instance, with another journal type if one is given."""
+    shutil.copytree(store / "data", root / "data", ignore=shutil.ignore_patterns("journalfs"))
+    config = (store / "broker.xml").read_text()
+    if journal_type is not None:
+        config = _replaced(config, "journal-type", journal_type)
+    # Nothing happens by itself.
+    config = _replaced(config, "message-expiry-scan-period", "-1")
+    broker = Broker(root, config=config)
+    broker.lay_out()
+    return broker
+
+
+def _replaced(config: str, name: str, value: str) -> str:
+    text, count = re.subn(rf"<{name}>[^<]*</{name}>", f"<{name}>{value}</{name}>", config)
+    assert count == 1, name
+    return text
+
+
+# ---- what is expected of a message ----
+
+
+def difference(seen: Sequence[Seen], wanted: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How messages differ from those wanted; of each, the keys that are wanted count."""
+    found = []
+    if len(seen) != len(wanted):
+        found.append(f"{len(seen)} messages instead of {len(wanted)}")
+    for index, (one, other) in enumerate(zip(seen, wanted, strict=False)):
+        for key, value in other.items():
+            if one.get(key) != value:
+                found.append(f"message {index}: {key} is {one.get(key)!r:.300}, not {value!r:.300}")
+    return found
+
+
+def body_text(text: str | None) -> bytes:
+    """The body of a core text message."""
+    if text is None:
+        return b"\0"
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return b"\1" + len(encoded).to_bytes(4) + encoded
+
+
+def plain_body(seen: Seen) -> bytes:
+    return base64.b64decode(seen["body"])
