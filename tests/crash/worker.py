@@ -35,6 +35,8 @@ class Worker:
         self._store = store
         self._seed = seed
         self._numbers = count(1)
+        self._texts: dict[MessageId, str] = {}
+        """Every body is read once."""
 
     async def work(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -61,7 +63,7 @@ class Worker:
         return {
             (queue, text)
             for queue in QUEUES
-            for text, _ in messages(self._queue(queue))
+            for text, _ in self._messages(queue)
             if zlib.crc32(text.encode()) % TASKS == task
         }
 
@@ -106,7 +108,17 @@ class Worker:
 
     def _ids(self, queue: str, texts: set[str]) -> list[MessageId]:
         """Ids of the messages of these texts."""
-        return [message_id for text, message_id in messages(self._queue(queue)) if text in texts]
+        return [message_id for text, message_id in self._messages(queue) if text in texts]
+
+    def _messages(self, queue_name: str) -> list[tuple[str, MessageId]]:
+        """Texts and ids of all messages of a queue."""
+        queue = self._queue(queue_name)
+        listing = queue.listing()
+        ids = [listing.message_id(index) for index in range(len(listing))]
+        for message_id in ids:
+            if message_id not in self._texts:
+                self._texts[message_id] = text_of(queue, message_id)
+        return [(self._texts[message_id], message_id) for message_id in ids]
 
     def _queue(self, name: str) -> StoreQueue:
         address = self._store.address("work")
@@ -116,18 +128,14 @@ class Worker:
         return queue
 
 
-def messages(queue: StoreQueue) -> list[tuple[str, MessageId]]:
-    """Texts and ids of all messages of a queue."""
-    listing = queue.listing()
-    found = []
-    for index in range(len(listing)):
-        message_id = listing.message_id(index)
-        message = queue.message(message_id)
-        assert message is not None
-        source = message.open()
-        found.append((bytes(source.read(0, source.size_bytes)).decode(), message_id))
+def text_of(queue: StoreQueue, message_id: MessageId) -> str:
+    message = queue.message(message_id)
+    assert message is not None
+    source = message.open()
+    try:
+        return bytes(source.read(0, source.size_bytes)).decode()
+    finally:
         source.close()
-    return found
 
 
 class Said:
