@@ -19,6 +19,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cat": ("journalfs.cli.cat:cat", "Print messages as lines, all or those a selector accepts."),
     "check": ("journalfs.cli.check:check", "Read everything and list what is damaged."),
     "create": ("journalfs.cli.create:create", "Make an empty store."),
+    "explain": ("journalfs.cli.explain:explain", "Say what keeps journal files from being set free."),
     "ls": ("journalfs.cli.ls:ls", "List addresses and queues, or the messages of a queue."),
     "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
     "print": ("journalfs.cli.print:print_records", "Print every record of a store's files."),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from journalfs.store.api import ByteSource
 
 SECTIONS = ("bindings", "journal", "pages")
+RECORDS_SUFFIX = ".jsonl"
 
 
 @click.command(name="print", epilog="Example: journalfs print --journal --safe /var/lib/artemis/data")
@@ -35,7 +36,9 @@ def print_records(
     chosen = [name for name, wanted in zip(SECTIONS, (bindings, journal, pages), strict=True) if wanted]
     with opened(store, index=not no_index) as found:
         for section in chosen or SECTIONS:
-            for _, file in files_below(found.control().child(section)):
+            for name, file in files_below(found.control().child(section)):
+                if not name.endswith(RECORDS_SUFFIX):
+                    continue
                 source = file.open()
                 if safe:
                     _write_safely(source)

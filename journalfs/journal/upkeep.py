@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import errno
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError
 from journalfs.journal.compaction import Compaction, CompactionDone
 from journalfs.journal.pool import WriteFile
+from journalfs.journal.reports import FileReport, file_reports
 
 if TYPE_CHECKING:
     from journalfs.journal.writer import JournalWriter
@@ -24,23 +24,6 @@ log = logging.getLogger(__name__)
 
 UPDATE_FACTOR = 10
 """Compaction is also due when replaceable updates outnumber adds by more than this, as in brokers."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileReport:
-    """One file with records, and what of it is still needed. Sizes in bytes."""
-
-    name: str
-    file_id: int
-    size_bytes: int
-    live_bytes: int
-    live_adds: int
-    uncancelled: int
-    """Adds, updates and transactions in it that nothing later cancels; 0: only deletes keep it, if anything.
-    """
-    cancels_earlier: tuple[str, ...]
-    """Earlier files that stay and in which it deletes something: without it that would come back."""
-    current: bool
 
 
 class Upkeep:
@@ -152,29 +135,4 @@ class Upkeep:
 
     def explain(self) -> list[FileReport]:
         """What keeps each file, in reading order."""
-        writer = self._writer
-        files = writer.data
-        slots = [file.slot for file in files]
-        ledger = writer.ledger
-        free = set(ledger.reclaimable(slots[:-1]))
-        reports = []
-        for index, file in enumerate(files):
-            counters = ledger.counters(file.slot)
-            cancelled = sum(ledger.negatives(later, file.slot) for later in slots[index:])
-            reports.append(
-                FileReport(
-                    file.name,
-                    file.file_id,
-                    file.size_bytes,
-                    counters.live_bytes,
-                    counters.live_adds,
-                    max(0, counters.positives - cancelled),
-                    tuple(
-                        earlier.name
-                        for earlier in files[:index]
-                        if earlier.slot not in free and ledger.negatives(file.slot, earlier.slot)
-                    ),
-                    file is writer.current,
-                )
-            )
-        return reports
+        return file_reports(self._writer.ledger, self._writer.data)

@@ -20,6 +20,7 @@ from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
+from journalfs.store.explaining import with_explanations
 from journalfs.store.metrics import have_metrics, metrics_text
 from journalfs.store.settings import broker_toml
 from journalfs.store.sources import BytesSource, WindowSource
@@ -54,7 +55,7 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
         "metrics": MadeFile(lambda: metrics_text(store), now),
         "events.jsonl": events,
         "settings.toml": MadeFile(lambda: broker_toml(core).encode(), now),
-        "journal": _journal(core.loader.extension, layout.journal_dir, core.root),
+        "journal": with_explanations(_journal(core.loader.extension, layout.journal_dir, core.root), core),
         "bindings": _journal(BINDINGS_EXTENSION, layout.bindings_dir, core.root),
         "pages": _pages(store),
         "large": _large(store),

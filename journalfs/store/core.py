@@ -35,6 +35,7 @@ from journalfs.paging.cursors import Cursors, SideRecord
 from journalfs.paging.folders import PageFolder, PagingDirectory
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
+from journalfs.store.explaining import Explanations
 from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.part_numbers import PartNumbers
@@ -64,6 +65,9 @@ class Core:
     cursors: Cursors = field(default_factory=Cursors)
     bodies: LargeBodies = field(init=False)
     lost: LostBindings = field(init=False)
+    explanations: Explanations = field(init=False)
+    torn: set[int] = field(default_factory=set)
+    """Journal files, by slot, of which a reader could not read something that was measured."""
     look_again: Callable[[], None] = lambda: None
     """Takes over what the broker did since the last look, at once. Set by the store."""
     bindings_damage: tuple[Damage, ...] = ()
@@ -77,6 +81,7 @@ class Core:
     def __post_init__(self) -> None:
         self.bodies = LargeBodies(self)
         self.lost = LostBindings(self)
+        self.explanations = Explanations(self)
         self.paging = PagingDirectory(self.layout.paging_dir, self.root)
 
     @property

@@ -15,6 +15,7 @@
 #include "jfs_scan.h"
 #include "jfs_stage.h"
 #include "jfs_state.h"
+#include "jfs_state_explain.h"
 #include "jfs_status.h"
 
 #endif

@@ -94,6 +94,7 @@ class WritingStore(JournalStore):
         self._catching_up = trio.Lock()
         self._unsealed = False
         self._failure_told = False
+        core.explanations.of_writer = journals.messages.upkeep.explain
         journals.messages.pool.held = self._is_held
         journals.messages.before_emptying = self._let_files_go
 

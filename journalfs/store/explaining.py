@@ -1,0 +1,237 @@
+"""What keeps each journal file from being set free: as facts for programs, as text for people, and as files
+of the control tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from journalfs.engine.state_explain import other_records, queue_shares, transaction_shares
+from journalfs.errors import SystemFailure
+from journalfs.format.record_types import user_type_name
+from journalfs.ids import QueueId
+from journalfs.journal.account import JournalAccount
+from journalfs.journal.reports import FileReport
+from journalfs.store.api import VirtualDirectory, VirtualFile
+from journalfs.store.virtual import MadeDirectory, MadeFile
+
+if TYPE_CHECKING:
+    from journalfs.store.core import Core
+
+SUFFIX: Final = ".explain"
+
+
+class QueueFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """Messages of one queue in the file. `address` and `queue` are null where no binding names the queue."""
+
+    id: int
+    address: str | None
+    queue: str | None
+    messages: int
+    delivering: int
+    body_bytes: int
+    oldest_timestamp: int | None
+    oldest_age_ms: int | None
+
+
+class TransactionFacts(msgspec.Struct, frozen=True, rename="camel"):
+    id: int
+    prepared: bool
+    operations: int
+
+
+class FileFacts(msgspec.Struct, frozen=True, rename="camel"):
+    """One journal file. Sizes in bytes."""
+
+    file: str
+    file_id: int
+    bytes: int
+    state: str
+    """`current`, `kept`, `reclaimable`, or `free`: it holds no records."""
+    freed_by: str | None
+    """`reclaim` or `compaction`; null for a free one."""
+    needed_records: int
+    live_bytes: int
+    live_messages: int
+    queueless_messages: int
+    queues: list[QueueFacts]
+    other_records: Mapping[str, int]
+    transactions: list[TransactionFacts]
+    deletes_in: list[str]
+    """Earlier files that stay and hold records that this file deletes."""
+
+
+@dataclass(slots=True)
+class Explanations:
+    """Of one open store."""
+
+    core: Core
+    of_writer: Callable[[], Sequence[FileReport]] | None = None
+    """Where this process writes the journal, its writer counts."""
+    _account: tuple[int, JournalAccount] = field(default_factory=lambda: (-1, JournalAccount()))
+
+    def facts(self) -> list[FileFacts]:
+        """Every file of the message journal, in reading order. Raises SystemFailure."""
+        reports = {report.name: report for report in self._reports()}
+        return [self._facts(read.slot, reports) for read in self.core.loader.files.read_files()]
+
+    def fact(self, name: str) -> FileFacts | None:
+        """One file; None if there is none of that name."""
+        for read in self.core.loader.files.read_files():
+            if read.file.name == name:
+                return self._facts(read.slot, {report.name: report for report in self._reports()})
+        return None
+
+    def _reports(self) -> Sequence[FileReport]:
+        if self.of_writer is not None:
+            return self.of_writer()
+        if self._account[0] != self.core.epoch:
+            self._account = self.core.epoch, JournalAccount()
+        try:
+            return self._account[1].reports(self.core.loader.files)
+        except OSError as error:
+            raise SystemFailure.from_os(error, self.core.layout.journal_dir, doing="explain") from error
+
+    def _facts(self, slot: int, reports: Mapping[str, FileReport]) -> FileFacts:
+        file = self.core.loader.files.read_file(slot).file
+        report = reports.get(file.name)
+        if report is None:
+            return FileFacts(
+                file.name, file.file_id, file.stamp.size_bytes, "free", None, 0, 0, 0, 0, [], {}, [], []
+            )
+        state = self.core.loader.state
+        shares, referenced = queue_shares(state, slot)
+        others = other_records(state, slot)
+        messages = max(0, report.live_adds - sum(others.values()))
+        now_ms = self.core.clock.now_ms()
+        return FileFacts(
+            file=file.name,
+            file_id=report.file_id,
+            bytes=report.size_bytes,
+            state="current" if report.current else "reclaimable" if report.reclaimable else "kept",
+            freed_by="reclaim" if report.reclaimable else "compaction",
+            needed_records=report.uncancelled,
+            live_bytes=report.live_bytes,
+            live_messages=messages,
+            queueless_messages=max(0, messages - referenced),
+            queues=[
+                QueueFacts(
+                    one.queue_id,
+                    *self._names(QueueId(one.queue_id)),
+                    one.messages,
+                    one.delivering,
+                    one.body_bytes,
+                    one.oldest_ms or None,
+                    max(0, now_ms - one.oldest_ms) if one.oldest_ms else None,
+                )
+                for one in shares
+            ],
+            other_records={user_type_name(kind): n for kind, n in others.items()},
+            transactions=[
+                TransactionFacts(one.tx_id, one.prepared, one.operations)
+                for one in transaction_shares(state, slot)
+            ],
+            deletes_in=list(report.cancels_earlier),
+        )
+
+    def _names(self, queue: QueueId) -> tuple[str | None, str | None]:
+        model = self.core.bindings.queues.get(queue) or self.core.lost.queues.get(queue)
+        return (model.address, model.name) if model is not None else (None, None)
+
+
+def with_explanations(journal: VirtualDirectory, core: Core) -> VirtualDirectory:
+    """The directory of a journal's record views, with an explanation beside each."""
+
+    def files() -> list[str]:
+        return [read.file.name for read in core.loader.files.read_files()]
+
+    def make(name: str) -> VirtualDirectory | VirtualFile | None:
+        file = name.removesuffix(SUFFIX)
+        if file == name or file not in files():
+            return journal.child(name)
+        return MadeFile(lambda: _explained(core, file), lambda: core.clock.now_ms() * 1_000_000)
+
+    def names() -> list[str]:
+        return [*journal.names(), *(name + SUFFIX for name in files())]
+
+    return MadeDirectory(names, make, lambda: journal.mtime_ns)
+
+
+def _explained(core: Core, file: str) -> bytes:
+    """Of a file that went since it was listed nothing is left to be said."""
+    facts = core.explanations.fact(file)
+    return as_text(facts).encode() if facts is not None else b""
+
+
+def as_text(facts: FileFacts) -> str:
+    """A few lines for people."""
+    return "\n".join([*_lines(facts), ""])
+
+
+def _lines(facts: FileFacts) -> Iterator[str]:
+    yield f"{facts.file}: file id {facts.file_id}, {facts.bytes} bytes"
+    if facts.state == "free":
+        yield "free: it holds no records, and is there to be written next"
+        return
+    yield _state(facts)
+    if facts.live_messages or facts.queues:
+        yield f"  {_count(facts.live_messages, 'message')}"
+    for queue in facts.queues:
+        yield f"    {_queue(queue)}"
+    if facts.queueless_messages:
+        yield f"    {facts.queueless_messages} in no queue"
+    for name, count in facts.other_records.items():
+        yield f"  {_count(count, f'{name} record')}"
+    for tx in facts.transactions:
+        how = "prepared" if tx.prepared else "open"
+        yield f"  transaction {tx.id}, {how}: {_count(tx.operations, 'record')} in this file"
+    if facts.deletes_in:
+        yield f"  deletes of records in {', '.join(facts.deletes_in)}, which would come back without them"
+
+
+def _state(facts: FileFacts) -> str:
+    needed = f"{_count(facts.needed_records, 'needed record')}, {facts.live_bytes} bytes"
+    match facts.state:
+        case "current":
+            return f"current: records are appended to it; {needed}"
+        case "reclaimable":
+            return "reclaimable: nothing needs it; it is set free when the journal is next looked after"
+        case _:
+            moved = f"would move {facts.live_bytes} bytes" if facts.live_bytes else "would move nothing"
+            return f"kept: {needed}; compaction would free it, and {moved}"
+
+
+def _queue(queue: QueueFacts) -> str:
+    name = f"queue {queue.id}, which has no binding" if queue.queue is None else _quoted(queue)
+    parts = [f"{name}: {_count(queue.messages, 'message')}, {queue.body_bytes} bytes"]
+    if queue.delivering:
+        parts.append(f"{queue.delivering} held by a prepared transaction")
+    if queue.oldest_age_ms is not None:
+        parts.append(f"the oldest {_age(queue.oldest_age_ms)} old")
+    return ", ".join(parts)
+
+
+def _quoted(queue: QueueFacts) -> str:
+    name = f"{queue.address}::{queue.queue}"
+    return name if name.isprintable() else ascii(name)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _age(age_ms: int) -> str:
+    """The two largest units, which is what people compare."""
+    seconds = age_ms // 1000
+    for unit, name, smaller, smaller_name in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if seconds >= unit:
+            return f"{seconds // unit} {name} {seconds % unit // smaller} {smaller_name}"
+    return f"{seconds} s"

@@ -1,0 +1,29 @@
+"""What keeps the journal files of a store that is being written."""
+
+from __future__ import annotations
+
+from tests.store.writing.conftest import Writable
+
+
+async def test_the_writer_and_a_reader_say_the_same(writable: Writable) -> None:
+    (writable.root / "journalfs.toml").write_text(
+        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\njournal-compact-min-files = 0\n'
+    )
+    async with writable.open() as store:
+        for turn in range(12):
+            publisher = store.publisher("work", None, "in")
+            await publisher.write(b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(20)))
+            await publisher.finish()
+            await store.acknowledge_part(("work", "work.a"), "_tail.jsonl")
+        await store.journals.messages.upkeep.tidy()
+        await store.look()
+        facts = store.core.explanations.facts()
+        store.core.explanations.of_writer = None
+        assert store.core.explanations.facts() == facts
+    states = [one.state for one in facts]
+    assert states.count("current") == 1
+    assert states.count("kept") > 3
+    kept = facts[0]
+    assert {one.queue for one in kept.queues} == {"work.b"}
+    live = kept.live_messages
+    assert 3 * live <= kept.needed_records <= 4 * live, "two references each, and acknowledgements of most"
