@@ -146,11 +146,18 @@ class JournalLoader:
         """Something of the journal cannot be read now, which may be otherwise without any file changing."""
         return bool(self._refused or self.files.unreadable)
 
-    def mend(self) -> None:
-        """Something that is mapped can no longer be read: find out what, and go on with zeros for it."""
-        for slot, mapped in (*self.files.mapped(), *self.state.files().items()):
+    def mend(self, slots: Iterable[int] | None = None) -> None:
+        """Something that is mapped can no longer be read: find out what, and go on with zeros for it.
+
+        `slots` are the files that are in question; `None`: all that were read since the store was opened.
+        """
+        files = [*self.files.mapped(), *self.state.files().items()]
+        if slots is not None:
+            files = [(slot, self.files[slot]) for slot in slots if self.files.get_read(slot) is not None]
+        for slot, mapped in files:
             if mapped.mend():
                 self.files.note_unreadable(slot, mapped)
+                self.state.set_file(slot, mapped)
 
     def mark_unreadable(self) -> None:
         """Tell the live state which bytes the disk did not give: messages in them are damaged."""

@@ -68,9 +68,12 @@ class JournalRun:
             self.refs, len(content.prefix), sealed=self.sealed, now_ms=content.now_ms
         )
 
+    def slots(self, content: QueueContent) -> list[int]:
+        """The journal files in which the messages lie. Raises CoreRefused if one is gone."""
+        return file_slots(content.state, self.refs, content.files.slot_limit)
+
     def _files(self, content: QueueContent) -> dict[int, MappedFile]:
-        slots = file_slots(content.state, self.refs, content.files.slot_limit)
-        return {slot: content.files[slot] for slot in slots}
+        return {slot: content.files[slot] for slot in self.slots(content)}
 
     def batch(self, content: QueueContent) -> LineBatch:
         return self._batch_from(self._files(content), content)

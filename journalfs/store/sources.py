@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
+from journalfs.engine.status import FileTorn
 from journalfs.store.api import Bytes, ByteSource
 
 
@@ -61,6 +62,32 @@ class WindowSource:
 
     def close(self) -> None:
         self._window = BytesSource(b"")
+
+
+class WatchedSource:
+    """Tells when a part of the file below can no longer be read. The reader gets the error all the same: what
+    was opened had another length than what there is now.
+    """
+
+    __slots__ = ("_torn", "below")
+
+    def __init__(self, source: ByteSource, torn: Callable[[], None]) -> None:
+        self.below = source
+        self._torn = torn
+
+    @property
+    def size_bytes(self) -> int:
+        return self.below.size_bytes
+
+    def read(self, offset: int, length: int) -> Bytes:
+        try:
+            return self.below.read(offset, length)
+        except FileTorn:
+            self._torn()
+            raise
+
+    def close(self) -> None:
+        self.below.close()
 
 
 class Segment(Protocol):

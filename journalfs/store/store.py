@@ -260,7 +260,12 @@ class JournalStore:
         core = self.core
         core.live_broker = self._broker_is_there()
         bindings_changed = self._look_at_bindings()
-        return bindings_changed, core.loader.poll()
+        result = core.loader.poll()
+        if core.torn and result is not PollResult.REWRITTEN:
+            core.loader.mend(core.torn)
+            result = PollResult.APPENDED
+        core.torn.clear()
+        return bindings_changed, result
 
     def _broker_is_there(self) -> bool:
         return lock_holder(self.core.layout.node_manager_lock_dir) is not None
@@ -349,6 +354,9 @@ class JournalStore:
         if self.index is None:
             return
         description = describe(self.core, self._page_parts)
+        if description is None and self.core.loader.unreadable:
+            # It says of what cannot be read how long its lines are.
+            self.index.unlink(missing_ok=True)
         if description is None or description == self._written:
             return
         try:

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
+from journalfs.engine.status import CoreRefused
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
@@ -17,6 +18,7 @@ from journalfs.store.filters import Filter, SelectorFilter
 from journalfs.store.message import SUFFIXES, StoreMessage
 from journalfs.store.page_parts import PageParts
 from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
+from journalfs.store.sources import WatchedSource
 
 ALL_NAME = ".all.jsonl"
 TAIL_NAME = "_tail.jsonl"
@@ -189,11 +191,25 @@ class QueueView:
         for _ in range(LOOKS_AGAIN_MAX):
             self._refresh()
             try:
-                return open_runs(choose(), self.content)
+                return self._watched(choose())
             except StaleView:
                 self.content.core.look_again()
         self._refresh()
-        return open_runs(choose(), self.content)
+        return self._watched(choose())
+
+    def _watched(self, runs: Sequence[tuple[Run, int]]) -> ByteSource:
+        """Open the lines of these runs. What cannot be read any more is looked at anew, for whoever opens it
+        next.
+        """
+        chosen = [run for run, _ in runs if isinstance(run, JournalRun)]
+
+        def torn() -> None:
+            with contextlib.suppress(CoreRefused):  # some of it was acknowledged since
+                for run in chosen:
+                    self.content.core.torn.update(run.slots(self.content))
+            self.content.core.look_again()
+
+        return WatchedSource(open_runs(runs, self.content), torn)
 
     def _sized(self, part: Part) -> list[tuple[Run, int]]:
         """The runs of a part with the lengths of their lines. Raises `Gone` when nothing is left of it."""

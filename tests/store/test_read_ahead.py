@@ -12,6 +12,7 @@ from journalfs.errors import Damaged, JournalfsError
 from journalfs.store import open_store
 from journalfs.store.api import ByteSource
 from journalfs.store.read_ahead import AHEAD_BYTES, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, ReadAheadSource
+from journalfs.store.sources import WatchedSource
 from journalfs.store.store import JournalStore
 from tests.tools.make_store import StoreSpec, make_store
 
@@ -29,7 +30,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> JournalStore:
 def opened(store: JournalStore) -> ReadAheadSource:
     (queue,) = store.queues()
     (part,) = queue.parts()
-    source = queue.open_part(part)
+    watched = queue.open_part(part)
+    assert isinstance(watched, WatchedSource)
+    source = watched.below
     assert isinstance(source, ReadAheadSource)
     assert source.size_bytes > 2 * AHEAD_BYTES + 2 * WINDOW_BYTES_MAX
     return source

@@ -12,6 +12,7 @@ import pytest
 
 from journalfs.config.layout import locate_store
 from journalfs.engine.state import LiveState
+from journalfs.engine.status import FileTorn
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
 from journalfs.limits import HEADS_CHECKED_SHARE
@@ -368,3 +369,27 @@ async def test_reused_file_among_many_is_noticed(little_store: LittleStore, line
     for _ in range(HEADS_CHECKED_SHARE):
         await store.look()
     assert bodies(lines_of(store, "work.a")) == [b"first", b"second"]
+
+
+@pytest.mark.rule("S-51", "S-54")
+def test_sector_that_fails_after_the_index_was_written(
+    little_store: LittleStore, lines_of: Lines, tmp_path: Path
+) -> None:
+    """Who reads it gets an error once; who opens it again, the damaged line; and the index goes."""
+    little_store.journal.send(1000, QUEUE_A, "before")
+    little_store.journal.send(1001, QUEUE_A, "long " * 4000)
+    index = tmp_path / "index"
+    with failing_disk(little_store.root, tmp_path / "whole"):
+        open_store(tmp_path / "whole", clock=little_store.clock, index=index).close()
+    with failing_disk(little_store.root, tmp_path / "seen", {JOURNAL: [(2 * PAGE, 3 * PAGE)]}):
+        store = open_store(tmp_path / "seen", clock=little_store.clock, index=index)
+        assert store.status()["journalBytesScanned"] == 0
+        names = [part.name for part in store.queues()[0].parts()]
+        with pytest.raises(FileTorn):
+            lines_of(store, "work.a")
+        before, damaged = lines_of(store, "work.a")
+        assert (b'"damage":' in before, b'"damage":' in damaged) == (False, True)
+        assert [part.name for part in store.queues()[0].parts()] == names
+        assert [(one.offset, one.kind) for one in store.core.damage()] == [(2 * PAGE, "unreadable")]
+        store.close()
+    assert not index.exists()
