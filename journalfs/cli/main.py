@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "browse": ("journalfs.cli.cat:cat", "The same as cat."),
     "cat": ("journalfs.cli.cat:cat", "Print messages as lines, all or those a selector accepts."),
     "check": ("journalfs.cli.check:check", "Read everything and list what is damaged."),
+    "compact": ("journalfs.cli.compact:compact", "Rewrite a store's journals into few files."),
     "create": ("journalfs.cli.create:create", "Make an empty store."),
     "explain": ("journalfs.cli.explain:explain", "Say what keeps journal files from being set free."),
     "ls": ("journalfs.cli.ls:ls", "List addresses and queues, or the messages of a queue."),

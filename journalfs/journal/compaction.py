@@ -41,6 +41,7 @@ class CompactionDone:
     old: tuple[str, ...]
     new: tuple[str, ...]
     live_bytes: int
+    written_bytes: int
 
 
 def encode_control_file(old: Sequence[str], new: Sequence[str]) -> bytes:
@@ -100,6 +101,7 @@ class Compaction:
             tuple(file.name for file in old),
             tuple(file.name for file in outputs),
             sum(writer.ledger.counters(file.slot).live_bytes for file in outputs),
+            sum(file.end for file in outputs),
         )
 
     def _write_outputs(self, old: list[WriteFile], survivors: Survivors, first_id: int) -> list[WriteFile]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +61,17 @@ def message_journal(layout: StoreLayout, settings: JournalSettings, kind: Backen
         sync_non_transactional=settings.journal_sync_non_transactional,
         attic_files_max=settings.max_attic_files,
     )
+
+
+def as_found(layout: StoreLayout, wanted: WriteSettings) -> WriteSettings:
+    """Where nothing says how large journal files are, they stay as large as they are: files of another size
+    are not used again.
+    """
+    if layout.config is not None and "journal-file-size" in layout.config.core:
+        return wanted
+    files = layout.journal_dir.glob(f"{wanted.prefix}-*.{wanted.extension}")
+    sizes = Counter(file.stat().st_size for file in files)
+    return replace(wanted, file_size_bytes=sizes.most_common(1)[0][0]) if sizes else wanted
 
 
 def bindings_journal(layout: StoreLayout, settings: JournalSettings) -> WriteSettings:

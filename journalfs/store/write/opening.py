@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from journalfs.bindings.model import BindingsState
@@ -15,10 +13,10 @@ from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.errors import StoreNotKept, SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.loader import JournalLoader
-from journalfs.journal.write_settings import WriteSettings
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.journals import (
+    as_found,
     bindings_journal,
     make_backend,
     make_bindings_backend,
@@ -121,26 +119,13 @@ class _Taking:
         return open_journals(
             (messages, bindings),
             (
-                self._as_found(message_journal(layout, settings, messages.kind)),
+                as_found(layout, message_journal(layout, settings, messages.kind)),
                 bindings_journal(layout, settings),
             ),
             self.clock,
             read_bindings=self._read_bindings,
             other_ids=self._body_ids(),
         )
-
-    def _as_found(self, wanted: WriteSettings) -> WriteSettings:
-        """Where nothing says how large journal files are, they stay as large as they are: files of another
-        size are not used again.
-        """
-        config = self.layout.config
-        if config is not None and "journal-file-size" in config.core:
-            return wanted
-        files = self.layout.journal_dir.glob(f"{wanted.prefix}-*.{wanted.extension}")
-        sizes = Counter(file.stat().st_size for file in files)
-        if not sizes:
-            return wanted
-        return replace(wanted, file_size_bytes=sizes.most_common(1)[0][0])
 
     def _read_bindings(self) -> BindingsState:
         return read_bindings(self.layout.bindings_dir, relative_to=self.layout.root)[0]

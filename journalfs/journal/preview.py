@@ -1,0 +1,75 @@
+"""What a compaction would come to, found by doing it in memory: nothing is written, and no lock is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.ledger import Ledger
+from journalfs.engine.scan import scan_journal
+from journalfs.journal.directory import read_directory
+from journalfs.journal.pool import WriteFile
+from journalfs.journal.rewrite import Rewriter, Survivors
+from journalfs.journal.write_settings import WriteSettings
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPreview:
+    """Names of all files, of those that compaction would free, and of these again those that nothing needs;
+    and how long each file is that it would write. Sizes in bytes.
+    """
+
+    files: tuple[str, ...]
+    size_bytes: int
+    frees: tuple[str, ...]
+    reclaimable: tuple[str, ...]
+    writes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    file: WriteFile
+    mapped: MappedFile
+
+
+def preview_compaction(directory: Path, settings: WriteSettings, *, relative_to: Path) -> CompactionPreview:
+    """Of the journal in `directory` as it is now. Raises OSError, FileTorn and UnknownVersion."""
+    listing = read_directory(directory, extension=settings.extension, relative_to=relative_to)
+    ledger = Ledger()
+    sources: list[_Source] = []
+    for found in listing.files:
+        if found.header_damaged:
+            continue
+        file = WriteFile(found.name, found.file_id, found.stamp.size_bytes, version=found.version)
+        mapped = MappedFile(found.path)
+        mapped.detach()
+        scan = scan_journal(mapped, rid=file.rid, version=file.version)
+        if scan.count or scan.marked:
+            file.slot = ledger.add_file()
+            ledger.apply(file.slot, scan.pointer.records, scan.count)
+            sources.append(_Source(file, mapped))
+    reclaimable = set(ledger.reclaimable([source.file.slot for source in sources[:-1]]))
+    return CompactionPreview(
+        files=tuple(file.name for file in listing.files),
+        size_bytes=sum(file.stamp.size_bytes for file in listing.files),
+        frees=tuple(source.file.name for source in sources),
+        reclaimable=tuple(source.file.name for source in sources if source.file.slot in reclaimable),
+        writes=tuple(_outputs(sources, ledger, settings)),
+    )
+
+
+def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) -> list[int]:
+    if not sources:
+        return []
+    # Whoever opens a journal for writing rolls back what was neither ended nor prepared.
+    prepared = frozenset(tx.tx_id for tx in ledger.transactions() if tx.prepared and not tx.broken)
+    rewriter = Rewriter(
+        Survivors(sorted(ledger.live_ids()), prepared),
+        first_id=sources[0].file.file_id,
+        file_size_bytes=max(settings.file_size_bytes, *(source.file.size_bytes for source in sources)),
+        replaceable_types=settings.replaceable_types,
+    )
+    for number, source in enumerate(sources):
+        rewriter.feed(number, source.mapped, source.file)
+    return [len(output) for output in rewriter.finish()]

@@ -1,0 +1,108 @@
+"""Compaction on demand: of a store that is open for writing, and what it would come to for any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from journalfs.config.journal_settings import journal_settings
+from journalfs.config.layout import locate_store
+from journalfs.engine.backend import BackendKind
+from journalfs.errors import SystemFailure
+from journalfs.journal.preview import preview_compaction
+from journalfs.journal.writer import JournalWriter
+from journalfs.store.journals import as_found, bindings_journal, message_journal
+from journalfs.store.write.store import WritingStore
+
+Journal = Literal["messages", "bindings"]
+
+
+class Compacted(msgspec.Struct, frozen=True, rename="camel"):
+    """One journal before and after. Files with records are counted apart from all that are there."""
+
+    journal: Journal
+    files_before: int
+    bytes_before: int
+    with_records_before: int
+    files_after: int
+    bytes_after: int
+    with_records_after: int
+    written_bytes: int
+
+
+class Preview(msgspec.Struct, frozen=True, rename="camel"):
+    """One journal, and what compaction would do to it."""
+
+    journal: Journal
+    files: int
+    bytes: int
+    frees: tuple[str, ...]
+    reclaimable: tuple[str, ...]
+    """Those among `frees` that nothing needs even now."""
+    writes_files: int
+    writes_bytes: int
+
+
+async def compact_store(store: WritingStore) -> list[Compacted]:
+    """Compact both journals, the messages' first. Raises SystemFailure and WriteFailed."""
+    try:
+        return [
+            await _compact("messages", store.journals.messages),
+            await _compact("bindings", store.journals.bindings),
+        ]
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or store.core.root, doing="compact") from error
+
+
+async def _compact(journal: Journal, writer: JournalWriter) -> Compacted:
+    files_before, bytes_before = _on_disk(writer)
+    done = await writer.upkeep.compact()
+    files_after, bytes_after = _on_disk(writer)
+    return Compacted(
+        journal,
+        files_before,
+        bytes_before,
+        len(done.old),
+        files_after,
+        bytes_after,
+        len(done.new),
+        done.written_bytes,
+    )
+
+
+def _on_disk(writer: JournalWriter) -> tuple[int, int]:
+    ending = f".{writer.settings.extension}"
+    sizes = [writer.backend.size_bytes(name) for name in writer.backend.names() if name.endswith(ending)]
+    return len(sizes), sum(sizes)
+
+
+def preview_store(path: Path) -> list[Preview]:
+    """What `compact_store` would do. Raises what `open_store` raises."""
+    layout = locate_store(path)
+    settings = journal_settings(layout.config)
+    messages = as_found(layout, message_journal(layout, settings, BackendKind(settings.journal_type)))
+
+    def previews() -> Iterator[Preview]:
+        journals: tuple[Journal, Journal] = ("messages", "bindings")
+        folders = (layout.journal_dir, layout.bindings_dir)
+        for journal, folder, wanted in zip(
+            journals, folders, (messages, bindings_journal(layout, settings)), strict=True
+        ):
+            found = preview_compaction(folder, wanted, relative_to=layout.root)
+            yield Preview(
+                journal,
+                len(found.files),
+                found.size_bytes,
+                found.frees,
+                found.reclaimable,
+                len(found.writes),
+                sum(found.writes),
+            )
+
+    try:
+        return list(previews())
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error

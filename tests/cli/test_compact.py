@@ -1,0 +1,76 @@
+"""`journalfs compact`, and what it says beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from journalfs.clock import SystemClock
+from journalfs.config.layout import locate_store
+from journalfs.store import open_store
+from journalfs.store.node_lock import NodeLock
+from tests.cli.running import journalfs, objects
+from tests.frozen import FILE_STORES, ExpectedStores
+from tests.reference.compare import compare_store
+from tests.truth.from_store import account
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("name", FILE_STORES)
+def test_nothing_is_lost(name: str, store_copy: Callable[[str], Path], expected: ExpectedStores) -> None:
+    path = store_copy(name)
+    before = objects("compact", "--dry-run", "--json", path)
+    done = objects("compact", "--json", path)
+    for said, found in zip(before, done, strict=True):
+        assert said["journal"] == found["journal"]
+        assert len(said["frees"]) == found["withRecordsBefore"]
+        assert said["files"] == found["filesBefore"] or said["journal"] == "bindings"
+        assert found["withRecordsAfter"] <= found["withRecordsBefore"]
+    assert before[0]["writesFiles"] == done[0]["withRecordsAfter"]
+    store = open_store(path, index=False)
+    assert compare_store(expected[name], account(store)) == []
+    assert store.status()["damage"] == 0
+    store.close()
+
+
+def test_what_was_said_beforehand_is_what_is_written(store_copy: Callable[[str], Path]) -> None:
+    path = store_copy("compacted")
+    objects("compact", "--json", path)
+    said = objects("compact", "--dry-run", "--json", path)
+    done = objects("compact", "--json", path)
+    assert said[0]["writesBytes"] == done[0]["writtenBytes"]
+    assert said[0]["writesFiles"] == done[0]["withRecordsAfter"]
+
+
+def test_a_dry_run_changes_nothing(store_copy: Callable[[str], Path]) -> None:
+    path = store_copy("compacted")
+    before = contents(path)
+    (messages, _) = objects("compact", "--dry-run", "--json", path)
+    assert len(messages["frees"]) == 8
+    assert contents(path) == before
+    assert journalfs("compact", "--dry-run", path).stdout.splitlines()[0].startswith("messages\t10\t")
+
+
+def test_a_store_that_is_taken_is_refused(store_copy: Callable[[str], Path]) -> None:
+    path = store_copy("compacted")
+    lock = NodeLock.acquire(locate_store(path), 0, SystemClock())
+    try:
+        done = journalfs("compact", path)
+        assert (done.returncode, done.stdout) == (7, "")
+        assert "in use by" in done.stderr
+        assert objects("compact", "--dry-run", "--json", path)
+    finally:
+        lock.release()
+
+
+def test_tables_for_other_tools(store_copy: Callable[[str], Path]) -> None:
+    done = journalfs("compact", store_copy("compacted"))
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["messages", "bindings"]
+    assert rows[0][3] == "8 -> 2"
