@@ -6,25 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
-from journalfs.store.creating import create_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.sent import EVERY
 from tests.broker.settings import BrokerSettings, JournalType
 from tests.broker.writing import account_of, complaints, difference, publish, take, write_in
+from tests.cli.running import journalfs
 
 BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
 
 
-def new_instance(root: Path, journal_type: JournalType) -> Broker:
+def new_instance(root: Path, journal_type: JournalType, *, file_size: str = "1M") -> Broker:
     """A broker that never ran, over a store that journalfs made."""
-    broker = Broker(root, settings=BrokerSettings(journal_type=journal_type, journal_file_size="1M"))
-    own: dict[str, Value] = {"journal-type": journal_type, "journal-file-size": 1 << 20}
-    create_store(broker.data, own, SystemClock(), warn=pytest.fail)
+    broker = Broker(root, settings=BrokerSettings(journal_type=journal_type, journal_file_size=file_size))
     broker.lay_out()
+    done = journalfs("create", broker.root)
+    assert done.returncode == 0, done.stderr
     return broker
 
 

@@ -1,4 +1,4 @@
-"""Stores of real brokers, changed by journalfs in every way on each backend, and a broker that starts on them.
+"""Stores of real brokers, changed by journalfs in every way on each backend; a broker starts on them.
 
 What is expected is what the same broker says of an untouched copy, changed as the store was.
 """
