@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journalfs.damage import Damage, name_of
+from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.errors import Damaged
 from journalfs.format.large_file import LargeFileKind, format_large_name, parse_large_name
@@ -109,6 +109,16 @@ class LargeDirectory:
             return None
         except OSError as error:
             raise BodyUnreadable(path, 0, f"cannot be read: {error.strerror or error}") from error
+
+    def stamp(self, message_id: MessageId) -> FileStamp | None:
+        """What the body's file is like now; `None` when there is none that could be read."""
+        try:
+            status = (self.path / format_large_name(message_id)).stat()
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
     def _existing(self, message_id: MessageId, origin: MessageId | None) -> Path | None:
         for candidate in (message_id, origin):

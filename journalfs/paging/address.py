@@ -58,7 +58,7 @@ class PagedAddress:
 
     path: Path
     relative_to: Path
-    prepare: Callable[[PageScan], None]
+    prepare: Callable[[PageScan], object]
     """Measures the large messages of a fresh scan: their bodies are not this package's subject."""
     files: dict[PageNumber, PageFile] = field(default_factory=dict)
     summaries: dict[PageNumber, PageSummary] = field(default_factory=dict)
@@ -145,6 +145,11 @@ class PagedAddress:
         self._scans[number] = _Kept(page.stamp, mapped, scan)
         self.summaries[number] = self._summarise(page, scan, mapped)
         return scan
+
+    def forget_scans(self) -> None:
+        """What lines and files of its messages measure is to be found out again."""
+        self._scans.clear()
+        self.version += 1
 
     def _summarise(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> PageSummary:
         ids = scan.message_ids()

@@ -111,6 +111,7 @@ class Core:
         for unmeasured in state.measure():
             measure = self.bodies.measure_record(unmeasured)
             state.set_measure(unmeasured.message_index, unmeasured.message_id, measure.pointer)
+        self.bodies.remeasure()
 
     def refresh_pages(self) -> bool:
         """Take over the paging directory and the positions in the journal. Returns whether anything

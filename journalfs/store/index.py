@@ -21,9 +21,10 @@ from journalfs.journal.loader import JournalLoader, holds_prefix
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.store.core import Core
+from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -68,6 +69,8 @@ class IndexDescription(msgspec.Struct, frozen=True):
     pages: dict[str, list[IndexedPage]]
     page_parts: list[IndexedPageParts]
     large_damage: list[tuple[int, Damage]]
+    large_bodies: list[tuple[int, BodyFile]]
+    """What the large messages of the journal were measured with."""
 
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
@@ -106,6 +109,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
             for queue_id, parts in page_parts.items()
         ],
         large_damage=[(message_id, damage) for message_id, damage in core.bodies.known_damage()],
+        large_bodies=[(message_id, body) for message_id, body in core.bodies.known_bodies()],
     )
 
 
@@ -146,6 +150,10 @@ def page_summaries(pages: list[IndexedPage]) -> list[tuple[PageNumber, PageSumma
 
 def large_damage(description: IndexDescription) -> list[tuple[MessageId, Damage]]:
     return [(MessageId(message_id), damage) for message_id, damage in description.large_damage]
+
+
+def large_bodies(description: IndexDescription) -> dict[MessageId, BodyFile]:
+    return {MessageId(message_id): body for message_id, body in description.large_bodies}
 
 
 def plausible(description: IndexDescription, state: LiveState) -> bool:

@@ -79,7 +79,9 @@ def _sweep(path: Path) -> None:
     """Remove what processes left that were killed while they wrote the index."""
     for left in path.parent.iterdir():
         process = left.name.removeprefix(f"{path.name}.").removesuffix(".tmp")
-        if left.name == f"{path.name}.{process}.tmp" and process.isdecimal() and not _is_running(int(process)):
+        if left.name != f"{path.name}.{process}.tmp" or not process.isdecimal():
+            continue
+        if not _is_running(int(process)):
             left.unlink(missing_ok=True)
 
 

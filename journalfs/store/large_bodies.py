@@ -1,18 +1,23 @@
-"""Joins large messages with their body files: measuring them, handing them to the renderer, missing ones."""
+"""Joins large messages with their body files: measuring them, handing them to the renderer, missing ones.
+
+A line is as long as it was when its message was measured, with the body file as it was then. So what each
+file was like is remembered, also by the index. A body that is another one, or gone, is noticed before a line
+is rendered with it: then the store looks what its broker did, and what is still live is measured again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from journalfs.damage import Damage, name_of
+from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch, Measure
 from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
 from journalfs.engine.status import FileTorn
-from journalfs.errors import Damaged
+from journalfs.errors import Damaged, StaleView
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
@@ -25,6 +30,14 @@ if TYPE_CHECKING:
 UNDECODABLE = "the large message cannot be decoded with its body file"
 
 
+@dataclass(frozen=True, slots=True)
+class BodyFile:
+    """The file of a body at one moment: whose name it has, and what it was like; `None`: it was not there."""
+
+    named: MessageId
+    stamp: FileStamp | None
+
+
 @dataclass(slots=True)
 class LargeBodies:
     core: Core
@@ -33,6 +46,11 @@ class LargeBodies:
     """Messages whose bodies could not be opened: their lines were measured without."""
     _torn: set[MessageId] = field(default_factory=set)
     """Messages whose bodies could not be read everywhere: their lines were measured with zeros there."""
+    _measured_with: dict[MessageId, BodyFile] = field(default_factory=dict)
+    _suspects: set[MessageId] = field(default_factory=set)
+    """Messages whose bodies are not what they were measured with."""
+    version: int = 0
+    """Grows when messages of pages are measured with other bodies than before."""
 
     @property
     def unreadable(self) -> bool:
@@ -42,29 +60,97 @@ class LargeBodies:
     def damage(self) -> list[Damage]:
         return list(self._damage.values())
 
-    def resume(self, damage: Sequence[tuple[MessageId, Damage]]) -> None:
+    def resume(
+        self, damage: Sequence[tuple[MessageId, Damage]], measured_with: Mapping[MessageId, BodyFile]
+    ) -> None:
+        """Go on from an index. What it was made with is looked at, so that `remeasure` mends the rest."""
         self._damage.update(damage)
+        self._measured_with.update(measured_with)
+        self._suspects.update(
+            message_id for message_id, body in measured_with.items() if self._now(body) != body
+        )
 
     def known_damage(self) -> list[tuple[MessageId, Damage]]:
         return sorted(self._damage.items())
+
+    def known_bodies(self) -> list[tuple[MessageId, BodyFile]]:
+        """What the large messages of the journal were measured with."""
+        live = map(MessageId, self.core.loader.state.large_ids())
+        return sorted((one, self._measured_with[one]) for one in live if one in self._measured_with)
+
+    def _now(self, body: BodyFile) -> BodyFile:
+        return BodyFile(body.named, self.core.large.stamp(body.named))
+
+    def _file_of(self, batch: LineBatch, index: int, message_id: MessageId) -> BodyFile:
+        """The file that the body of a message would be read from now."""
+        found = self._now(BodyFile(message_id, None))
+        if found.stamp is None:
+            origin = _properties(batch, index).get("_AMQ_ORIG_MESSAGE_ID")
+            copied = self._now(BodyFile(MessageId(origin), None)) if isinstance(origin, int) else found
+            found = copied if copied.stamp is not None else found
+        return found
+
+    @property
+    def changed(self) -> bool:
+        """Something is to be measured again."""
+        return bool(self._suspects)
+
+    def remeasure(self) -> None:
+        """Measure again what is still live of the messages whose bodies are not as they were."""
+        if not self._suspects:
+            return
+        while self._suspects:
+            message_id = next(iter(self._suspects))
+            self._remeasure(message_id)
+            self._suspects.discard(message_id)
+        self.version += 1
+        for paged in self.core.pages.values():
+            paged.forget_scans()
+
+    def _remeasure(self, message_id: MessageId) -> None:
+        state = self.core.loader.state
+        self._refused.discard(message_id)
+        self._torn.discard(message_id)
+        self._damage.pop(message_id, None)
+        refs = state.message_refs(message_id)
+        if not refs:
+            # Gone, or in a page, which is scanned again.
+            self._measured_with.pop(message_id, None)
+            return
+        info = state.ref(refs[0])
+        place = (info.file_slot, info.offset, info.body_bytes, info.source)
+        measure = self.measure_record(Unmeasured(info.message_index, message_id, *place))
+        state.set_measure(info.message_index, message_id, measure.pointer)
 
     def measure_record(self, unmeasured: Unmeasured) -> Measure:
         """Measure a message of the journal together with its body file."""
         file = self.core.loader.files[unmeasured.file_slot]
         payload = file.copy(unmeasured.offset, unmeasured.body_bytes)
         batch = LineBatch.of_payloads([payload], queue=None, sources=[unmeasured.source])
+        message_id = MessageId(unmeasured.message_id)
+        self._measured_with[message_id] = self._file_of(batch, 0, message_id)
         self.attach(batch, [0])
         return self._measured(batch)
 
-    def measure_page(self, scan: PageScan) -> None:
-        """Measure the large messages of a page that was just scanned."""
+    def measure_page(self, scan: PageScan) -> bool:
+        """Measure the large messages of a page that was just scanned. Returns whether a body is another than
+        when the page was scanned before.
+        """
         undecoded = set(scan.undecoded())
+        changed = False
         for index, _ in scan.large():
             if index in undecoded:
                 continue
             batch = scan.fill_lines([index], queue=None, now_ms=0)
+            message_id = MessageId(batch.measure(0).message_id)
+            file = self._file_of(batch, 0, message_id)
+            if self._measured_with.setdefault(message_id, file) != file:
+                self._measured_with[message_id] = file
+                self._suspects.add(message_id)  # other scans of the page hold the measure it had
+                changed = True
             self.attach(batch, [0])
             scan.set_measure(index, self._measured(batch))
+        return changed
 
     def _measured(self, batch: LineBatch) -> Measure:
         """Measure a message with its body, and list a body that is there but cannot be decoded to its end."""
@@ -100,6 +186,22 @@ class LargeBodies:
             batch.set_large(index, body)
             if missing and body is not None:
                 batch.lines[index].large_missing = 1
+
+    def attach_as_measured(self, batch: LineBatch, large: Iterable[int]) -> None:
+        """The same for lines whose lengths are known. Raises `StaleView` when a body is not what its message
+        was measured with; what there is now was looked at then.
+        """
+        for index in large:
+            message_id = MessageId(batch.measure(index).message_id)
+            before = self._measured_with.get(message_id)
+            if before is not None and self._file_of(batch, index, message_id) == before:
+                self.attach(batch, [index])
+                if self._now(before) == before:
+                    continue
+            self._suspects.add(message_id)
+        if self._suspects:
+            self.core.look_again()
+            raise StaleView(self.core.large.path.name)
 
     def _body(self, batch: LineBatch, index: int) -> tuple[MappedFile | None, bool]:
         """The body file, and whether it is missing or shorter than its message says."""

@@ -20,7 +20,15 @@ from journalfs.paging.address import PagedAddress
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
-from journalfs.store.index import FORMAT, IndexDescription, fits, large_damage, page_summaries, plausible
+from journalfs.store.index import (
+    FORMAT,
+    IndexDescription,
+    fits,
+    large_bodies,
+    large_damage,
+    page_summaries,
+    plausible,
+)
 from journalfs.store.index_file import index_path, read_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
@@ -167,7 +175,7 @@ class Opening:
 
     def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:
         core = store.core
-        core.bodies.resume(large_damage(description))
+        core.bodies.resume(large_damage(description), large_bodies(description))
         core.refresh_pages()
         for address, pages in description.pages.items():
             paged: PagedAddress | None = core.pages.get(address)

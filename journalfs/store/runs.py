@@ -81,7 +81,7 @@ class JournalRun:
     def _batch_from(self, files: Mapping[int, MappedFile], content: QueueContent) -> LineBatch:
         lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=content.now_ms)
         batch = LineBatch(lines, len(self.refs), queue=content.name, starts=self._starts(content), keep=keep)
-        content.core.bodies.attach(batch, large_positions(content.state, self.refs))
+        content.core.bodies.attach_as_measured(batch, large_positions(content.state, self.refs))
         return batch
 
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
@@ -181,7 +181,9 @@ class PageSegment:
 
     def open(self) -> ByteSource:
         scan = scan_page(self.mapped)
-        self.content.core.bodies.measure_page(scan)
+        if self.content.core.bodies.measure_page(scan):
+            self.content.core.look_again()
+            raise StaleView(self.mapped.path)
         return ReadAheadSource(page_batch(self.content, scan, self.run.indexes, now_ms=self.now_ms))
 
 

@@ -250,6 +250,7 @@ class JournalStore:
         Subscribers are told. Does nothing while a reload is under way.
         """
         if self._reloading:
+            self.core.bodies.remeasure()
             return
         bindings_changed, result = self._poll()
         if result is PollResult.REWRITTEN:
@@ -275,9 +276,10 @@ class JournalStore:
         core = self.core
         if bindings_changed:
             core.register_queues()
-        if result is not PollResult.UNCHANGED:
+        bodies_changed = core.bodies.changed
+        if bodies_changed or result is not PollResult.UNCHANGED:
             core.measure()
-        pages_changed = core.refresh_pages()
+        pages_changed = core.refresh_pages() or bodies_changed
         if not (bindings_changed or pages_changed or result is not PollResult.UNCHANGED or self._tails):
             return None
         bindings_changed |= core.lost.look()

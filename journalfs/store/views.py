@@ -92,6 +92,7 @@ class QueueView:
             self.content.version,
             self.page_parts.next_number,
             self.content.core.numbers.generation,
+            self.content.core.bodies.version,
             self._selected.moment() if self._selected else 0,
         )
         if now == self._seen:

@@ -1,0 +1,207 @@
+"""Bodies of large messages that are lost or changed after they were read: only their own lines say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journalfs.errors import StaleView
+from journalfs.store import open_store
+from journalfs.store.queues import StoreQueue
+from journalfs.store.store import JournalStore
+from tests.differential.encode import record
+from tests.differential.encode_messages import core_header, nullable
+from tests.store.appending import ADD, ADD_REF, UPDATE
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+
+ReadLines = Callable[[JournalStore, str], list[bytes]]
+
+LARGE = 30
+TEXT = "a long text " * 20_000
+WINDOW_BYTES = 100_000
+
+
+def body_path(little: LittleStore, message_id: int) -> Path:
+    return little.root / "large-messages" / f"{message_id}.msg"
+
+
+def send_large(little: LittleStore, message_id: int, *queues: int) -> None:
+    """A large text message in these queues."""
+    body = nullable(TEXT)
+    header = core_header(
+        message_id, address="work", kind=3, properties={"_AMQ_LARGE_SIZE": ("long", len(body))}
+    )
+    little.journal.append(record(ADD, 1, record_id=message_id, user_type=LARGE, body=header))
+    for queue in queues:
+        reference = struct.pack(">q", queue)
+        little.journal.append(
+            record(UPDATE, 1, record_id=message_id, user_type=ADD_REF, body=reference),
+        )
+    body_path(little, message_id).write_bytes(body)
+
+
+@pytest.fixture
+def filled(little_store: LittleStore) -> LittleStore:
+    little_store.journal.send(1000, QUEUE_A, "before")
+    send_large(little_store, 1001, QUEUE_A, QUEUE_B)
+    little_store.journal.send(1002, QUEUE_A, "after")
+    return little_store
+
+
+def queue_of(store: JournalStore, name: str) -> StoreQueue:
+    return next(queue for queue in store.queues() if queue.name == name)
+
+
+def lines(store: JournalStore, name: str) -> Iterator[dict[str, Any]]:
+    """Every line of the parts, read as the kernel reads them; sizes must be what was said before."""
+    queue = queue_of(store, name)
+    for part in queue.parts():
+        source = queue.open_part(part)
+        now = queue.part(part.name)
+        assert now is not None
+        assert source.size_bytes == now.size_bytes
+        pieces = [bytes(source.read(at, WINDOW_BYTES)) for at in range(0, source.size_bytes, WINDOW_BYTES)]
+        assert sum(map(len, pieces)) == source.size_bytes
+        yield from map(json.loads, b"".join(pieces).splitlines())
+
+
+def harm(little: LittleStore, how: str) -> None:
+    path = body_path(little, 1001)
+    if how == "gone":
+        path.unlink()
+    elif how == "cut":
+        os.truncate(path, 1000)
+    else:
+        path.write_bytes(nullable("\u03a9" * len(TEXT)))  # as long, but not when it is rendered
+
+
+def assert_harmed(store: JournalStore, name: str, how: str) -> None:
+    found = {line["id"]: line for line in lines(store, name)}
+    assert [one for one, line in found.items() if "damage" in line] == ([1001] if how != "other" else [])
+    if name == "work.a":
+        assert [found[1000]["body"], found[1002]["body"]] == ["before", "after"]
+    if how == "other":
+        assert found[1001]["body"] != TEXT
+
+
+@pytest.mark.rule("S-51")
+@pytest.mark.parametrize("how", ["gone", "cut", "other"])
+def test_after_the_index_was_written(filled: LittleStore, how: str) -> None:
+    store = filled.open()
+    assert [line["body"] for line in lines(store, "work.a")] == ["before", TEXT, "after"]
+    store.close()
+    harm(filled, how)
+    for _ in range(2):
+        store = filled.open()
+        assert store.core.loader.bytes_scanned == 0
+        for name in ("work.a", "work.b"):
+            assert_harmed(store, name, how)
+        assert [damage.kind for damage in store.core.damage()] == ["large-message"] * (how != "other")
+        store.close()
+
+
+@pytest.mark.rule("S-42", "S-51")
+@pytest.mark.parametrize("how", ["gone", "cut", "other"])
+def test_while_it_is_shown(filled: LittleStore, how: str) -> None:
+    store = filled.open()
+    told: list[Any] = []
+    store.subscribe(told.append)
+    (before,) = queue_of(store, "work.a").parts()
+    harm(filled, how)
+    for name in ("work.a", "work.b"):
+        assert_harmed(store, name, how)
+    (after,) = queue_of(store, "work.a").parts()
+    assert (after.name, after.messages) == (before.name, before.messages)
+    assert after.size_bytes != before.size_bytes, "another file under the same name"
+    assert told[0].queues["work", "work.a"].parts_changed == [before.name]
+    assert told[0].queues["work", "work.b"].parts_changed
+
+
+@pytest.mark.rule("S-51")
+def test_body_that_comes_back(filled: LittleStore) -> None:
+    content = body_path(filled, 1001).read_bytes()
+    harm(filled, "gone")
+    store = filled.open()
+    assert_harmed(store, "work.a", "gone")
+    body_path(filled, 1001).write_bytes(content)
+    assert [line["body"] for line in lines(store, "work.a")] == ["before", TEXT, "after"]
+    assert store.core.damage() == []
+    store.close()
+    assert [line["body"] for line in lines(filled.open(), "work.a")] == ["before", TEXT, "after"]
+
+
+@pytest.mark.rule("S-11", "S-44")
+def test_body_of_a_message_that_was_consumed_meanwhile(filled: LittleStore) -> None:
+    """A broker deletes the file of what is acknowledged: that is no damage."""
+    send_large(filled, 1003, QUEUE_A)
+    store = filled.open()
+    filled.journal.acknowledge(1003, QUEUE_A, tx_id=3000)
+    body_path(filled, 1003).unlink()
+    assert [line["id"] for line in lines(store, "work.a")] == [1000, 1001, 1002]
+    assert store.core.damage() == []
+
+
+@pytest.mark.rule("S-21", "S-51")
+def test_message_file_opened_after_its_body_was_lost(filled: LittleStore) -> None:
+    store = filled.open()
+    queue = queue_of(store, "work.a")
+    message = next(
+        message
+        for message in map(queue.message, (queue.listing().message_id(i) for i in range(3)))
+        if message is not None and message.message_id == 1001
+    )
+    assert message.size_bytes == len(TEXT)
+    harm(filled, "gone")
+    with pytest.raises(StaleView):
+        message.open()
+    again = queue.message(message.message_id)
+    assert again is not None
+    assert again.open().size_bytes == again.size_bytes == 0
+    assert "damage" in again.envelope()
+
+
+@pytest.mark.rule("S-18")
+def test_open_file_keeps_a_body_that_was_deleted(filled: LittleStore) -> None:
+    store = filled.open()
+    queue = queue_of(store, "work.a")
+    source = queue.open_part(queue.parts()[0])
+    harm(filled, "gone")
+    content = b"".join(
+        bytes(source.read(at, WINDOW_BYTES)) for at in range(0, source.size_bytes, WINDOW_BYTES)
+    )
+    assert [json.loads(line)["body"] for line in content.splitlines()] == ["before", TEXT, "after"]
+
+
+@pytest.mark.rule("S-16", "S-51", "S-52")
+def test_bodies_of_paged_messages(store_copy: Callable[[str], Path]) -> None:
+    """In a real store: bodies of messages in the journal and in pages go one after the other."""
+    data = store_copy("large-and-paged") / "data"
+    store = open_store(data)
+    names = [queue.name for queue in store.queues()]
+    before = {name: [line["id"] for line in lines(store, name)] for name in names}
+    paged = {line["id"] for name in names for line in lines(store, name)} - set(
+        store.core.loader.state.large_ids()
+    )
+    bodies = sorted((data / "large-messages").glob("*.msg"), key=lambda path: int(path.stem))
+    lost = {int(path.stem) for path in bodies[::3]}
+    assert lost & paged
+    assert lost - paged
+    for message_id in lost:
+        (data / "large-messages" / f"{message_id}.msg").unlink()
+        for name in names:
+            assert [line["id"] for line in lines(store, name)] == before[name]
+    for _ in range(2):
+        for name in names:
+            found = {line["id"]: "damage" in line for line in lines(store, name)}
+            assert found == {message_id: message_id in lost for message_id in before[name]}
+        store.close()
+        store = open_store(data)
+    assert len({damage.file for damage in store.core.damage()}) == len(
+        lost & {one for ids in before.values() for one in ids}
+    )
