@@ -12,7 +12,7 @@ from tests.tidy.sources import Source, python_sources
 MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
     "journalfs/config/files.py": "reads configuration files",
-    "journalfs/journal/directory.py": "reads headers and the control file, to order files",
+    "journalfs/journal/heads.py": "reads headers and the control file, to order files",
     "journalfs/large/inflated.py": "inflates what clients compressed",
     "journalfs/store/creating.py": "writes a new store's settings, and takes back a store that failed",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
