@@ -88,7 +88,8 @@ def _message(envelope: Envelope) -> Outgoing:
     if protocol == "CORE":
         return _core(envelope)
     message = read_amqp(envelope)
-    _see_agreement(envelope, message.record(0, fields.text(envelope, "address") or "", 0)[1])
+    address = fields.text(envelope, "address") or ""
+    _see_agreement(envelope, "amqp", message.record(0, address, 0)[1])
     message.large = large
     return message
 
@@ -107,7 +108,7 @@ def _encoded(envelope: Envelope, *, amqp: bool, large: bool) -> Outgoing:
         message = message_of_record(user_type, payload, body)
     except DecodeError as error:
         raise BadEnvelope(str(error), key="message_base64") from None
-    _see_agreement(envelope, payload, user_type=user_type, large=body)
+    _see_agreement(envelope, "message_base64", payload, large_core=large and not amqp, large=body)
     return message
 
 
@@ -115,25 +116,29 @@ _NEVER_COMPARED: Final = PLACE_KEYS | {"largeMessage", "message_base64", "large_
 
 
 def _see_agreement(
-    envelope: Envelope, payload: bytes, *, user_type: int = MessageType.MESSAGE, large: bytes | None = None
+    envelope: Envelope,
+    source_key: str,
+    payload: bytes,
+    *,
+    large_core: bool = False,
+    large: bytes | None = None,
 ) -> None:
-    """What is said twice is said alike: each key has to be what the message made of the others says."""
-    source = SOURCE_CORE_LARGE if user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
-    batch = LineBatch.of_payloads([payload], queue=None, sources=[source])
+    """What is said twice is said alike: each key has to be what the message, made of `source_key`, says."""
+    sources = [SOURCE_CORE_LARGE if large_core else SOURCE_PERSISTER]
+    batch = LineBatch.of_payloads([payload], queue=None, sources=sources)
     if large is not None:
         batch.set_large(0, _inflated(large) if batch.measure(0).compressed else large)
     rendered = _decode(batch.line(0))
     if "damage" in rendered:
-        raise BadEnvelope(f"makes a message that cannot be read: {rendered['damage']}")
+        raise BadEnvelope(f"makes a message that cannot be read: {rendered['damage']}", key=source_key)
     for key, value in envelope.items():
-        if key in _NEVER_COMPARED or rendered.get(key) == value or (not value and key not in rendered):
+        if key in _NEVER_COMPARED or key == source_key or rendered.get(key) == value:
             continue
-        source_key = "amqp" if "amqp" in envelope else "message_base64"
-        if source_key in envelope:
-            raise BadEnvelope(
-                f"another value than {source_key} gives; change it there, or leave {source_key} out", key=key
-            )
-        raise BadEnvelope(f"{fields.shown(value)} is not what the other keys make", key=key)
+        if key in rendered or value:
+            reason = f"another value than {source_key} gives; change it there, or leave {source_key} out"
+            if source_key not in envelope:
+                reason = "an AMQP message has this in the key amqp, or not with a body of this type"
+            raise BadEnvelope(reason, key=key)
 
 
 def _inflated(body: bytes) -> bytes:
