@@ -115,6 +115,11 @@ class QueueContent:
         runs.sort(key=lambda run: run[0])
         return [run for _, run in runs]
 
+    def due_ms(self) -> dict[int, int]:
+        """When those references in the journal are due that are not yet, by message."""
+        refs = (self.state.ref(ref) for ref in self.state.scheduled(self.slot, self.now_ms))
+        return {ref.message_id: ref.scheduled_ms for ref in refs}
+
     def delivery(self) -> list[Run]:
         """The order in which a consumer would get them: journal by priority and arrival, pages, then what is
         not due.

@@ -46,6 +46,8 @@ class Chosen:
     queue: QueueId
     messages: list[MessageId] = field(default_factory=list)
     paged: list[Paged] = field(default_factory=list)
+    places: set[tuple[QueueId, MessageId]] = field(default_factory=set)
+    """Where some of `messages` are on their way to."""
 
     def __len__(self) -> int:
         return len(self.messages) + len(self.paged)
@@ -60,6 +62,7 @@ class Removing:
         self._large_dir = large_dir
         self._claimed: set[tuple[QueueId, MessageId]] = set()
         self._claimed_paged: set[tuple[QueueId, int, int]] = set()
+        self._arriving: set[tuple[QueueId, MessageId]] = set()
         self._bodies: list[tuple[Position, MessageId]] = []
         """Large bodies, and when their messages are gone for good."""
 
@@ -89,8 +92,20 @@ class Removing:
                 self._claimed_paged.add(claim)
                 chosen.paged.append(Paged(chosen.queue, int(run.number), index, tx_ids[index]))
 
+    def take_places(self, chosen: Chosen, target: QueueContent) -> frozenset[MessageId]:
+        """Which of the chosen messages are put into `target` as they are. A queue has a message once: of one
+        that is there, or on its way there from elsewhere, only a copy can be added.
+        """
+        for message_id in chosen.messages:
+            place = (target.queue_id, message_id)
+            if place not in self._arriving and target.find(message_id) is None:
+                self._arriving.add(place)
+                chosen.places.add(place)
+        return frozenset(message_id for _, message_id in chosen.places)
+
     def let_go(self, chosen: Chosen) -> None:
         """They left, or stay after all: either way the store shows what is true."""
+        self._arriving -= chosen.places
         self._claimed.difference_update((chosen.queue, message_id) for message_id in chosen.messages)
         self._claimed_paged.difference_update((one.queue, one.page, one.index) for one in chosen.paged)
 
@@ -147,11 +162,15 @@ class Removing:
                     record_bodies.page_transaction(operation.a, count),
                 )
 
-    def stage_references_in(self, tx: TxId, message_ids: Iterable[MessageId], queue: QueueId) -> None:
-        """Put messages that are in the journal into another queue, as they are."""
-        body = record_bodies.reference(queue)
-        for message_id in message_ids:
-            self._journals.messages.stage_update_in(tx, RecordId(message_id), MessageType.ADD_REFERENCE, body)
+    def stage_reference_in(self, tx: TxId, message_id: MessageId, queue: QueueId, due_ms: int) -> None:
+        """Put a message that is in the journal into another queue, as it is; `due_ms` is 0 for one that is
+        due.
+        """
+        writer, record = self._journals.messages, RecordId(message_id)
+        writer.stage_update_in(tx, record, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
+        if due_ms:
+            schedule = record_bodies.scheduled_time(queue, due_ms)
+            writer.stage_update_in(tx, record, MessageType.SCHEDULED_TIME, schedule)
 
     # ---- what no queue has any more ----
 

@@ -35,7 +35,7 @@ from journalfs.store.write.journals import Journals
 from journalfs.store.write.message_settings import message_update
 from journalfs.store.write.publisher import FilePublisher, messages_of
 from journalfs.store.write.publishing import Publishing, Routed
-from journalfs.store.write.removing import Chosen, Paged, Removing
+from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.settings_file import changed_settings
 
@@ -210,19 +210,30 @@ class WritingStore(JournalStore):
             await self._settled(position, transactional=True, wait=True, changed=(queue, to))
         finally:
             self._removing.let_go(chosen)
+        self._after_removal(chosen)
         return len(chosen)
 
     async def _stage_move(self, source: StoreQueue, chosen: Chosen, target: StoreQueue) -> Position:
         """Messages in the journal stay the records that they are and change queues; those in pages, which are
-        never rewritten, are copied.
+        never rewritten, are copied, and so are those that the other queue has already.
         """
         address, queue = target.model.address, target.content.queue_id
-        copies = [(MessageId(self.journals.ids.draw()), one) for one in self._copies(source, chosen.paged)]
+        as_they_are = self._removing.take_places(chosen, target.content)
+        again = [message_id for message_id in chosen.messages if message_id not in as_they_are]
+        paged = [PageRun(PageNumber(one.page), array("I", [one.index])) for one in chosen.paged]
+        runs = [*self._runs(source, again), *paged]
+        copies = [(MessageId(self.journals.ids.draw()), self._copy(source, run)) for run in runs]
+        due_ms = source.content.due_ms()
         large = await self._publishing.write_bodies(address, copies)
 
         def stage(tx: TxId) -> None:
-            self._removing.stage_references_in(tx, chosen.messages, queue)
-            self._publishing.stage_copies_in(tx, address, copies, queue, large=large)
+            left = iter(copies)
+            for message_id in chosen.messages:
+                if message_id in as_they_are:
+                    self._removing.stage_reference_in(tx, message_id, queue, due_ms.get(message_id, 0))
+                else:
+                    self._publishing.stage_copies_in(tx, address, [next(left)], queue, large=large)
+            self._publishing.stage_copies_in(tx, address, list(left), queue, large=large)
             self._removing.stage_in(tx, chosen)
 
         try:
@@ -232,13 +243,13 @@ class WritingStore(JournalStore):
             raise
 
     @staticmethod
-    def _copies(source: StoreQueue, paged: Sequence[Paged]) -> list[Outgoing]:
-        copies: list[Outgoing] = []
-        for one in paged:
-            run = PageRun(PageNumber(one.page), array("I", [one.index]))
-            line = run.batch(source.content).line(0)
-            copies.append(read_envelope(line))
-        return copies
+    def _copy(source: StoreQueue, run: Run) -> Outgoing:
+        """What a run of one message holds. Deliveries that were tried from the queue that it leaves do not
+        count.
+        """
+        copy = read_envelope(bytes(run.batch(source.content).line(0)))
+        copy.delivery_count = 0
+        return copy
 
     def _after_removal(self, chosen: Chosen) -> None:
         try:
