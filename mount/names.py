@@ -44,7 +44,7 @@ _EMPTY: Final = b"%"
 _SHORT_FORM: Final = re.compile(rb"~[0-9a-f]{%d}\Z" % limits.NAME_HASH_CHARS)
 _ESCAPE: Final = re.compile(rb"%([0-9A-F]{2})")
 _MESSAGE_NAME: Final = re.compile(rb"(0|[1-9][0-9]{0,18})\.([a-z]{3,4})")
-_PART_NAME: Final = re.compile(rb"part-([0-9]{4,10})-([0-9]{10,19})\.jsonl")
+_PART_NAME: Final = re.compile(rb"part-([0-9]{4,19})-([0-9]{10,19})\.jsonl")
 # C1 controls count too: a terminal may take them for the beginning of a command. None, and U+007F, is in a
 # real name.
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/%\ud800-\udfff]")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,12 @@ class MountedStore:
         """A JSON file below `.journalfs/`."""
         return json.loads((self.path / ".journalfs" / name).read_text())
 
+    def events(self) -> list[dict[str, Any]]:
+        """What `.journalfs/events.jsonl` says, oldest first."""
+        return [
+            json.loads(line) for line in (self.path / ".journalfs/events.jsonl").read_bytes().splitlines()
+        ]
+
     def process_id(self) -> int:
         number: int = self.control("mount.json")["pid"]
         return number
@@ -89,15 +95,24 @@ def _read_lines(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-@contextmanager
-def mounted(store: Path, mountpoint: Path, *options: str) -> Iterator[MountedStore]:
+def mounted(store: Path, mountpoint: Path, *options: str) -> AbstractContextManager[MountedStore]:
     """Mount `store` for reading; unmounted in the end whatever happens.
 
     The mount's log must hold no failure that nobody foresaw.
     """
+    return _mounted(store, mountpoint, "--read-only", *options)
+
+
+def mounted_for_writing(store: Path, mountpoint: Path, *options: str) -> AbstractContextManager[MountedStore]:
+    """As `mounted`, but to be changed."""
+    return _mounted(store, mountpoint, *options)
+
+
+@contextmanager
+def _mounted(store: Path, mountpoint: Path, *options: str) -> Iterator[MountedStore]:
     mountpoint.mkdir(parents=True, exist_ok=True)
     log = mountpoint.with_name(f"{mountpoint.name}.log")
-    done = journalfs("mount", "--read-only", "--log-file", log, *options, store, mountpoint)
+    done = journalfs("mount", "--log-file", log, *options, store, mountpoint)
     assert done.returncode == 0, done.stderr
     try:
         yield MountedStore(mountpoint)

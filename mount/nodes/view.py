@@ -108,8 +108,13 @@ class ViewDirectory(Directory):
         }
 
     def entries(self) -> Sequence[Entry]:
-        parts: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in self.view().parts()]
-        return [*parts, (TAIL_NAME, partial(self.child, TAIL_NAME))]
+        view = self.view()
+        entries: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in view.parts()]
+        # An empty tail is listed only where `*.jsonl` would find nothing otherwise: in a new directory that
+        # parts are copied into there is a tail already, and `cp -r` does not write what is there.
+        if not entries or view.tail().size_bytes:
+            entries.append((TAIL_NAME, partial(self.child, TAIL_NAME)))
+        return entries
 
     def _part(self, part: Part) -> Node:
         make = partial(PartFile, self.context, self, part)

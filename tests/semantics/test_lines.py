@@ -111,7 +111,7 @@ def test_paged_messages_follow_the_others(paged: MountedStore, account: Callable
 
 @pytest.mark.rule("S-14")
 def test_a_store_at_rest_has_empty_tails(orders: MountedStore) -> None:
-    tails = [path for path in listed_files(orders) if path.name == "_tail.jsonl"]
+    tails = {path.with_name("_tail.jsonl") for path in listed_files(orders)}
     assert len(tails) > 30
     assert [path for path in tails if path.stat().st_size or path.read_bytes()] == []
 

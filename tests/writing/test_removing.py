@@ -1,0 +1,263 @@
+"""Taking messages out of queues, and making and deleting addresses and queues."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.mount.conftest import until
+from tests.mounting import MountedStore, QueueOnDisk, read_lines
+from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
+
+
+def publish(address: Address, *texts: str) -> None:
+    write_at_once(address.path / "in.txt", ["".join(f"{text}\n" for text in texts).encode()])
+
+
+def parts(queue: QueueOnDisk) -> list[Path]:
+    return sorted(queue.path.glob("part-*"))
+
+
+def sealed(queue: QueueOnDisk) -> Path:
+    """The part that the queue's messages get when nothing comes for a while."""
+    until(lambda: len(parts(queue)) == 1, "the tail becomes a part")
+    return parts(queue)[0]
+
+
+@pytest.mark.rule("S-83")
+def test_removing_a_message_acknowledges_it_in_its_queue(address: Address) -> None:
+    publish(address, "one", "two", "three")
+    name = address.first.listed()[1]
+    (address.first.path / ".messages" / name).unlink()
+    assert bodies(address.first) == ["one", "three"]
+    assert bodies(address.second) == ["one", "two", "three"]
+    assert errno_of((address.first.path / ".messages" / name).unlink) == errno.ENOENT
+    assert address.first.status()["messageCount"] == 2
+
+
+@pytest.mark.rule("S-83")
+def test_removing_a_part_acknowledges_what_it_holds_now(address: Address) -> None:
+    publish(address, "one", "two", "three")
+    part = sealed(address.first)
+    (address.first.path / ".messages" / address.first.listed()[0]).unlink()
+    publish(address, "four")
+    with part.open("rb") as held:
+        part.unlink()
+        assert held.read().count(b"\n") == 2
+    assert not part.exists()
+    assert bodies(address.first) == ["four"]
+    assert bodies(address.second) == ["one", "two", "three", "four"]
+
+
+@pytest.mark.rule("S-83")
+@pytest.mark.parametrize(
+    ("removed", "left"),
+    [
+        ("_tail.jsonl", []),
+        (".all.jsonl", []),
+        (".where/color='red'/.all.jsonl", ["blue", "none"]),
+        (".where/color='red'/_tail.jsonl", ["blue", "none"]),
+        (".where/color IS NULL/.messages/*", ["red", "blue"]),
+    ],
+)
+def test_removing_what_a_view_holds(address: Address, removed: str, left: list[str]) -> None:
+    lines = [
+        b'{"type":"text","properties":{"color":"red"},"body":"red"}\n',
+        b'{"type":"text","properties":{"color":"blue"},"body":"blue"}\n',
+        b'{"type":"text","body":"none"}\n',
+    ]
+    write_at_once(address.first.path / "in.jsonl", lines)
+    for path in address.first.path.glob(removed) if "*" in removed else [address.first.path / removed]:
+        path.unlink()
+    assert bodies(address.first) == left
+
+
+@pytest.mark.rule("S-83")
+def test_removing_a_part_of_a_selection(address: Address) -> None:
+    lines = [b'{"type":"text","priority":%d,"body":"%d"}\n' % (number, number) for number in range(10)]
+    write_at_once(address.first.path / "in.jsonl", lines)
+    name = sealed(address.first).name
+    (address.first.path / ".where" / "JMSPriority > 3" / name).unlink()
+    assert sorted(bodies(address.first)) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.rule("S-84")
+def test_moving_messages_to_another_queue(address: Address) -> None:
+    publish(address, "one", "two", "three")
+    target = address.queue("third")
+    first, second, third = (address.first.path / ".messages" / name for name in address.first.listed())
+    first.rename(target.path / "any name")
+    second.rename(target.path / ".messages" / second.name)
+    assert bodies(address.first) == ["three"]
+    assert bodies(target) == ["one", "two"]
+    assert not (target.path / "any name").exists()
+    shell(f"mv {third} {target.path}/", address.path)
+    assert bodies(address.first) == []
+    assert sorted(bodies(target)) == ["one", "three", "two"]
+    assert bodies(address.second) == ["one", "two", "three"]
+
+
+@pytest.mark.rule("S-84")
+def test_moving_parts_and_the_tail_to_another_queue(address: Address) -> None:
+    publish(address, "one", "two")
+    sealed(address.first)
+    publish(address, "three")
+    target = address.queue("third")
+    shell(f"mv *.jsonl {target.path}/", address.first.path)
+    assert bodies(address.first) == []
+    assert sorted(bodies(target)) == ["one", "three", "two"]
+    assert all(part.name in os.listdir(target.path) for part in parts(target))
+
+
+@pytest.mark.rule("S-84")
+def test_where_messages_are_not_moved(address: Address) -> None:
+    publish(address, "one")
+    queue = address.first.path
+    message = queue / ".messages" / address.first.listed()[0]
+    for target in (queue / "x", address.path / "x", address.mount.path / "x", queue / ".where" / "x" / "x"):
+        assert errno_of(message.rename, target) == errno.EPERM, target
+    third = address.queue("third")
+    message.rename(third.path / "_x")
+    assert bodies(address.first) == []
+    assert bodies(third) == ["one"]
+    for directory in (queue, address.path):
+        assert errno_of(directory.rename, directory.with_name("renamed")) == errno.EPERM
+
+
+@pytest.mark.rule("S-85")
+def test_making_and_deleting_addresses_and_queues(mount: MountedStore, address: Address) -> None:
+    publish(address, "one")
+    assert errno_of(address.path.mkdir) == errno.EEXIST
+    assert errno_of((mount.path / "broken%zz").mkdir) == errno.EINVAL
+    assert errno_of(address.path.rmdir) == errno.ENOTEMPTY
+    assert errno_of(address.first.path.rmdir) == errno.ENOTEMPTY
+    (address.first.path / ".messages" / address.first.listed()[0]).unlink()
+    address.first.path.rmdir()
+    assert os.listdir(address.path) == [address.second.path.name]
+    shell(f"rm -r {address.name}", mount.path)
+    assert not address.path.exists()
+    address.path.mkdir()
+    assert os.listdir(address.path) == []
+    encoded = mount.path / f"{address.name}%2Fchild"
+    encoded.mkdir()
+    assert mount.control("status.json")
+    encoded.rmdir()
+
+
+@pytest.mark.rule("S-82")
+def test_a_directory_can_be_copied_away_and_back(address: Address, tmp_path: Path) -> None:
+    publish(address, "one", "two")
+    sealed(address.first)
+    copy = address.first.path.with_name(f"{address.first.path.name}-copy")
+    empty = address.queue("empty")
+    shell(
+        f"""set -e; cp -r {address.first.path} {tmp_path}/away; cp -r {tmp_path}/away {copy}
+        cp -r {empty.path} {tmp_path}/none; cp -r {tmp_path}/none {empty.path}-copy""",
+        tmp_path,
+    )
+    assert bodies(QueueOnDisk(copy)) == ["one", "two"]
+    assert QueueOnDisk(Path(f"{empty.path}-copy")).lines() == []
+    publish(address, "three")
+    again = address.queue("again")
+    shell(
+        f"cp -r {address.first.path}/. {again.path}/; rsync -r {address.first.path}/ {again.path}/", tmp_path
+    )
+    assert sorted(bodies(again)) == ["one", "one", "three", "three", "two", "two"]
+    rest = address.queue("rest")
+    assert os.listdir(rest.path) == []
+    assert not (rest.path / "_tail.jsonl").exists()
+    shell(f"cat {address.first.path}/_tail.jsonl >> _tail.jsonl; echo more > in.txt", rest.path)
+    (rest.path / "_staged").write_text('{"type":"text","body":"staged"}\n')
+    (rest.path / "_staged").rename(rest.path / "_tail.jsonl")
+    assert bodies(rest) == ["three", "more", "staged"]
+    assert "_tail.jsonl" in os.listdir(rest.path)
+
+
+@pytest.mark.rule("S-86")
+def test_modes_and_times(address: Address) -> None:
+    publish(address, "one")
+    message = address.first.path / ".messages" / address.first.listed()[0]
+    part = sealed(address.first)
+    for path in (address.path, address.first.path):
+        path.chmod(0o700)
+        os.utime(path, (1, 1))
+        assert path.stat().st_mode & 0o777 == 0o755
+    changes: list[Callable[[Path], None]] = [
+        lambda path: path.chmod(0o600),
+        lambda path: os.utime(path, (1, 1)),
+        lambda path: os.truncate(path, 0),
+        lambda path: path.open("ab").close(),
+        lambda path: path.open("wb").close(),
+    ]
+    for path in (message, part):
+        for change in changes:
+            assert errno_of(change, path) == errno.EPERM
+    assert bodies(address.first) == ["one"]
+
+
+@pytest.mark.rule("S-87")
+def test_settings_are_changed_through_attributes_and_files(remount: Remount) -> None:
+    mount = remount()
+    address = Address(mount)
+    queue = address.first.path
+    os.setxattr(queue, "user.journalfs.ring-size", b"7")
+    assert os.getxattr(queue, "user.journalfs.ring-size") == b"7"
+    os.setxattr(address.path, "user.journalfs.max-size-bytes", b"1000")
+    shell("echo 'exclusive = true' > .settings", queue)
+    shell("printf 'max-delivery-attempts = 3' >> .settings", address.path)
+    copied = (queue / ".settings").read_text().replace("max-consumers = -1", "max-consumers = 4")
+    (queue / ".settings").write_text(copied)
+    for _ in range(2):
+        assert "exclusive = true" in (queue / ".settings").read_text()
+        assert os.getxattr(queue, "user.journalfs.max-consumers") == b"4"
+        assert os.getxattr(queue, "user.journalfs.ring-size") == b"7"
+        assert os.getxattr(address.path, "user.journalfs.max-size-bytes") == b"1000"
+        assert os.getxattr(address.path, "user.journalfs.max-delivery-attempts") == b"3"
+        mount = remount()
+
+
+@pytest.mark.rule("S-87")
+def test_settings_that_are_refused(address: Address) -> None:
+    queue = address.first.path
+    assert errno_of(os.setxattr, queue, "user.journalfs.nonsense", b"1") == errno.EINVAL
+    assert errno_of(os.setxattr, queue, "user.journalfs.ring-size", b"many") == errno.EINVAL
+    assert errno_of(os.setxattr, queue, "user.other", b"1") == errno.EOPNOTSUPP
+    assert errno_of(os.removexattr, queue, "user.journalfs.ring-size") == errno.EPERM
+    shell("echo 'nonsense = 1' > .settings", queue, succeeds=False)
+    shell("echo 'no toml' > .settings", queue, succeeds=False)
+    assert "no TOML" in address.refusals()[-1][1]
+    assert all(reason for _, reason in address.refusals())
+
+
+@pytest.mark.rule("S-88")
+def test_browsing_publishes_and_takes_nothing_away(remount: Remount) -> None:
+    mount = remount("browse")
+    address = Address(mount)
+    publish(address, "one")
+    queue = address.first.path
+    message = queue / ".messages" / address.first.listed()[0]
+    for path in (message, queue / "_tail.jsonl", queue / ".all.jsonl"):
+        assert errno_of(path.unlink) == errno.EPERM
+        assert errno_of(path.rename, address.second.path / "x") == errno.EPERM
+    assert errno_of(queue.rmdir) == errno.EPERM
+    (queue / "_staged").write_text("two\n")
+    (queue / "_staged").rename(queue / "in.txt")
+    assert bodies(address.first) == ["one", "two"]
+    assert "browse" in address.refusals()[-1][1]
+
+
+@pytest.mark.rule("S-70")
+def test_all_of_it_is_there_after_a_remount(remount: Remount) -> None:
+    address = Address(remount())
+    publish(address, "one", "two", "three")
+    (address.first.path / ".messages" / address.first.listed()[0]).unlink()
+    moved = address.first.path / ".messages" / address.first.listed()[0]
+    moved.rename(address.second.path / "x")
+    before = [read_lines(queue.path) for queue in (address.first, address.second)]
+    remount()
+    assert [read_lines(queue.path) for queue in (address.first, address.second)] == before
+    assert [line["body"] for line in before[0]] == ["three"]
