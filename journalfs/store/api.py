@@ -210,7 +210,7 @@ class QueueChange:
     parts_changed: Sequence[str]
     """Parts that lost messages."""
     messages_gone: Sequence[tuple[MessageId, bytes]]
-    """Message id and file name."""
+    """Message id and file name: of very many, or of messages in pages, not all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from journalfs.engine.state_batch import adopt_parts
+from journalfs.engine.state_batch import adopt_parts, take_departed
 from journalfs.errors import JournalfsError
-from journalfs.ids import QueueId
+from journalfs.ids import MessageId, QueueId
 from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.api import Change, QueueChange, Usage, VirtualDirectory
@@ -18,6 +18,7 @@ from journalfs.store.core import Core
 from journalfs.store.index import describe
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
+from journalfs.store.message import SUFFIXES
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.queues import StoreAddress, StoreQueue
 
@@ -29,6 +30,9 @@ MESSAGES_FREE_SHOWN = 2**31
 
 Shown = dict[tuple[str, str], dict[str, int]]
 """Part sizes by name, by (address, queue)."""
+
+Departed = dict[tuple[str, str], list[tuple[MessageId, bytes]]]
+"""Messages that went, with the names of their files, by (address, queue)."""
 
 
 class JournalStore:
@@ -286,7 +290,18 @@ class JournalStore:
         names_changed = self._take_bindings() if bindings_changed else False
         self._seal()
         before, self._last_shown = self._last_shown, self._shown()
-        return difference(before, self._last_shown, names_changed=names_changed)
+        departed = self._departed()
+        return difference(before, self._last_shown, names_changed=names_changed, departed=departed)
+
+    def _departed(self) -> Departed:
+        """Messages of the journal that are not in their queues any more, with the names of their files."""
+        keys = {queue.slot: (queue.model.address, queue.name) for queue in self.queues()}
+        departed: Departed = {}
+        for slot, message_id, suffix in take_departed(self.core.loader.state):
+            if slot in keys:
+                name = MessageId(message_id), b"%d%s" % (message_id, SUFFIXES[suffix])
+                departed.setdefault(keys[slot], []).append(name)
+        return departed
 
     def _tell(self, change: Change | None) -> None:
         if change is not None:
@@ -381,15 +396,18 @@ class JournalStore:
         self._subscribers = []
 
 
-def difference(before: Shown, after: Shown, *, names_changed: bool) -> Change | None:
+def difference(
+    before: Shown, after: Shown, *, names_changed: bool, departed: Departed | None = None
+) -> Change | None:
     """What changed in the queues of `before`, if anything."""
     queues: dict[tuple[str, str], QueueChange] = {}
     for key, parts in before.items():
         now = after.get(key, {})
         gone = [name for name in parts if name not in now]
         changed = [name for name, size in parts.items() if name in now and now[name] != size]
-        if gone or changed:
-            queues[key] = QueueChange(gone, changed, ())
+        messages = (departed or {}).get(key, [])
+        if gone or changed or messages:
+            queues[key] = QueueChange(gone, changed, messages)
     if not (queues or names_changed):
         return None
     return Change(names_changed, queues)

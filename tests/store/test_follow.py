@@ -141,6 +141,26 @@ async def test_acknowledged_message_leaves_its_part(little_store: LittleStore, l
     assert change.queues["work", "work.a"].parts_gone == [part.name]
 
 
+@pytest.mark.rule("S-44")
+async def test_names_of_messages_that_went_are_told(little_store: LittleStore) -> None:
+    """From parts and from the tail, once, and only of the queue that they went from."""
+    for number in range(3):
+        little_store.journal.send(1000 + number, QUEUE_A)
+    store = little_store.open()
+    little_store.journal.send(1003, QUEUE_A)
+    await store.look()
+    for number in (1001, 1003):
+        little_store.journal.acknowledge(number, QUEUE_A, tx_id=3000 + number)
+    change = await store.look()
+    assert change is not None
+    assert list(change.queues) == [("work", "work.a")]
+    assert change.queues["work", "work.a"].messages_gone == [(1001, b"1001.txt"), (1003, b"1003.txt")]
+    little_store.journal.acknowledge(1000, QUEUE_A, tx_id=4000)
+    change = await store.look()
+    assert change is not None
+    assert change.queues["work", "work.a"].messages_gone == [(1000, b"1000.txt")]
+
+
 @pytest.mark.rule("S-45")
 async def test_switch_to_the_next_file_and_reuse_of_the_first(
     little_store: LittleStore, lines_of: ReadLines
