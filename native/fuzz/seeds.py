@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from journalfs.engine.lines import LineBatch
 from journalfs.store import open_store
 from tests.frozen import FILE_STORES, unpack
 from tests.reference.journal import JournalFile, read_folder
@@ -61,6 +62,7 @@ def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
     large = _large(store)
     for source, payload in _payloads(store):
         yield "line", struct.pack(">BI", source, len(payload)) + payload + large
+        yield "publish", b"\x07\x0b" + LineBatch.of_payloads([payload], queue="q", sources=[source]).line(0)
     for path in (store / "data/paging").rglob("*.page"):
         yield "page", path.read_bytes()[:FILE_BYTES]
     with closing(open_store(store, index=False)) as opened:
@@ -76,7 +78,7 @@ def main() -> None:
             shapes: set[tuple[str, int]] = set()
             for target, seed in seeds(Path(folder, name)):
                 # Messages of one length in one store are mostly the same message with another number in it.
-                alike = target == "line" and (target, len(seed)) in shapes
+                alike = target in ("line", "publish") and (target, len(seed)) in shapes
                 if alike or made.get(target, 0) >= SEEDS_MAX:
                     continue
                 shapes.add((target, len(seed)))
