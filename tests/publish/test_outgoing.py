@@ -11,7 +11,7 @@ import pytest
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
-from journalfs.format.properties import Code
+from journalfs.format.properties import Code, PropertyValue
 from journalfs.limits import COPY_CHUNK_BYTES
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.framing import Framer, Framing
@@ -259,7 +259,10 @@ def test_copies_are_those_that_brokers_make(stores: PristineStores) -> None:
     assert all(compared.values()), compared
 
 
-NOTES = {"_AMQ_ORIG_ADDRESS": (Code.STRING, "orders"), "_AMQ_ORIG_MESSAGE_ID": (Code.LONG, 2**40)}
+NOTES: dict[str, tuple[Code, PropertyValue]] = {
+    "_AMQ_ORIG_ADDRESS": (Code.STRING, "orders"),
+    "_AMQ_ORIG_MESSAGE_ID": (Code.LONG, 2**40),
+}
 
 
 def test_a_copy_leaves_the_original_alone() -> None:
