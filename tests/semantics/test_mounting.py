@@ -58,13 +58,33 @@ def test_every_way_to_end_it(
 
 @pytest.mark.rule("S-57")
 def test_a_dead_mount_is_replaced(store_copy: StoreCopy, tmp_path: Path) -> None:
+    """By one that is alone there, shows the same and ends as any other."""
     store = store_copy("aio")
     with mounted(store, tmp_path / "mnt") as mount:
-        os.kill(mount.process_id(), signal.SIGKILL)
+        before = content_of(mount.path)
+        assert len(before) > 3
+        killed = mount.process_id()
+        os.kill(killed, signal.SIGKILL)
         eventually(lambda: is_dead(mount.path), deadline_s=10, what="the mount is dead")
         again = journalfs("mount", "--read-only", store, mount.path)
         assert again.returncode == 0, again.stderr
-        assert os.listdir(mount.path)
+        assert mount.process_id() != killed
+        assert content_of(mount.path) == before
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        assert len([line for line in mounts if line.split()[4] == str(mount.path)]) == 1
+        done = journalfs("umount", mount.path)
+        assert done.returncode == 0, done.stderr
+        assert not os.path.ismount(mount.path)
+        assert os.listdir(mount.path) == []
+
+
+def content_of(mountpoint: Path) -> dict[str, bytes]:
+    """Every listed file with its content."""
+    return {
+        str(Path(folder, name).relative_to(mountpoint)): Path(folder, name).read_bytes()
+        for folder, _, names in os.walk(mountpoint)
+        for name in names
+    }
 
 
 def is_dead(path: Path) -> bool:
