@@ -18,15 +18,15 @@ class _Line(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Line)
 
 
-def message_ids(source: ByteSource) -> list[MessageId]:
+def message_ids(source: ByteSource, piece_bytes: int = LINES_READ_BYTES) -> list[MessageId]:
     """The ids of all lines. Lines of what could not be decoded have none."""
-    ids = (_DECODER.decode(line).id for line in _lines(source))
+    ids = (_DECODER.decode(line).id for line in _lines(source, piece_bytes))
     return [MessageId(number) for number in ids if number is not None]
 
 
-def _lines(source: ByteSource) -> Iterator[bytes]:
+def _lines(source: ByteSource, piece_bytes: int) -> Iterator[bytes]:
     rest, offset = b"", 0
-    while piece := bytes(source.read(offset, LINES_READ_BYTES)):
+    while piece := bytes(source.read(offset, piece_bytes)):
         offset += len(piece)
         *whole, rest = (rest + piece).split(b"\n")
         yield from whole

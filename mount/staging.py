@@ -82,11 +82,9 @@ def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
     """
     found: list[tuple[bytes, bytes]] = []
     for folder, directories, names in os.walk(path):
-        directories[:] = sorted(name for name in directories if name[:1] not in (b".", b"_"))
-        found += [
-            (os.path.join(folder, name), name) for name in sorted(names) if name[:1] not in (b".", b"_")
-        ]
-    return found
+        directories[:] = [name for name in directories if name[:1] not in (b".", b"_")]
+        found += [(os.path.join(folder, name), name) for name in names if name[:1] not in (b".", b"_")]
+    return sorted(found)
 
 
 def write_all(descriptor: int, offset: int, data: bytes) -> None:

@@ -123,7 +123,7 @@ def test_a_staged_directory_is_published_at_once_in_the_order_of_its_paths(addre
         touch _job/empty.bin; mv _job done""",
         address.first.path,
     )
-    assert bodies(address.first) == ["1", '"4"', "2", "3"]
+    assert bodies(address.first) == ["1", "2", "3", '"4"']
     assert not (address.first.path / "_job").exists()
 
 
