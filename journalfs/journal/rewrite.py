@@ -72,7 +72,7 @@ class Rewriter:
         self._copier = RecordCopier(first_id=first_id, file_size_bytes=file_size_bytes)
         self._held: dict[int, _Held] = {}
         self._counts: dict[int, tuple[int, int]] = {}
-        self._last_updates: dict[tuple[int, int, bytes], Source] = {}
+        self._last_updates: dict[int, dict[tuple[int, bytes], Source]] = {}
         self._changed_by_open: set[int] = set()
         self._seen_old = False
         self._split = False
@@ -86,8 +86,8 @@ class Rewriter:
 
     def finish(self) -> list[bytearray]:
         """Write what was put off to the end, and return the outputs, each as long as its content."""
-        for source in self._last_updates.values():
-            self._write(source)
+        for record_id in list(self._last_updates):
+            self._write_last_updates(record_id)
         return self._copier.outputs
 
     def _take(self, number: int, source: Source) -> None:
@@ -114,17 +114,18 @@ class Rewriter:
             return
         if kind == UPDATE and record.user_type in self._replaceable_types and record.body_bytes >= 8:
             queue = copy_bytes(source.view, record.body_offset, 8)
-            key = (int(record.user_type), int(record.record_id), queue)
-            self._last_updates.pop(key, None)
-            self._last_updates[key] = source
+            key = (int(record.user_type), queue)
+            last = self._last_updates.setdefault(int(record.record_id), {})
+            last.pop(key, None)
+            last[key] = source
         else:
-            self._write(source)
+            self._write_in_order(source)
 
     def _take_in_transaction(self, number: int, source: Source, kind: int) -> None:
         record = source.record
         if record.tx_id in self._survivors.open_transactions:
             self._changed_by_open.add(record.record_id)
-            self._write(source)
+            self._write_in_order(source)
             file, count = self._counts.get(record.tx_id, (-1, 0))
             here = self._copier.number
             self._counts[record.tx_id] = (here, count + 1 if file == here else 1)
@@ -144,11 +145,24 @@ class Rewriter:
             return
         in_file, count = -1, 0
         for one in held.records:
+            self._write_last_updates(one.record.record_id)
+        for one in held.records:
             self._write(one)
             count = count + 1 if in_file == self._copier.number else 1
             in_file = self._copier.number
         self._place(source.record)
         self._copy(source, count if in_file == self._copier.number else 0)
+
+    def _write_in_order(self, source: Source) -> None:
+        """A record, behind what was put off of the same message: a delivery count says nothing any more once
+        its queue has let go of the message.
+        """
+        self._write_last_updates(source.record.record_id)
+        self._write(source)
+
+    def _write_last_updates(self, record_id: int) -> None:
+        for source in self._last_updates.pop(record_id, {}).values():
+            self._write(source)
 
     def _write(self, source: Source) -> None:
         self._place(source.record)

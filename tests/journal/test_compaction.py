@@ -62,6 +62,25 @@ async def test_of_delivery_counts_the_last_of_each_queue_is_kept() -> None:
     assert sorted(kept) == [(7, 2), (8, 1)]
 
 
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_delivery_counts_stay_before_what_lets_the_message_go(in_transaction: bool) -> None:
+    """Behind it they would count for the message that comes back to its queue, and brokers complain of them."""
+    disk = SimulatedDisk()
+    writer = opened(disk)
+    writer.stage_add(RecordId(1), 45, b"m")
+    for user_type, body in ((32, b"q"), (34, b"0000000q2"), (34, b"0000000q3")):
+        writer.stage_update(RecordId(1), user_type, body)
+    if in_transaction:
+        writer.stage_update_in(TxId(9), RecordId(1), 33, b"q")
+        writer.stage_commit(TxId(9))
+    else:
+        writer.stage_update(RecordId(1), 33, b"q")
+    writer.stage_update(RecordId(1), 32, b"q")
+    (output,) = (await writer.upkeep.compact()).new
+    kept = [(r.user_type, r.body) for r in records_of(disk, output) if r.kind in (UPDATE, UPDATE_TX)]
+    assert kept == [(32, b"q"), (34, b"0000000q3"), (33, b"q"), (32, b"q")]
+
+
 async def test_prepared_transactions_stay_whole() -> None:
     disk = SimulatedDisk()
     writer = opened(disk)
