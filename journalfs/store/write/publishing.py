@@ -6,20 +6,18 @@ published whole or not at all. The body of a large message is durable before the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from journalfs.clock import Clock
 from journalfs.engine.waiting import offload
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format import record_bodies
-from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import JournalWriter, Position
+from journalfs.large.writing import BodyWriter
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
@@ -62,18 +60,16 @@ class Publishing:
         self,
         journals: Journals,
         duplicates: DuplicateIds,
-        large_dir: Path,
+        bodies: BodyWriter,
         clock: Clock,
         *,
         min_large_bytes: int,
-        large_sync: bool,
     ) -> None:
         self._journals = journals
         self._duplicates = duplicates
-        self._large_dir = large_dir
+        self._bodies = bodies
         self._clock = clock
         self._min_large_bytes = min_large_bytes
-        self._large_sync = large_sync
 
     async def stage(self, address: str, routed: Sequence[Routed]) -> Published | None:
         """Stage messages; None when there is nothing to stage. `address` is where they are sent to.
@@ -107,7 +103,7 @@ class Publishing:
     async def remove_bodies(self, message_ids: Collection[MessageId]) -> None:
         """The records that would have named them were not staged after all."""
         if message_ids:
-            await offload(lambda: self._remove_bodies(message_ids))
+            await offload(lambda: self._bodies.remove(message_ids))
 
     def _is_large(self, address: str, message: Outgoing) -> bool:
         return message.is_large(
@@ -210,37 +206,14 @@ class Publishing:
     # ---- large bodies ----
 
     async def _write_bodies(self, large: Sequence[tuple[MessageId, Outgoing]]) -> None:
+        bodies = [(message_id, message.large_body()) for message_id, message in large]
         try:
-            await offload(lambda: self._write_files(large))
+            await offload(lambda: self._bodies.write(bodies))
         except OSError as error:
             await self.remove_bodies([message_id for message_id, _ in large])
-            raise SystemFailure.from_os(error, self._large_dir, doing="write a large message") from error
-
-    def _write_files(self, large: Sequence[tuple[MessageId, Outgoing]]) -> None:
-        self._large_dir.mkdir(parents=True, exist_ok=True)
-        for message_id, message in large:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(self._path(message_id), flags, 0o666)
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
-                for piece in message.large_body():
-                    view = memoryview(piece)
-                    while view:
-                        view = view[os.write(file.fileno(), view) :]
-                if self._large_sync:
-                    os.fsync(file.fileno())
-        if self._large_sync:
-            directory = os.open(self._large_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
-
-    def _remove_bodies(self, message_ids: Collection[MessageId]) -> None:
-        for message_id in message_ids:
-            self._path(message_id).unlink(missing_ok=True)
-
-    def _path(self, message_id: MessageId) -> Path:
-        return self._large_dir / format_large_name(message_id)
+            raise SystemFailure.from_os(
+                error, self._bodies.directory, doing="write a large message"
+            ) from error
 
 
 def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:

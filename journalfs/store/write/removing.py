@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
 
 from journalfs.engine.pages import PageScan
 from journalfs.errors import JournalfsError, RecordRefused
 from journalfs.format import record_bodies
-from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
+from journalfs.large.writing import BodyWriter
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.runs import JournalRun, PageRun, Run
@@ -56,10 +55,10 @@ class Chosen:
 class Removing:
     """Stages acknowledgements. A message that is claimed is on its way out and is not given to another."""
 
-    def __init__(self, core: Core, journals: Journals, large_dir: Path) -> None:
+    def __init__(self, core: Core, journals: Journals, bodies: BodyWriter) -> None:
         self._core = core
         self._journals = journals
-        self._large_dir = large_dir
+        self._body_writer = bodies
         self._claimed: set[tuple[QueueId, MessageId]] = set()
         self._claimed_paged: set[tuple[QueueId, int, int]] = set()
         self._arriving: set[tuple[QueueId, MessageId]] = set()
@@ -187,7 +186,7 @@ class Removing:
             except RecordRefused:
                 # A prepared transaction may put it into another queue yet.
                 continue
-            if (self._large_dir / format_large_name(message_id)).exists():
+            if self._body_writer.path(message_id).exists():
                 self._bodies.append((position, message_id))
 
     def remove_bodies(self) -> None:
@@ -195,4 +194,4 @@ class Removing:
         reached = self._journals.messages.committer.reached_position
         while self._bodies and self._bodies[0][0] <= reached:
             _, message_id = self._bodies.pop(0)
-            (self._large_dir / format_large_name(message_id)).unlink(missing_ok=True)
+            self._body_writer.remove([message_id])

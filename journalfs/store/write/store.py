@@ -19,6 +19,8 @@ from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
 from journalfs.ids import MessageId, PageNumber, RecordId, TxId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
+from journalfs.large.spool import Spool
+from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S
 from journalfs.store.api import Change, QueuePath
 from journalfs.store.core import Core
@@ -43,6 +45,7 @@ log = logging.getLogger(__name__)
 
 FOLDER = "journalfs"
 STAGING = "staging"
+UNPUBLISHED = "unpublished"
 
 
 class SyncMode(StrEnum):
@@ -81,15 +84,15 @@ class WritingStore(JournalStore):
         self.sync = sync
         self._lock = lock
         self._routing = Routing(core)
+        bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
         self._publishing = Publishing(
             journals,
             DuplicateIds(core),
-            core.layout.large_dir,
+            bodies,
             core.clock,
             min_large_bytes=min_large_bytes,
-            large_sync=large_sync,
         )
-        self._removing = Removing(core, journals, core.layout.large_dir)
+        self._removing = Removing(core, journals, bodies)
         self._administering = Administering(core, journals)
         self._catching_up = trio.Lock()
         self._unsealed = False
@@ -452,7 +455,25 @@ class WritingStore(JournalStore):
         self.core.events.add("refused", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
 
     def staging_directory(self) -> Path:
-        path = self.core.root / FOLDER / STAGING
+        return self._own_directory(STAGING)
+
+    def keep_unpublished(self, spool: Spool, file_name: str) -> None:
+        """Keep a file whose message could not be published at its last close, and say where it is."""
+        directory = self._own_directory(UNPUBLISHED)
+        path = directory / f"{self.core.clock.now_ms()}-{self.journals.ids.draw()}-{file_name}"
+        try:
+            spool.keep(path)
+        except OSError as error:
+            self.core.events.add(
+                "not-kept", f"{file_name}: not published, and cannot be kept: {error}", level=logging.ERROR
+            )
+        else:
+            self.core.events.add(
+                "kept", f"{file_name}: not published; what was written is {path}", level=logging.ERROR
+            )
+
+    def _own_directory(self, name: str) -> Path:
+        path = self.core.root / FOLDER / name
         path.mkdir(parents=True, exist_ok=True)
         return path
 

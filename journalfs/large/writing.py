@@ -1,0 +1,60 @@
+"""Bodies of large messages on their way to the disk: a file each, durable before any record names it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from journalfs.format.large_file import format_large_name
+from journalfs.ids import MessageId
+
+
+class BodyWriter:
+    """Makes and removes body files. Every method may raise OSError, and takes as long as the disk does."""
+
+    def __init__(self, directory: Path, *, sync: bool) -> None:
+        """`sync`: as `large-message-sync` says."""
+        self.directory = directory
+        self._sync = sync
+
+    def write(self, bodies: Iterable[tuple[MessageId, Iterable[bytes]]]) -> None:
+        """Write bodies, given in pieces; durable on return."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for message_id, pieces in bodies:
+            self._write(self.path(message_id), pieces)
+        if self._sync:
+            _sync_directory(self.directory)
+
+    def _write(self, path: Path, pieces: Iterable[bytes]) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            for piece in pieces:
+                write_all(descriptor, piece)
+            if self._sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, message_ids: Collection[MessageId]) -> None:
+        """Remove those that are there."""
+        for message_id in message_ids:
+            self.path(message_id).unlink(missing_ok=True)
+
+    def path(self, message_id: MessageId) -> Path:
+        return self.directory / format_large_name(message_id)
+
+
+def write_all(descriptor: int, data: bytes | bytearray) -> None:
+    """Write all of it, however many calls that takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,87 @@
+"""A disk without room: publishing is refused at once, acknowledging works, and afterwards all is well."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from journalfs.errors import NoSpace, SystemFailure
+from journalfs.ids import MessageId
+from journalfs.store.outgoing import WholeFile
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.publisher import FilePublisher
+from tests.reference.store import load
+from tests.store.conftest import LittleStore
+from tests.store.writing.conftest import BACKENDS, lines_of
+
+DISK_BYTES = 8 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    path = tmp_path / "small"
+    path.mkdir()
+    options = f"size={DISK_BYTES}"
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "none", path], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.decode()}")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+async def published_until_full(publisher: FilePublisher) -> int:
+    """How many lines were taken before one was refused for lack of room."""
+    for number in range(100_000):
+        try:
+            await publisher.write(b"%06d %s\n" % (number, b"x" * 2000))
+        except NoSpace:
+            return number
+    raise AssertionError("the disk is never full")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_full_disk_refuses_messages_and_takes_acknowledgements(
+    little_store: LittleStore, small_disk: Path, backend: str
+) -> None:
+    (little_store.root / "journalfs.toml").write_text(
+        f'journal-type = "{backend}"\njournal-file-size = 1048576\n'
+    )
+    root = small_disk / "data"
+    shutil.copytree(little_store.root, root)
+    store = open_for_writing(root, clock=little_store.clock, index=False)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.run)
+            publisher = store.publisher("work", "work.a", "in")
+            told = await published_until_full(publisher)
+            with pytest.raises(SystemFailure):
+                await store.publish("work", "work.a", [WholeFile(b"y" * 2_000_000)])
+            ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+            assert len(ids) == told > 500
+            for at in range(0, len(ids) - 10, 7):
+                assert await store.acknowledge(("work", "work.a"), ids[at : at + 7]) == 7
+            await store.journals.messages.upkeep.tidy()
+            left = len(lines_of(store, "work.a"))
+            await publisher.write(b"there is room again\n")
+            assert len(lines_of(store, "work.a")) == left + 1
+            nursery.cancel_scope.cancel()
+    finally:
+        store.close()
+    (messages,) = (
+        queue["messages"]
+        for queue in load(root, little_store.clock.now_ms())["queues"]
+        if queue["name"] == "work.a"
+    )
+    assert len(messages) == left + 1
+    assert not list((root / "large-messages").iterdir())
