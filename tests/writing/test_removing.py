@@ -104,6 +104,11 @@ def test_moving_messages_to_another_queue(address: Address) -> None:
 @pytest.mark.rule("S-84")
 def test_moving_parts_and_the_tail_to_another_queue(address: Address) -> None:
     publish(address, "one", "two")
+    part = sealed(address.first)
+    part.rename(address.queue("other").path / "moved.jsonl")
+    assert not (address.path / f"{address.name}-other" / "moved.jsonl").exists()
+    assert not part.exists()
+    publish(address, "one", "two")
     sealed(address.first)
     publish(address, "three")
     target = address.queue("third")
@@ -151,11 +156,13 @@ def test_making_and_deleting_addresses_and_queues(mount: MountedStore, address: 
 @pytest.mark.rule("S-82")
 def test_a_directory_can_be_copied_away_and_back(address: Address, tmp_path: Path) -> None:
     publish(address, "one", "two")
-    sealed(address.first)
+    part = sealed(address.first)
+    assert os.listdir(address.first.path) == [part.name]
     copy = address.first.path.with_name(f"{address.first.path.name}-copy")
     empty = address.queue("empty")
     shell(
-        f"""set -e; cp -r {address.first.path} {tmp_path}/away; cp -r {tmp_path}/away {copy}
+        f"""set -e; cp -r {address.first.path} {address.first.path}-at-once
+        cp -r {address.first.path} {tmp_path}/away; cp -r {tmp_path}/away {copy}
         cp -r {empty.path} {tmp_path}/none; cp -r {tmp_path}/none {empty.path}-copy""",
         tmp_path,
     )

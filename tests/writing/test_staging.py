@@ -55,6 +55,8 @@ def test_a_staged_file_keeps_its_number_and_outlives_its_name(address: Address) 
         file.write(b"some text")
         number = os.fstat(file.fileno()).st_ino
         renamed = path.rename(path.with_name(".other"))
+        os.fchmod(file.fileno(), 0o640)
+        assert os.fstat(file.fileno()).st_mode & 0o777 == 0o640
         assert renamed.stat().st_ino == number
         path.write_bytes(b"another")
         assert path.stat().st_ino != number
