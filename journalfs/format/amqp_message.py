@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
 from journalfs.format import encoding
-from journalfs.format.amqp_types import NULL, Value, items_of, list_of, map_of, skip
+from journalfs.format.amqp_types import NULL, Value, items_of, list_of, map_of, scalar, skip
 from journalfs.format.primitives import Reader
 
 STANDARD_V1: Final = 2
@@ -283,6 +283,13 @@ def readdressed(properties: bytes, address: Value) -> Section:
     items += [_as_is(NULL)] * missing
     items[PROPERTIES_TO] = address
     return section(SectionCode.PROPERTIES, list_of(items))
+
+
+def made_durable(header: bytes) -> Section:
+    """An encoded header, or a null, that says that the message is durable. Raises `DecodeError`."""
+    items = [] if header == NULL else [_as_is(item) for item in items_of(_value_of(header))]
+    items[:1] = [scalar("boolean", True)]
+    return section(SectionCode.HEADER, list_of(items))
 
 
 def _value_of(encoded: bytes) -> bytes:

@@ -86,6 +86,12 @@ class Outgoing(ABC):
         broker's own copies (dead letters, moves): an AMQP one is addressed anew.
         """
 
+    @abstractmethod
+    def kept(self) -> Self:
+        """Itself, or a copy that is durable if it is not. A broker takes for granted that a journal holds
+        durable messages only: it records no acknowledgement of others, and they come again at its next start.
+        """
+
     def is_large(self, address: str, *, min_large_bytes: int, record_bytes_max: int) -> bool:
         """Whether `large_record` is to be used: for bodies from `min_large_bytes` on, and for what fits no
         record.
@@ -221,6 +227,13 @@ class CoreMessage(Outgoing):
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
         changed = copy(self)
         changed.properties = self.properties.with_(extra)
+        return changed
+
+    def kept(self) -> Self:
+        if self.durable:
+            return self
+        changed = copy(self)
+        changed.durable = True
         return changed
 
     def _header(self, now_ms: int, properties: Properties) -> CoreHeader:

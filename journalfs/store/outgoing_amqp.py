@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from journalfs.engine.lines import LineBatch
 from journalfs.format.amqp_message import (
@@ -18,6 +18,7 @@ from journalfs.format.amqp_message import (
     annotated,
     encode_large,
     encode_standard,
+    made_durable,
     readdressed,
     split_sections,
 )
@@ -58,6 +59,7 @@ class AmqpMessage(Outgoing):
         """Annotations to be added."""
         self._readdressed = False
         """Its properties are to name the address that it is recorded for."""
+        self._made_durable = False
         self.expiration_ms = parts.expiration_ms
         self.large = cache is not None
         payload = self.large_record(0, parts.address or "", 0)[1]
@@ -111,12 +113,14 @@ class AmqpMessage(Outgoing):
 
     def record(self, message_id: int, address: str, now_ms: int) -> Record:
         message = bytes(whole(self._body))
-        if self._notes or self._readdressed:
+        if self._notes or self._readdressed or self._made_durable:
             message = b"".join(one.encoded for one in self._changed(split_sections(message), address))
         return MessageType.MESSAGE, encode_standard(self._parts_for(message_id, address), message)
 
     def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
         parts, cache = self._parts_for(message_id, address), self._cache
+        if self._made_durable:
+            parts = replace(parts, durable=True)
         if cache is None:
             cache = LargeCache.of(split_sections(bytes(whole(self._body))))
         if self._notes or self._readdressed:
@@ -140,14 +144,29 @@ class AmqpMessage(Outgoing):
         changed._readdressed = True
         return changed
 
+    def kept(self) -> Self:
+        """Of a small message the header counts, and without one it is not durable; of a large one its
+        record.
+        """
+        durable = self._parts.durable if self.large else self._said["amqp"].get("header", {}).get("durable")
+        if durable or self._made_durable:
+            return self
+        changed = copy(self)
+        changed.durable = changed._made_durable = True
+        return changed
+
     def _changed(self, sections: Sequence[Section], address: str) -> Iterator[Section]:
         """The sections with what was added, all in their order."""
         rest = {one.code: one for one in sections if one.code not in BODY_SECTIONS}
         bodies = [one for one in sections if one.code in BODY_SECTIONS]
         annotations, properties = rest.get(SectionCode.MESSAGE_ANNOTATIONS), rest.get(SectionCode.PROPERTIES)
-        rest[SectionCode.MESSAGE_ANNOTATIONS] = annotated(
-            annotations.encoded if annotations else NULL, self._notes
-        )
+        if self._made_durable:
+            header = rest.get(SectionCode.HEADER)
+            rest[SectionCode.HEADER] = made_durable(header.encoded if header else NULL)
+        if self._notes:
+            rest[SectionCode.MESSAGE_ANNOTATIONS] = annotated(
+                annotations.encoded if annotations else NULL, self._notes
+            )
         if self._readdressed and properties is not None:
             rest[SectionCode.PROPERTIES] = readdressed(properties.encoded, _text(address))
         footer = rest.pop(SectionCode.FOOTER, None)

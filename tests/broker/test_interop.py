@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,35 @@ def new_instance(root: Path, journal_type: JournalType, *, file_size: str = "1M"
     done = journalfs("create", broker.root)
     assert done.returncode == 0, done.stderr
     return broker
+
+
+def test_what_is_not_durable_does_not_come_again(artemis_home: Path, tmp_path: Path) -> None:
+    """A broker records no acknowledgement of such a message, so it must not lie in a journal."""
+    value = {"section": "value", "value": {"t": "string", "v": "x"}}
+    lines: list[dict[str, object]] = [
+        {"body": "core", "durable": False},
+        {"amqp": {"header": {"durable": False}, "body": value}},
+        {"amqp": {"header": {"priority": 5}, "body": value}},
+        {"amqp": {"body": value}},
+        {"amqp": {"header": {"durable": False}, "body": value}, "largeMessage": True},
+        {"amqp": {"body": value}, "largeMessage": True},
+    ]
+
+    async def work(store: WritingStore) -> None:
+        await store.create_address("volatile")
+        await store.create_queue("volatile", "volatile")
+        content = "".join(json.dumps(line) + "\n" for line in lines)
+        await publish(store, "volatile", "volatile", "in.jsonl", content.encode())
+
+    broker = new_instance(tmp_path / "broker", "NIO")
+    write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        assert len(take(client, "volatile", len(lines))) == len(lines)
+        broker.stop()
+    with broker, CoreClient(broker.port) as client:
+        assert client.message_count("volatile") == 0
+        assert complaints(broker.log) == []
+        broker.stop()
 
 
 @pytest.mark.parametrize("journal_type", BACKENDS)

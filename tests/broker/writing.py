@@ -115,8 +115,10 @@ def account_of(client: CoreClient, *, leave_out: Sequence[str] = ()) -> Account:
             continue
         name = queue["name"]
         account.queues[name] = {key: value for key, value in queue.items() if key not in COUNTERS}
-        if name not in leave_out and int(queue["messageCount"]):
-            account.messages[name] = client.do("messages-browse", queue=name)["messages"]
+        held = int(queue["scheduledCount"]) + int(queue["deliveringCount"])
+        count = int(queue["messageCount"]) - held
+        if name not in leave_out and count:
+            account.messages[name] = client.do("messages-browse", queue=name, count=count)["messages"]
         if int(queue["scheduledCount"]):
             due = json.loads(client.operation(f"queue.{name}", "listScheduledMessagesAsJSON"))
             account.scheduled[name] = [int(one["messageID"]) for one in due]

@@ -160,7 +160,7 @@ class WritingStore(JournalStore):
         else:
             only = (self._routing.to_queue(address, queue),)
             routes = [only] * len(messages)
-        routed = [Routed(message, queues) for message, queues in zip(messages, routes, strict=True)]
+        routed = [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
         published = await self._publishing.stage(address, routed)
         if published is not None:
             wait = whole or self.sync is not SyncMode.CLOSE
@@ -252,7 +252,7 @@ class WritingStore(JournalStore):
         """
         copy = read_envelope(bytes(run.batch(source.content).line(0)))
         copy.delivery_count = 0
-        return copy
+        return copy.kept()
 
     def _after_removal(self, chosen: Chosen) -> None:
         try:

@@ -42,10 +42,19 @@ final class MessageCommands {
       }
    }
 
+   /** All messages. Asked whether there is one more, a broker may say no while a large one is on its way; so
+    * {@code count} messages are waited for. */
    private void browse(JsonObject command, JsonObjectBuilder answer) throws Exception {
       JsonArrayBuilder found = JsonLoader.createArrayBuilder();
       try (ClientConsumer browser = sessions.fetchingAhead().createConsumer(command.getString("queue"), true)) {
-         for (ClientMessage message = browser.receiveImmediate(); message != null; message = browser.receiveImmediate()) {
+         ClientMessage message = null;
+         for (int i = 0; i < command.getInt("count") && (i == 0 || message != null); i++) {
+            message = browser.receive(RECEIVE_MS_MAX);
+            if (message != null) {
+               found.add(described(message));
+            }
+         }
+         for (message = browser.receiveImmediate(); message != null; message = browser.receiveImmediate()) {
             found.add(described(message));
          }
       }

@@ -1,0 +1,65 @@
+"""What goes into a journal is durable: a broker records no acknowledgement of anything else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from journalfs.engine.lines import LineBatch
+from journalfs.store.envelope import decode_envelope
+from journalfs.store.envelope_message import read_envelope
+from journalfs.store.outgoing import Record
+
+VALUE = {"section": "value", "value": {"t": "string", "v": "x"}}
+AMQP: dict[str, dict[str, object]] = {
+    "no header": {"body": VALUE},
+    "a header that says nothing": {"header": {"priority": 7}, "body": VALUE},
+    "a header that says no": {"header": {"durable": False, "priority": 7, "ttl": 5}, "body": VALUE},
+}
+
+
+def shown(record: Record) -> dict[str, Any]:
+    return dict(decode_envelope(LineBatch.of_payloads([record[1]], queue=None).line(0)))
+
+
+def test_a_core_message_becomes_durable() -> None:
+    message = read_envelope(b'{"body": "x", "durable": false, "priority": 7}')
+    assert shown(message.record(1, "a", 5))["durable"] is False, "by itself it is what its line says"
+    kept = message.kept()
+    assert shown(kept.record(1, "a", 5)) == {**shown(message.record(1, "a", 5)), "durable": True}
+    assert kept.kept() is kept
+
+
+@pytest.mark.parametrize("amqp", AMQP.values(), ids=AMQP.keys())
+def test_an_amqp_message_says_that_it_is_durable(amqp: dict[str, object]) -> None:
+    message = read_envelope(json.dumps({"amqp": amqp}).encode())
+    before, after = shown(message.record(1, "a", 5)), shown(message.kept().record(1, "a", 5))
+    assert after["durable"] is True
+    assert after["amqp"]["header"] == {**before["amqp"].get("header", {}), "durable": True}
+    assert {**after["amqp"], "header": None} == {**before["amqp"], "header": None}
+
+
+def test_the_record_of_a_large_amqp_message_says_it() -> None:
+    line = {"largeMessage": True, "durable": False, "amqp": AMQP["a header that says no"]}
+    message = read_envelope(json.dumps(line).encode())
+    kept = message.kept()
+    before, after = message.large_record(1, "a", 5)[1], kept.large_record(1, "a", 5)[1]
+    assert (before[9], after[9]) == (0, 0xFF)
+    assert before[10:] == after[10:]
+    assert b"".join(kept.large_body()) == b"".join(message.large_body())
+    assert kept.kept() is kept
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"body": "x"},
+        {"protocol": "AMQP", "body": "x"},
+        {"protocol": "AMQP", "body": "x", "largeMessage": True},
+    ],
+)
+def test_what_is_durable_stays_itself(line: dict[str, object]) -> None:
+    message = read_envelope(json.dumps(line).encode())
+    assert message.kept() is message
