@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.ids import MessageId
-from journalfs.store.api import Part
+from journalfs.store.api import ByteSource, Part
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.lines import message_ids
@@ -26,7 +27,48 @@ def part_version(part: Part) -> bytes:
     return b"%x.%x" % (part.size_bytes, part.mtime_ns)
 
 
-class PartFile(Node):
+class LinesFile(Node):
+    """What all of these files have in common: whatever happens to one happens to the messages in it."""
+
+    __slots__ = ("_directory",)
+
+    def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
+        super().__init__(context)
+        self._directory = directory
+
+    def concerns(self, address_name: str) -> bool:
+        return self._directory.concerns(address_name)
+
+    async def remove(self) -> None:
+        store, queue = self.context.removing(), self._directory.queue_path()
+        name = self._name_in_store() if self._directory.keeps_parts else None
+        if name is not None:
+            await store.acknowledge_part(queue, name)
+        else:
+            await store.acknowledge(queue, self._message_ids())
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        store, source = self.context.removing(), self._directory.queue_path()
+        queue = moving_target(source, target)
+        part_name = self._name_in_store() if self._directory.keeps_parts else None
+        if part_name is not None:
+            await store.move_part(source, part_name, queue)
+        else:
+            await store.move(source, self._message_ids(), queue)
+
+    def _name_in_store(self) -> str | None:
+        """The name by which the store knows the file of a queue itself, if it does."""
+        return None
+
+    def _message_ids(self) -> list[MessageId]:
+        with closing(self._open_lines()) as lines:
+            return message_ids(lines)
+
+    @abstractmethod
+    def _open_lines(self) -> ByteSource: ...
+
+
+class PartFile(LinesFile):
     """One content of one part.
 
     When a part loses messages its name leads to a new number, as if a file had been renamed over it. The
@@ -35,34 +77,17 @@ class PartFile(Node):
     ever.
     """
 
-    __slots__ = ("_directory", "_part")
+    __slots__ = ("_part",)
 
     def __init__(self, context: MountContext, directory: ViewDirectory, part: Part) -> None:
-        super().__init__(context)
-        self._directory = directory
+        super().__init__(context, directory)
         self._part = part
 
-    def concerns(self, address_name: str) -> bool:
-        return self._directory.concerns(address_name)
+    def _open_lines(self) -> ByteSource:
+        return self._directory.view().open_part(self._part)
 
-    async def remove(self) -> None:
-        store, queue = self.context.removing(), self._directory.queue_path()
-        if self._directory.keeps_parts:
-            await store.acknowledge_part(queue, self._part.name)
-        else:
-            await store.acknowledge(queue, self._message_ids())
-
-    async def move(self, target: Directory, name: bytes) -> None:
-        store, queue = self.context.removing(), self._directory.queue_path()
-        to = moving_target(queue, target)
-        if self._directory.keeps_parts:
-            await store.move_part(queue, self._part.name, to)
-        else:
-            await store.move(queue, self._message_ids(), to)
-
-    def _message_ids(self) -> list[MessageId]:
-        with closing(self._directory.view().open_part(self._part)) as lines:
-            return message_ids(lines)
+    def _name_in_store(self) -> str:
+        return self._part.name
 
     def attributes(self) -> EntryAttributes:
         return self.context.present.file(
@@ -81,17 +106,10 @@ class PartFile(Node):
         return OpenedFile(self.inode, part.mtime_ns, view.open_part(part), direct_io=False, keep_cache=True)
 
 
-class TailFile(Node):
+class TailFile(LinesFile):
     """`_tail.jsonl`. What it holds moves, so it is read past the kernel's cache."""
 
-    __slots__ = ("_directory",)
-
-    def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
-        super().__init__(context)
-        self._directory = directory
-
-    def concerns(self, address_name: str) -> bool:
-        return self._directory.concerns(address_name)
+    __slots__ = ()
 
     def open_to_write(self, flags: int) -> OpenedFile:
         """What is written to a queue's tail is new messages, and those are shown there first. So a copy of a
@@ -110,17 +128,11 @@ class TailFile(Node):
         elif fields.update_size:
             opened.truncate(wanted.st_size)
 
-    async def remove(self) -> None:
-        await self.context.removing().acknowledge(self._directory.queue_path(), self._message_ids())
+    def _open_lines(self) -> ByteSource:
+        return self._directory.view().open_tail()
 
-    async def move(self, target: Directory, name: bytes) -> None:
-        queue = self._directory.queue_path()
-        to = moving_target(queue, target)
-        await self.context.removing().move(queue, self._message_ids(), to)
-
-    def _message_ids(self) -> list[MessageId]:
-        with closing(self._directory.view().open_tail()) as lines:
-            return message_ids(lines)
+    def _name_in_store(self) -> str | None:
+        return TAIL_NAME.decode()
 
     def attributes(self) -> EntryAttributes:
         lasting_s = self.context.caching.tail_s
@@ -155,6 +167,9 @@ class AllFile(TailFile):
 
     def open_to_write(self, flags: int) -> OpenedFile:
         return Node.open_to_write(self, flags)
+
+    def _name_in_store(self) -> str | None:
+        return None
 
     def _message_ids(self) -> list[MessageId]:
         listing = self._directory.view().listing()

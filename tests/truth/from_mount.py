@@ -24,10 +24,9 @@ def attributes_of(path: Path) -> dict[str, bytes]:
 
 def lines_of(directory: Path) -> list[Line]:
     """The lines of the parts and the tail, as a shell's `*.jsonl` finds them; `.all.jsonl` has the same."""
-    names = sorted(os.listdir(directory))
-    assert names[0] == "_tail.jsonl"
-    assert all(name.startswith("part-") for name in names[1:])
-    content = b"".join(read_whole(directory / name) for name in [*names[1:], names[0]])
+    names = sorted(set(os.listdir(directory)) - {"_tail.jsonl"})
+    assert all(name.startswith("part-") for name in names)
+    content = b"".join(read_whole(directory / name) for name in [*names, "_tail.jsonl"])
     assert content == read_whole(directory / ".all.jsonl")
     return [json.loads(line) for line in content.splitlines()]
 
