@@ -72,6 +72,7 @@ CORE_SETTINGS: Final = (
         "journal-type", "journal-type", Kind.CHOICE, "ASYNCIO", choices=("NIO", "ASYNCIO", "MAPPED")
     ),
     _setting("journal-datasync", Kind.BOOLEAN, True),
+    _own("journal-checksums", Kind.BOOLEAN, True),
     _setting("journal-sync-transactional", Kind.BOOLEAN, True),
     _setting("journal-sync-non-transactional", Kind.BOOLEAN, True),
     _setting("journal-file-size", Kind.BYTES, 10 * 1024 * 1024, "bytes", 1024, maximum=_INT_MAX),

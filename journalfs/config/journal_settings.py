@@ -36,6 +36,8 @@ class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     journal_type: JournalType = field(name="journal-type")
     journal_datasync: bool = field(name="journal-datasync")
+    journal_checksums: bool = field(name="journal-checksums")
+    """Each flush ends with a checksum of it, in a record that brokers ignore."""
     journal_sync_transactional: bool = field(name="journal-sync-transactional")
     journal_sync_non_transactional: bool = field(name="journal-sync-non-transactional")
     file_size_bytes: int = field(name="journal-file-size")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import Viewed
+from journalfs.engine.checksums import CHECKSUM_BYTES, checksum_record
 from journalfs.engine.status import check
 from journalfs.limits import JOURNAL_HEADER_BYTES
+
+COVERED_BYTES_MAX: Final = 256 * 1024
+"""A checksum covers little more than this, so that damage is said to be where it is."""
 
 
 def copy_bytes(view: Viewed, offset: int, length: int) -> bytes:
@@ -20,9 +24,11 @@ def copy_bytes(view: Viewed, offset: int, length: int) -> bytes:
 class RecordCopier:
     """Fills new files with copies, in memory. The outputs begin with room for a header."""
 
-    def __init__(self, *, first_id: int, file_size_bytes: int) -> None:
+    def __init__(self, *, first_id: int, file_size_bytes: int, checksums: bool = False) -> None:
         self._first_id = first_id
         self._size = file_size_bytes
+        self._checksums = checksums
+        self._covered = JOURNAL_HEADER_BYTES
         self.outputs: list[bytearray] = []
         self._written = ffi.new("uint64_t *")
 
@@ -33,12 +39,33 @@ class RecordCopier:
 
     def next_output(self) -> None:
         """Go on in another file."""
+        self._cover()
+        self._covered = JOURNAL_HEADER_BYTES
         self.outputs.append(bytearray(JOURNAL_HEADER_BYTES))
 
     def make_room(self, length: int) -> None:
         """Go on in another file unless that much fits in this one."""
-        if not self.outputs or len(self.outputs[-1]) + length > self._size:
+        if self.outputs and len(self.outputs[-1]) - self._covered >= COVERED_BYTES_MAX:
+            self._cover()
+        reserve = CHECKSUM_BYTES if self._checksums else 0
+        if not self.outputs or len(self.outputs[-1]) + length + reserve > self._size:
             self.next_output()
+
+    def finish(self) -> list[bytearray]:
+        """The outputs, each as long as its content."""
+        self._cover()
+        return self.outputs
+
+    def _cover(self) -> None:
+        """End what was copied since the last checksum with one. A record that fills a whole file leaves it no
+        room.
+        """
+        if not self._checksums or not self.outputs:
+            return
+        output = self.outputs[-1]
+        if self._covered < len(output) <= self._size - CHECKSUM_BYTES:
+            output += checksum_record(output, self._covered, self._first_id + self.number)
+            self._covered = len(output)
 
     def copy(self, view: Viewed, record: Any, *, version: int, compact_count: int, count: int) -> None:
         """Append a copy; `make_room` was called for it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
+from journalfs.engine.checksums import place_of
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.status import check
 
@@ -88,6 +89,13 @@ class Stage:
     @property
     def record_count(self) -> int:
         return int(self.pointer.record_count)
+
+    def checksum(self, file_id: int, previous: tuple[int, int]) -> None:
+        """Append the record that covers all that is staged. The room that `begin` gave must leave
+        `CHECKSUM_BYTES` of the buffer and of the file.
+        """
+        place = place_of(file_id, previous)
+        check(lib.jfs_stage_checksum(self.pointer, place), "staging a checksum")
 
     def seal(self, alignment_bytes: int) -> int:
         """Fill with zeros up to the alignment; the length to be written."""

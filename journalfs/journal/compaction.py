@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.stage import NewRecord, encode
 from journalfs.engine.waiting import offload
+from journalfs.errors import Damaged
 from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalFileState
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile, encode_header
-from journalfs.journal.rewrite import Rewriter, Survivors, rewrite
+from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, rewrite
 
 if TYPE_CHECKING:
     from journalfs.journal.writer import JournalWriter
@@ -68,10 +69,14 @@ class Compaction:
         writer = self._writer
         first_id = writer.data[0].file_id
         # Packing can get worse: next fit needs at most twice the files, and one for the split of young and
-        # old.
-        above = first_id + 2 * len(writer.data) + 1
+        # old. Checksums take a share of each file, less than half of even the smallest.
+        above = first_id + 4 * len(writer.data) + 1
         writer.pool.last_id = max(writer.pool.last_id, above)
         writer.switch(above=above)
+        # Recovery takes an old file for used again if its id is above the smallest of those that are not to
+        # be replaced, which has to be the current one's.
+        current_id = writer.current.file_id
+        await offload(lambda: writer.pool.renew(above=current_id))
         old = writer.data[:-1]
         survivors = Survivors(
             sorted(writer.ledger.live_ids()),
@@ -79,6 +84,7 @@ class Compaction:
         )
         await writer.committer.flush_all()
         writer.release_handles()
+        await offload(lambda: self._check_sources(old))
         try:
             outputs = await offload(lambda: self._write_outputs(old, survivors, first_id))
             await offload(lambda: self._write_control_file(old, outputs))
@@ -104,6 +110,15 @@ class Compaction:
             sum(file.end for file in outputs),
         )
 
+    def _check_sources(self, old: list[WriteFile]) -> None:
+        """What a checksum contradicts must not get one that agrees with it. Raises Damaged."""
+        for file in old:
+            found = contradicted(self._backend, file)
+            if found is not None:
+                self._writer.upkeep.contradicted.add(file.file_id)
+                reason = "a checksum contradicts what lies there, so the journal is not compacted"
+                raise Damaged(file.name, found.offset, reason)
+
     def _write_outputs(self, old: list[WriteFile], survivors: Survivors, first_id: int) -> list[WriteFile]:
         writer, backend = self._writer, self._backend
         size = writer.settings.file_size_bytes
@@ -113,6 +128,7 @@ class Compaction:
             # Old files may be larger than new ones are to be, and so may a record of theirs.
             file_size_bytes=max([size, *(file.size_bytes for file in old)]) if self._oversized(old) else size,
             replaceable_types=writer.settings.replaceable_types,
+            checksums=writer.settings.checksums,
         )
         files: list[WriteFile] = []
         for content in rewrite(backend, old, rewriter):

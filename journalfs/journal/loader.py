@@ -24,6 +24,7 @@ from journalfs.engine.state_batch import mark_unreadable
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
+from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions
 from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
@@ -81,6 +82,7 @@ class JournalLoader:
     _reader: DirectoryReader | None = None
     _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
     """The last listing, and the files in it that may have grown."""
+    _contradictions: Contradictions = field(default_factory=Contradictions)
     _next_slot: int = 0
     _advancing: ReadFile | None = None
     """The file of the last `advance`, known to be the one read last."""
@@ -218,7 +220,9 @@ class JournalLoader:
                     (read for read in self.files.read_files() if read.file.file_id == file_id), None
                 )
             return result
-        return PollResult.APPENDED if self._read(read, hold_back=False) else PollResult.UNCHANGED
+        # What this process has just written needs no check.
+        changed = self._read(read, hold_back=False, check=False)
+        return PollResult.APPENDED if changed else PollResult.UNCHANGED
 
     def _stop(self, read: ReadFile) -> int | None:
         """Where to end reading a file; None: at its end."""
@@ -338,8 +342,10 @@ class JournalLoader:
         self._refused.pop(read.slot, None)
         return mapped
 
-    def _read(self, read: ReadFile, *, hold_back: bool) -> bool:
-        """Scan a file from where it was left and apply what is new. Returns whether anything was."""
+    def _read(self, read: ReadFile, *, hold_back: bool, check: bool = True) -> bool:
+        """Scan a file from where it was left and apply what is new. Returns whether anything was. `check`:
+        also what checksums say of it.
+        """
         mapped = self._refreshed(read)
         stop = self._stop(read)
         scan = scan_journal(
@@ -350,11 +356,18 @@ class JournalLoader:
         if hold_back:
             scan = self._settled(read, mapped, scan)
         # Gaps behind the position (a torn tail) are only what the last look saw.
-        earlier = tuple(gap for gap in self._gaps.get(read.slot, ()) if gap.offset < read.position)
+        earlier = tuple(
+            gap
+            for gap in self._gaps.get(read.slot, ())
+            if gap.offset < read.position or gap.kind == MISSING_RECORDS
+        )
         self._gaps[read.slot] = earlier + self._damage_of(read, scan)
         if scan.count == 0:
             return False
         self._matched = None
+        if check:
+            found = self._contradictions.of(read, mapped, scan, self.files, self._name(read))
+            self._gaps[read.slot] += tuple(found)
         prefix_crc = mapped.reading(
             lambda: crc32c_of_mapped(mapped, read.position, scan.end, read.prefix_crc)
         )

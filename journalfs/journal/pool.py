@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from journalfs.engine.backend import Backend, OpenFile
+from journalfs.engine.checksums import NOWHERE
 from journalfs.ids import FileId
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_HEADER_BYTES
@@ -34,6 +35,10 @@ class WriteFile:
     """Behind the last record; where the next flush begins, when it is the current file."""
     last_position: int = 0
     """The journal's position behind its last record."""
+    records_end: int = 0
+    """Behind the last record, before what a flush was filled up with."""
+    previous: tuple[int, int] = NOWHERE
+    """Id of the file that was written before this one, and where its records end."""
     handle: OpenFile | None = None
     version: int = VERSION
 

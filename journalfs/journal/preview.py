@@ -69,6 +69,7 @@ def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) ->
         first_id=sources[0].file.file_id,
         file_size_bytes=max(settings.file_size_bytes, *(source.file.size_bytes for source in sources)),
         replaceable_types=settings.replaceable_types,
+        checksums=settings.checksums,
     )
     for number, source in enumerate(sources):
         rewriter.feed(number, source.mapped, source.file)

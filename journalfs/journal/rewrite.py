@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from journalfs.engine.backend import Backend, Viewed
+from journalfs.engine.checksums import Mismatch, check_records
 from journalfs.engine.copying import RecordCopier, copy_bytes
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import Scan
@@ -65,11 +66,17 @@ class Rewriter:
     """Feeds old files through; new ones have ids from `first_id` up."""
 
     def __init__(
-        self, survivors: Survivors, *, first_id: int, file_size_bytes: int, replaceable_types: frozenset[int]
+        self,
+        survivors: Survivors,
+        *,
+        first_id: int,
+        file_size_bytes: int,
+        replaceable_types: frozenset[int],
+        checksums: bool,
     ) -> None:
         self._survivors = survivors
         self._replaceable_types = replaceable_types
-        self._copier = RecordCopier(first_id=first_id, file_size_bytes=file_size_bytes)
+        self._copier = RecordCopier(first_id=first_id, file_size_bytes=file_size_bytes, checksums=checksums)
         self._held: dict[int, _Held] = {}
         self._counts: dict[int, tuple[int, int]] = {}
         self._last_updates: dict[int, dict[tuple[int, bytes], Source]] = {}
@@ -88,7 +95,7 @@ class Rewriter:
         """Write what was put off to the end, and return the outputs, each as long as its content."""
         for record_id in list(self._last_updates):
             self._write_last_updates(record_id)
-        return self._copier.outputs
+        return self._copier.finish()
 
     def _take(self, number: int, source: Source) -> None:
         record = source.record
@@ -182,6 +189,14 @@ class Rewriter:
         record = source.record
         after = min(record.compact_count + 1, COMPACT_COUNT_MAX) if record.kind in _COUNTED else 0
         self._copier.copy(source.view, record, version=source.version, compact_count=after, count=count)
+
+
+def contradicted(backend: Backend, file: WriteFile) -> Mismatch | None:
+    """The first stretch of a file that is not what its checksum says was written."""
+    view = backend.view(file.name)
+    scan = scan_view(view, rid=file.rid, version=file.version, doing=f"compacting {file.name}")
+    found = check_records(view.pointer, view.size_bytes, scan, file.file_id).mismatches
+    return found[0] if found else None
 
 
 def rewrite(backend: Backend, files: Sequence[WriteFile], rewriter: Rewriter) -> list[bytearray]:

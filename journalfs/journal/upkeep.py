@@ -32,6 +32,8 @@ class Upkeep:
         self._turn = Turn()
         self.compactions = 0
         self.files_freed = 0
+        self.contradicted: set[int] = set()
+        """Ids of files that a checksum contradicts: they are not compacted, only freed when they can be."""
 
     async def run(self) -> None:
         """Until cancelled, or until nothing can be written any more."""
@@ -119,6 +121,8 @@ class Upkeep:
         writer, settings = self._writer, self._writer.settings
         files = writer.data[:-1]
         if settings.compact_min_files == 0 or len(files) <= settings.compact_min_files:
+            return False
+        if any(file.file_id in self.contradicted for file in files):
             return False
         counters = [writer.ledger.counters(file.slot) for file in files]
         live = sum(one.live_bytes for one in counters)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from journalfs.engine.checksums import CHECKSUM_BYTES
 from journalfs.limits import JOURNAL_HEADER_BYTES
 
 FILE_SIZE_BYTES_MIN = 1024
@@ -28,6 +29,8 @@ class WriteSettings:
     sync_transactional: bool = True
     sync_non_transactional: bool = True
     attic_files_max: int = 10
+    checksums: bool = False
+    """Each flush ends with a checksum of it, in a record that brokers ignore."""
     replaceable_types: frozenset[int] = frozenset({34, 36})
     """User types of updates of which compaction keeps the last (of each queue)."""
 
@@ -44,7 +47,12 @@ class WriteSettings:
     def record_bytes_max(self, alignment_bytes: int) -> int:
         """Longest record that is accepted."""
         first = round_up(JOURNAL_HEADER_BYTES, alignment_bytes)
-        return min(self.file_size_bytes - first, self.buffer_size_bytes)
+        return min(self.file_size_bytes - first - self.checksum_bytes, self.buffer_size_bytes)
+
+    @property
+    def checksum_bytes(self) -> int:
+        """What each flush needs beside its records."""
+        return CHECKSUM_BYTES if self.checksums else 0
 
 
 def round_up(value: int, alignment_bytes: int) -> int:

@@ -14,6 +14,7 @@ from typing import Final, NewType
 
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
+from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.committer import Committer, Flush
 from journalfs.engine.ledger import Ledger, LedgerTotals
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
@@ -66,7 +67,7 @@ class JournalWriter:
         self.record_bytes_max = settings.record_bytes_max(backend.alignment_bytes)
         self._position = 0
         self._staged_since_ns: int | None = None
-        self._stage: Stage = self.committer.take_stage(settings.buffer_size_bytes)
+        self._stage: Stage = self._empty_stage()
         self._closed = False
 
     @classmethod
@@ -236,9 +237,13 @@ class JournalWriter:
         return f" ({self.committer.failure})" if self.committer.failure is not None else ": it is closed"
 
     def _room(self, file: WriteFile) -> int:
-        """Bytes that still fit, whole blocks."""
+        """Bytes of records that still fit, in whole blocks."""
         alignment = self.backend.alignment_bytes
-        return file.size_bytes // alignment * alignment - append_position(file, alignment)
+        whole = file.size_bytes // alignment * alignment
+        return max(0, whole - append_position(file, alignment) - self.settings.checksum_bytes)
+
+    def _empty_stage(self) -> Stage:
+        return self.committer.take_stage(self.settings.buffer_size_bytes + self.settings.checksum_bytes)
 
     def _begin_stage(self) -> None:
         file = self.current
@@ -254,12 +259,15 @@ class JournalWriter:
         stage, file = self._stage, self.current
         if stage.record_count == 0:
             return
+        if self.settings.checksums:
+            stage.checksum(file.file_id, file.previous)
+        file.records_end = stage.file_offset + stage.used_bytes
         length = stage.seal(self.backend.alignment_bytes)
         assert file.handle is not None
         file.end += length
         file.last_position = self._position
         self._staged_since_ns = None
-        self._stage = self.committer.take_stage(self.settings.buffer_size_bytes)
+        self._stage = self._empty_stage()
         self._begin_stage()
         self.committer.push(Flush(file.handle, stage, length, self._position))
 
@@ -293,6 +301,7 @@ class JournalWriter:
         self.ready_file = None
         self._seal()
         following.handle = handle
+        following.previous = self.current.file_id, self.current.records_end
         self._enter(following)
         self.bell.ring()
 
@@ -322,6 +331,8 @@ class JournalWriter:
             if file not in data:
                 self._close_handle(file)
         self.ledger, self.data = ledger, data
+        # The file before it is gone, and another may have its id.
+        self.current.previous = NOWHERE
         self._begin_stage()
 
     def drain(self) -> None:

@@ -11,6 +11,7 @@ from journalfs.bindings.replay import replay_bindings
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
+from journalfs.journal.contradictions import check_mapped, mismatch_damage
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.limits import LISTINGS_MAX
 
@@ -69,7 +70,8 @@ def _records(file: JournalFile, name: str) -> tuple[list[tuple[RecordInfo, bytes
             Damage(name, hole.offset, hole.length, "unreadable", f"cannot be read: {hole.reason}")
             for hole in holes
         ]
-        return whole, [*damage, *_gaps(name, scan)]
+        found = check_mapped(mapped, scan, file.file_id).mismatches
+        return whole, [*damage, *_gaps(name, scan), *(mismatch_damage(name, one) for one in found)]
 
 
 def _body(mapped: MappedFile, record: RecordInfo) -> bytes:

@@ -60,6 +60,7 @@ def message_journal(layout: StoreLayout, settings: JournalSettings, kind: Backen
         sync_transactional=settings.journal_sync_transactional,
         sync_non_transactional=settings.journal_sync_non_transactional,
         attic_files_max=settings.max_attic_files,
+        checksums=settings.journal_checksums,
     )
 
 
@@ -87,6 +88,7 @@ def bindings_journal(layout: StoreLayout, settings: JournalSettings) -> WriteSet
         buffer_size_bytes=BINDINGS_FILE_BYTES,
         buffer_timeout_ns=0,
         attic_files_max=settings.max_attic_files,
+        checksums=settings.journal_checksums,
         replaceable_types=frozenset(),
     )
 

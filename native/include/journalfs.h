@@ -2,6 +2,7 @@
 #ifndef JOURNALFS_H
 #define JOURNALFS_H
 
+#include "jfs_checksum.h"
 #include "jfs_crc32c.h"
 #include "jfs_encode.h"
 #include "jfs_guard.h"

@@ -19,7 +19,12 @@ SMALL = WriteSettings(
     prefix="data", file_size_bytes=2048, buffer_size_bytes=700, compact_min_files=4, compact_percentage=60
 )
 ALIGNED = WriteSettings(
-    prefix="data", file_size_bytes=8192, buffer_size_bytes=2048, compact_min_files=4, compact_percentage=60
+    prefix="data",
+    file_size_bytes=8192,
+    buffer_size_bytes=2048,
+    compact_min_files=4,
+    compact_percentage=60,
+    checksums=True,
 )
 MESSAGE, REFERENCE, ACKNOWLEDGEMENT, COUNT = 45, 32, 33, 34
 

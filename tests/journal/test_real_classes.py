@@ -20,7 +20,7 @@ from tests.reference.journal import Emitted, Replay, read_folder, replay
 pytestmark = pytest.mark.broker
 
 SOURCE = Path(__file__).parent / "java" / "JournalClasses.java"
-SETTINGS = WriteSettings(file_size_bytes=64 * 1024, compact_min_files=0)
+SETTINGS = WriteSettings(file_size_bytes=64 * 1024, compact_min_files=0, checksums=True)
 KINDS = pytest.mark.parametrize("kind", ["NIO", "MAPPED", "ASYNCIO"])
 
 
