@@ -17,7 +17,8 @@ from journalfs.format.journal_file import JournalHeader, parse_file_name, read_h
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.recovery import in_reading_order, recover
 from journalfs.journal.write_settings import WriteSettings, round_up
-from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.ids import FileId
+from journalfs.limits import COPY_CHUNK_BYTES, JOURNAL_HEADER_BYTES
 
 HEAD_BYTES = JOURNAL_HEADER_BYTES + 6
 """A header and as much of the first record as tells whether compaction wrote it."""
@@ -40,9 +41,11 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
     Raises OSError, and UnknownVersion for files of a version or user version that cannot be written beside.
     """
     recovered = recover(backend, extension=settings.extension)
-    headers = _headers(backend, settings.extension)
+    names = [name for name in backend.names() if name.endswith(f".{settings.extension}")]
+    blank = [name for name in names if _is_blank(backend, name)]
+    headers = _headers(backend, [name for name in names if name not in blank])
     numbers = [
-        parsed.number for name in headers if (parsed := parse_file_name(name, extension=settings.extension))
+        parsed.number for name in names if (parsed := parse_file_name(name, extension=settings.extension))
     ]
     last_id = max([0, *numbers, *(header.file_id for header in headers.values())])
     opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
@@ -61,16 +64,26 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
         backend.sync(opened.data[-1].name)
     for file in empty:
         _set_free(opened, file)
+    for name in blank:
+        # A broker does not even start beside it; with a header it is a file like any other.
+        recovered.append(f"{name} was never given a header: it is a free file now")
+        _set_free(opened, WriteFile(name, FileId(0), backend.size_bytes(name), version=0))
     return opened
 
 
-def _headers(backend: Backend, extension: str) -> dict[str, JournalHeader]:
+def _is_blank(backend: Backend, name: str) -> bool:
+    """Whether a file holds nothing at all, not even a header: its creation was cut off."""
+    if not read_header(backend.read(name, 0, JOURNAL_HEADER_BYTES)).blank:
+        return False
+    return not any(
+        any(backend.read(name, offset, COPY_CHUNK_BYTES))
+        for offset in range(0, backend.size_bytes(name), COPY_CHUNK_BYTES)
+    )
+
+
+def _headers(backend: Backend, names: list[str]) -> dict[str, JournalHeader]:
     """Headers of the journal's files in reading order."""
-    heads = [
-        (name, backend.read(name, 0, HEAD_BYTES))
-        for name in backend.names()
-        if name.endswith(f".{extension}")
-    ]
+    heads = [(name, backend.read(name, 0, HEAD_BYTES)) for name in names]
     headers = {name: read_header(head) for name, head in heads}
     for name, header in headers.items():
         if not header.readable:

@@ -138,6 +138,22 @@ class FilePool:
         backend.sync_directory()
         return None
 
+    def reserve(self, count: int) -> None:
+        """Have that many free files. Raises OSError."""
+        with self._one_at_a_time:
+            while len(self.free) < count:
+                self.free.append(self.create(self.new_id()))
+
+    def renew(self, *, above: int) -> None:
+        """Give all free files ids above that one. Raises OSError."""
+        with self._one_at_a_time:
+            for _ in range(len(self.free)):
+                file = self.free[0]
+                if file.file_id <= above:
+                    file = self.reinitialise(file, self.new_id())
+                self.free.popleft()
+                self.free.append(file)
+
     def ready(self, *, above: int) -> WriteFile:
         """A file with an id above that of the current one: the oldest free one, else a new one. Raises
         OSError.

@@ -47,7 +47,12 @@ class Upkeep:
     async def tidy(self) -> None:
         """Do all that is due now. Raises OSError and WriteFailed; the journal stays as usable as it was."""
         async with self._turn:
-            await unbroken(self._keep_ready)
+            try:
+                await unbroken(self._keep_ready)
+            except OSError:
+                # Without room for another file, room has to be made first.
+                if not self._writer.short_of_space:
+                    raise
             await unbroken(self._reclaim)
             if self.compaction_due():
                 await unbroken(self._compact)
@@ -64,37 +69,43 @@ class Upkeep:
             return await unbroken(self._compact)
 
     async def _keep_ready(self) -> None:
-        """Have the next file ready before it is needed."""
+        """Have the next file ready before it is needed, and one behind it: the last one is for what makes
+        room (see `JournalWriter.switch`).
+        """
         writer = self._writer
-        if writer.ready_file is not None:
-            return
-        above = writer.current.file_id
         try:
-            file = await offload(lambda: writer.pool.ready(above=above))
+            if writer.ready_file is None:
+                above = writer.current.file_id
+                file = await offload(lambda: writer.pool.ready(above=above))
+                if writer.ready_file is None:
+                    writer.ready_file = file
+                else:
+                    writer.pool.free.appendleft(file)
+            await offload(lambda: writer.pool.reserve(1))
         except OSError as error:
             writer.short_of_space = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise
         writer.short_of_space = False
-        if writer.ready_file is None:
-            writer.ready_file = file
-        else:
-            writer.pool.free.appendleft(file)
 
     async def _reclaim(self) -> list[str]:
         """Only what is durable counts: a delete that a crash could lose frees nothing. Earlier files go
         first, each for good before the next, so that no delete goes before what it deletes.
         """
         writer = self._writer
+        if writer.short_of_space:
+            # The deletes may all be in the current file, and there may be no other to go on in.
+            await writer.committer.flush_all()
         writer.release_handles()
         reached = writer.committer.reached_position
-        closed: list[WriteFile] = []
-        for file in writer.data[:-1]:
+        counted: list[WriteFile] = []
+        all_is_durable = reached >= writer.position
+        for file in writer.data if writer.short_of_space and all_is_durable else writer.data[:-1]:
             if file.last_position > reached:
                 break
-            closed.append(file)
+            counted.append(file)
         # Nothing else frees files, and what is free once stays so while others are being freed.
-        slots = set(writer.ledger.reclaimable([file.slot for file in closed]))
-        going = [file for file in closed if file.slot in slots]
+        slots = set(writer.ledger.reclaimable([file.slot for file in counted]))
+        going = [file for file in counted if file.slot in slots and file is not writer.current]
         if going:
             await writer.before_emptying()
         for file in going:

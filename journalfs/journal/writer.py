@@ -281,13 +281,16 @@ class JournalWriter:
 
     def switch(self, *, for_add: bool = False, above: int = 0) -> None:
         """Go on in another file, whose id is above `above`. The kept-ready one is taken, else one is made
-        here and now. Raises NoSpace, with nothing changed.
+        here and now. What adds takes a file only if another one is left then: a disk without room still takes
+        what makes room. Raises NoSpace, with nothing changed.
         """
         if for_add and self.short_of_space:
             # Somebody may have made room meanwhile.
             self.bell.ring()
             raise NoSpace(self.current.name, "the last attempt to make one failed")
         try:
+            if for_add:
+                self.pool.reserve(1 if self.ready_file is not None else 2)
             above = max(above, self.current.file_id)
             following = self.ready_file or self.pool.ready(above=above)
             if following.file_id <= above:

@@ -106,7 +106,7 @@ async def test_direct_writes_fill_blocks(tmp_path: Path) -> None:
     writer = await fill(backend, 1, 4, 1)
     await writer.close()
     backend.close()
-    (file, _) = read_folder(tmp_path)
+    file, *_ = read_folder(tmp_path)
     assert [record.offset for record in file.scan.records] == [512, 1536, 2560]
 
 

@@ -189,6 +189,9 @@ class Removing:
             if self._body_writer.path(message_id).exists():
                 self._bodies.append((position, message_id))
 
+        if writer.short_of_space:
+            writer.bell.ring()
+
     def remove_bodies(self) -> None:
         """Remove the body files of messages whose deletes are durable."""
         reached = self._journals.messages.committer.reached_position
