@@ -13,18 +13,17 @@ class Caching:
     """Seconds that names and attributes stay valid in the kernel.
 
     Content never changes under one inode number (see `PartFile`), so its attributes and pages may always
-    stay. Names are dropped one by one when the store says what went (`invalidate.py`). Only what is made on
-    the spot, or belongs to a view whose changes nobody reports, must be asked for again each time.
+    stay. Names that come and go with messages are asked for again each time. The kernel could be told to drop
+    them instead, but takes a lock for that which a caller may hold while it waits for us: if this process was
+    killed in that moment, neither would ever end.
     """
 
     content_attributes_s: float
     directory_attributes_s: float
     name_s: float
-    """Names of addresses, queues, parts and other things whose end is reported."""
-    message_name_s: float
-    """Reported too, but not beyond a number; so they end by themselves soon."""
-    derived_name_s: float
-    """Names of parts in a view made by a selector or state."""
+    """Names of addresses, queues and other things that seldom go."""
+    passing_name_s: float
+    """Names of parts and messages."""
     tail_s: float
     live_s: float
 
@@ -39,9 +38,8 @@ def caching_for(*, changes: bool) -> Caching:
     return Caching(
         content_attributes_s=LONG_S,
         directory_attributes_s=1.0 if changes else LONG_S,
-        name_s=LONG_S,
-        message_name_s=1.0 if changes else LONG_S,
-        derived_name_s=0.0 if changes else LONG_S,
+        name_s=1.0 if changes else LONG_S,
+        passing_name_s=0.0 if changes else LONG_S,
         tail_s=0.0 if changes else LONG_S,
         live_s=0.0,
     )

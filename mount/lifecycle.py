@@ -17,7 +17,6 @@ from journalfs.errors import JournalfsError, MountFailed, SystemFailure
 from journalfs.store.api import Store
 from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
-from journalfs_mount.invalidate import Invalidator
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
 from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.operations import Operations
@@ -83,7 +82,6 @@ class _Mount:
         self._fast: FastWait | None = None
         self._context = context = MountContext(store, options, report)
         self.operations = Operations(context, self._ready)
-        store.subscribe(Invalidator(context))
         if not context.read_only:
             for path in context.sweep_staging():
                 log.info("swept %s, which was staged and left", path)

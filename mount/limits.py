@@ -18,10 +18,6 @@ again."""
 REFUSALS_MAX: Final = 32
 """Refused names and their reasons that `.journalfs/mount.json` remembers."""
 
-INVALIDATED_MESSAGES_MAX: Final = 4_096
-"""Message names dropped one by one from the kernel's name cache after one change. Beyond it the cache's own
-timeout of a second does, because each drop costs a round trip and takes the directory's lock."""
-
 WORKERS_MAX: Final = 256
 """Request tasks: so many requests may wait at once, as writers do for the disk, before the mount stands
 still. The fast wait lets the pool grow to this at once; each idle one costs a few kilobytes."""

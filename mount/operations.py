@@ -276,9 +276,8 @@ class Operations(pyfuse3.Operations):
                 raise Refused(errno.EINVAL, "names cannot be exchanged")
             if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
                 raise refuse(errno.EEXIST)
+            # The kernel takes the new name for what was renamed, for as long as its name was good: not at all.
             await node.move(target, name_new)
-        # The kernel takes the new name for what was renamed; but messages have other names by now.
-        pyfuse3.invalidate_entry_async(parent_inode_new, name_new, ignore_enoent=True)
 
     @changing
     async def link(

@@ -18,7 +18,7 @@ class BodyWriter:
         self.directory = directory
         self._sync = sync
 
-    def write(self, bodies: Iterable[tuple[MessageId, Iterable[bytes]]]) -> None:
+    def write(self, bodies: Iterable[tuple[MessageId, Iterable[bytes | memoryview]]]) -> None:
         """Write bodies, given in pieces; durable on return."""
         self.directory.mkdir(parents=True, exist_ok=True)
         for message_id, pieces in bodies:
@@ -26,7 +26,7 @@ class BodyWriter:
         if self._sync:
             _sync_directory(self.directory)
 
-    def _write(self, path: Path, pieces: Iterable[bytes]) -> None:
+    def _write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             for piece in pieces:
@@ -45,7 +45,7 @@ class BodyWriter:
         return self.directory / format_large_name(message_id)
 
 
-def write_all(descriptor: int, data: bytes | bytearray) -> None:
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
     """Write all of it, however many calls that takes."""
     view = memoryview(data)
     while view:

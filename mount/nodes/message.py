@@ -66,7 +66,7 @@ class MessageFile(Node):
             self.inode,
             size_bytes=message.size_bytes,
             mtime_ns=message.mtime_ns,
-            name_s=caching.message_name_s,
+            name_s=caching.passing_name_s,
             attributes_s=caching.content_attributes_s,
         )
 
@@ -188,7 +188,7 @@ class MessageSnapshot:
                 inode,
                 size_bytes=listing.size_bytes(place),
                 mtime_ns=listing.mtime_ns(place),
-                name_s=caching.message_name_s,
+                name_s=caching.passing_name_s,
                 attributes_s=caching.content_attributes_s,
             )
             taken = readdir_reply(token, FileNameT(listing.name(place)), entry, place + DOTS + 1)

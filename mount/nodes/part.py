@@ -94,7 +94,7 @@ class PartFile(LinesFile):
             self.inode,
             size_bytes=self._part.size_bytes,
             mtime_ns=self._part.mtime_ns,
-            name_s=self._directory.part_name_s(),
+            name_s=self.context.caching.passing_name_s,
             attributes_s=self.context.caching.content_attributes_s,
         )
 

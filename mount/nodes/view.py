@@ -69,10 +69,6 @@ class ViewDirectory(Directory):
         queue = self.queue_directory()
         return queue.address_name, queue.queue_name
 
-    def part_name_s(self) -> float:
-        """How long the kernel may keep the name of a part."""
-        return self.context.caching.derived_name_s
-
     def mtime_ns(self) -> int:
         return self.view().mtime_ns
 
@@ -174,9 +170,6 @@ class QueueDirectory(Place, ViewDirectory):
 
     def queue_directory(self) -> QueueDirectory:
         return self
-
-    def part_name_s(self) -> float:
-        return self.context.caching.name_s
 
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self.queue().attributes()
