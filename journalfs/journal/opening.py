@@ -14,10 +14,10 @@ from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import GapKind, Scan
 from journalfs.errors import UnknownVersion
 from journalfs.format.journal_file import JournalHeader, parse_file_name, read_header
+from journalfs.ids import FileId
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.recovery import in_reading_order, recover
 from journalfs.journal.write_settings import WriteSettings, round_up
-from journalfs.ids import FileId
 from journalfs.limits import COPY_CHUNK_BYTES, JOURNAL_HEADER_BYTES
 
 HEAD_BYTES = JOURNAL_HEADER_BYTES + 6

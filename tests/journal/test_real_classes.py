@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,46 +11,13 @@ from journalfs.clock import SystemClock
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import open_backend
 from journalfs.ids import RecordId, TxId
-from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
-from tests.broker.distribution import distribution_home
+from tests.journal.real_classes import SETTINGS, real_classes
 from tests.reference.journal import Emitted, Replay, read_folder, replay
 
 pytestmark = pytest.mark.broker
 
-SOURCE = Path(__file__).parent / "java" / "JournalClasses.java"
-SETTINGS = WriteSettings(file_size_bytes=64 * 1024, compact_min_files=0, checksums=True)
 KINDS = pytest.mark.parametrize("kind", ["NIO", "MAPPED", "ASYNCIO"])
-
-
-def real_classes(folder: Path, kind: str, *commands: str) -> list[str]:
-    """Load with the real classes and carry out commands; the lines they printed."""
-    done = subprocess.run(
-        [
-            "java",
-            "-Xmx256m",
-            "-XX:-UsePerfData",
-            "-Dlog4j2.level=off",
-            f"-Djava.library.path={distribution_home()}/bin/lib/linux-x86_64",
-            "-cp",
-            f"{distribution_home()}/lib/*",
-            str(SOURCE),
-            str(folder),
-            kind,
-            str(SETTINGS.file_size_bytes),
-            SETTINGS.prefix,
-            SETTINGS.extension,
-        ],
-        input="".join(f"{command}\n" for command in commands),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0, done.stderr
-    assert lines[-1] == "done", done.stdout + done.stderr
-    return lines[:-1]
 
 
 def text(record: Emitted) -> str:

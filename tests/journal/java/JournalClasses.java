@@ -1,6 +1,8 @@
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -15,7 +17,8 @@ import org.apache.activemq.artemis.core.journal.impl.JournalImpl;
 
 /**
  * Loads a journal with the broker's own classes, says what is in it, then carries out commands from standard input:
- * add ID TYPE HEX, update ID TYPE HEX, delete ID, commit TX, rollback TX, compact.
+ * add ID TYPE HEX, update ID TYPE HEX, delete ID, commit TX, rollback TX, compact, touch PATH.
+ * A further argument is a folder for the history of closed files.
  */
 public final class JournalClasses {
    private static final HexFormat HEX = HexFormat.of();
@@ -24,6 +27,9 @@ public final class JournalClasses {
       SequentialFileFactory factory = factory(new File(args[0]), args[1]);
       int fileSize = Integer.parseInt(args[2]);
       JournalImpl journal = new JournalImpl(fileSize, 2, -1, 0, 0, factory, args[3], args[4], factory.getMaxIO());
+      if (args.length > 5) {
+         journal.setHistoryFolder(new File(args[5]), -1, -1);
+      }
       journal.start();
       List<RecordInfo> records = new ArrayList<>();
       List<PreparedTransactionInfo> prepared = new ArrayList<>();
@@ -64,6 +70,10 @@ public final class JournalClasses {
    }
 
    private static void carryOut(JournalImpl journal, String[] words) throws Exception {
+      if (words[0].equals("touch")) {
+         Files.createFile(Path.of(words[1]));
+         return;
+      }
       long id = words.length > 1 ? Long.parseLong(words[1]) : 0;
       switch (words[0]) {
          case "add" -> journal.appendAddRecord(id, Byte.parseByte(words[2]), HEX.parseHex(words[3]), true);
