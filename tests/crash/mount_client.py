@@ -92,8 +92,9 @@ class MountClient:
     def _move(self, chance: Random, mine: dict[Place, str]) -> None:
         place = chance.choice(sorted(mine))
         target = QUEUES[1 - QUEUES.index(place[0])]
-        if (target, place[1]) in mine:
-            return
+        with self._one:
+            if (target, place[1]) in self._history.there:
+                return
         change = self._begin(frozenset({(target, place[1])}), frozenset({place}))
         file = mine.pop(place)
         folder = self._mounted / "work"
