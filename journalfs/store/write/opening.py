@@ -21,6 +21,7 @@ from journalfs.store.journals import (
     make_backend,
     make_bindings_backend,
     make_directories,
+    make_retention,
     message_journal,
 )
 from journalfs.store.node_lock import NodeLock
@@ -28,6 +29,7 @@ from journalfs.store.opening import Opening
 from journalfs.store.write.journals import Journals, open_journals
 from journalfs.store.write.orphans import set_orphans_aside
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.unreferenced import delete_unreferenced
 
 
 def open_for_writing(
@@ -86,6 +88,7 @@ class _Taking:
             )
             for warning in self.warnings:
                 store.core.events.add("configuration", warning)
+            delete_unreferenced(store.core, journals)
             set_orphans_aside(store.core)
             lock.activated()
             undo.pop_all()
@@ -125,6 +128,7 @@ class _Taking:
             self.clock,
             read_bindings=self._read_bindings,
             other_ids=self._body_ids(),
+            retention=make_retention(layout, settings, messages, self.clock),
         )
 
     def _read_bindings(self) -> BindingsState:

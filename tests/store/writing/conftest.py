@@ -35,9 +35,11 @@ class Writable:
         return self.little.clock
 
     @asynccontextmanager
-    async def open(self, *, sync: SyncMode = SyncMode.ALWAYS) -> AsyncIterator[WritingStore]:
+    async def open(
+        self, *, sync: SyncMode = SyncMode.ALWAYS, index: bool = False
+    ) -> AsyncIterator[WritingStore]:
         """The store, with its own work going on."""
-        store = open_for_writing(self.root, sync=sync, clock=self.clock, index=False)
+        store = open_for_writing(self.root, sync=sync, clock=self.clock, index=index)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(store.run)

@@ -1,0 +1,81 @@
+"""What a crash leaves behind is cleaned up when the store is opened for writing, and nothing else is."""
+
+from __future__ import annotations
+
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import QueueId
+from journalfs.store import open_store
+from tests.differential.encode import record
+from tests.store.appending import ACK, ADD, UPDATE
+from tests.store.conftest import QUEUE_A
+from tests.store.writing.conftest import Writable, lines_of
+
+ACKNOWLEDGED, KEPT, SIDE = 1001, 1002, 1003
+
+
+def leave_unreferenced(writable: Writable) -> None:
+    """A message whose acknowledgement was written and whose delete was not, one that is there, and a record
+    that is no message.
+    """
+    journal = writable.little.journal
+    journal.send(ACKNOWLEDGED, QUEUE_A)
+    journal.send(KEPT, QUEUE_A)
+    acknowledgement = record_bodies.acknowledgement(QueueId(QUEUE_A))
+    journal.append(
+        record(UPDATE, 1, record_id=ACKNOWLEDGED, user_type=ACK, body=acknowledgement),
+        record(
+            ADD,
+            1,
+            record_id=SIDE,
+            user_type=int(MessageType.DUPLICATE_ID),
+            body=record_bodies.duplicate_id("work", b"d"),
+        ),
+    )
+
+
+async def test_messages_in_no_queue_are_deleted(writable: Writable) -> None:
+    leave_unreferenced(writable)
+    async with writable.open() as store:
+        await store.published()
+        writer = store.journals.messages
+        assert not writer.is_live(ACKNOWLEDGED)
+        assert writer.is_live(KEPT)
+        assert writer.is_live(SIDE)
+        assert len(lines_of(store, "work.a")) == 1
+
+
+async def test_the_same_when_an_index_knows_them(writable: Writable) -> None:
+    leave_unreferenced(writable)
+    open_store(writable.root, clock=writable.clock).close()
+    async with writable.open(index=True) as store:
+        await store.published()
+        assert not store.journals.messages.is_live(ACKNOWLEDGED)
+        assert store.journals.messages.is_live(KEPT)
+
+
+async def test_a_damaged_journal_keeps_them(writable: Writable) -> None:
+    leave_unreferenced(writable)
+    path = writable.root / "journal/activemq-data-1.amq"
+    content = bytearray(path.read_bytes())
+    reference = record(
+        UPDATE, 1, record_id=KEPT, user_type=32, body=record_bodies.reference(QueueId(QUEUE_A))
+    )
+    at = content.index(reference)
+    content[at : at + len(reference)] = b"\xee" * len(reference)
+    path.write_bytes(content)
+    async with writable.open() as store:
+        await store.published()
+        assert store.core.damage()
+        assert store.journals.messages.is_live(KEPT)
+        assert store.journals.messages.is_live(ACKNOWLEDGED)
+
+
+async def test_bodies_that_no_message_has_are_set_aside(writable: Writable) -> None:
+    large = writable.root / "large-messages"
+    (large / "777.msg").write_bytes(b"nobody's")
+    (large / "778.tmp").write_bytes(b"not durable")
+    async with writable.open():
+        assert not list(large.iterdir())
+        aside = writable.root / "journalfs" / "orphans"
+        assert sorted(path.name for path in aside.iterdir()) == ["777.msg", "778.tmp"]
