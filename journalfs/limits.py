@@ -53,6 +53,9 @@ JOURNAL_FILES_MAPPED_MAX: Final = 16_384
 COPY_CHUNK_BYTES: Final = 1024 * 1024
 """Piece in which files are copied or inflated: large enough that the calls cost nothing."""
 
+HISTORY_EVENT_BYTES: Final = 10 * 1024
+"""Piece in which the body of a large message goes into the journal for the history, as a broker's does."""
+
 INFLATED_BODIES_KEPT_MAX: Final = 16
 """Inflated large bodies kept for further reads."""
 

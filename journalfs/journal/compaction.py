@@ -85,6 +85,8 @@ class Compaction:
         await writer.committer.flush_all()
         writer.release_handles()
         await offload(lambda: self._check_sources(old))
+        if writer.retention is not None:
+            await offload(lambda: self._retain(old))
         try:
             outputs = await offload(lambda: self._write_outputs(old, survivors, first_id))
             await offload(lambda: self._write_control_file(old, outputs))
@@ -109,6 +111,11 @@ class Compaction:
             sum(writer.ledger.counters(file.slot).live_bytes for file in outputs),
             sum(file.end for file in outputs),
         )
+
+    def _retain(self, old: list[WriteFile]) -> None:
+        retention = self._writer.retention
+        assert retention is not None
+        retention.keep([file for file in old if not file.retained])
 
     def _check_sources(self, old: list[WriteFile]) -> None:
         """What a checksum contradicts must not get one that agrees with it. Raises Damaged."""
@@ -139,7 +146,7 @@ class Compaction:
             backend.allocate(name + _COMPACTED, max(size, len(content)))
             backend.write_at(name + _COMPACTED, 0, bytes(content))
             backend.sync(name + _COMPACTED)
-            files.append(WriteFile(name, file_id, max(size, len(content))))
+            files.append(WriteFile(name, file_id, max(size, len(content)), retained=True))
         backend.sync_directory()
         return files
 

@@ -39,6 +39,8 @@ class WriteFile:
     """Behind the last record, before what a flush was filled up with."""
     previous: tuple[int, int] = NOWHERE
     """Id of the file that was written before this one, and where its records end."""
+    retained: bool = False
+    """The history has it, or need not have it."""
     handle: OpenFile | None = None
     version: int = VERSION
 

@@ -53,10 +53,25 @@ class Upkeep:
                 # Without room for another file, room has to be made first.
                 if not self._writer.short_of_space:
                     raise
+            await unbroken(self._retain)
             await unbroken(self._reclaim)
             if self.compaction_due():
                 await unbroken(self._compact)
             await unbroken(self._keep_ready)
+
+    async def _retain(self) -> None:
+        """Copy what was closed to the history. What could not be copied stays until it can."""
+        writer = self._writer
+        retention = writer.retention
+        if retention is None:
+            return
+        reached = writer.committer.reached_position
+        closed = [file for file in writer.data[:-1] if not file.retained and file.last_position <= reached]
+        if closed:
+            try:
+                await offload(lambda: retention.keep(closed))
+            except OSError as error:
+                log.warning("no journal file is set free before the history has it: %s", error)
 
     async def reclaim(self) -> list[str]:
         """Set the files free that nothing needs; returns their names. Raises OSError."""
@@ -100,7 +115,7 @@ class Upkeep:
         counted: list[WriteFile] = []
         all_is_durable = reached >= writer.position
         for file in writer.data if writer.short_of_space and all_is_durable else writer.data[:-1]:
-            if file.last_position > reached:
+            if file.last_position > reached or self._lacks_copy(file):
                 break
             counted.append(file)
         # Nothing else frees files, and what is free once stays so while others are being freed.
@@ -116,6 +131,10 @@ class Upkeep:
             writer.ledger.drop_file(file.slot)
             self.files_freed += 1
         return [file.name for file in going]
+
+    def _lacks_copy(self, file: WriteFile) -> bool:
+        writer = self._writer
+        return writer.retention is not None and not file.retained and file is not writer.current
 
     async def _retire(self, file: WriteFile) -> None:
         writer = self._writer
@@ -133,7 +152,7 @@ class Upkeep:
         files = writer.data[:-1]
         if settings.compact_min_files == 0 or len(files) <= settings.compact_min_files:
             return False
-        if any(file.file_id in self.contradicted for file in files):
+        if any(file.file_id in self.contradicted or self._lacks_copy(file) for file in files):
             return False
         counters = [writer.ledger.counters(file.slot) for file in files]
         live = sum(one.live_bytes for one in counters)

@@ -24,6 +24,7 @@ from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
+from journalfs.journal.retention import Retention
 from journalfs.journal.upkeep import Upkeep
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.limits import JOURNAL_HEADER_BYTES
@@ -60,6 +61,7 @@ class JournalWriter:
         self.before_emptying: Callable[[], Awaitable[None]] = checkpoint
         """Awaited before files are emptied whose records nothing needs, or that live on in other files: for
         whoever reads the journal beside its writer."""
+        self.retention: Retention | None = None
         self.bell = Bell()
         self.committer = Committer(backend, clock, seal=self._seal)
         self.pool.on_doubt = self.committer.give_up
@@ -71,14 +73,25 @@ class JournalWriter:
         self._closed = False
 
     @classmethod
-    def open(cls, backend: Backend, settings: WriteSettings, clock: Clock) -> JournalWriter:
+    def open(
+        cls,
+        backend: Backend,
+        settings: WriteSettings,
+        clock: Clock,
+        *,
+        retention: Callable[[WriteSettings], Retention] | None = None,
+    ) -> JournalWriter:
         """Recover and read the journal, roll back what was left unfinished, and get ready to append.
+        `retention` opens its history.
 
         Raises OSError and UnknownVersion. Nothing else may have the journal open for writing.
         """
         settings = settings.aligned(backend.alignment_bytes)
         writer = cls(backend, settings, clock, open_files(backend, settings))
         writer._begin()
+        if retention is not None:
+            writer.retention = retention(settings)
+            writer.retention.begin(writer.data[:-1])
         return writer
 
     def _begin(self) -> None:
@@ -208,6 +221,8 @@ class JournalWriter:
 
     def release(self) -> None:
         """Let go of the files as they are; nothing can be staged any more."""
+        if self.retention is not None and not self._closed:
+            self.retention.close()
         self._closed = True
         for file in self.data:
             self._close_handle(file)

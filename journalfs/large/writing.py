@@ -36,6 +36,12 @@ class BodyWriter:
         finally:
             os.close(descriptor)
 
+    def read(self, message_id: MessageId, offset: int, length: int) -> bytes:
+        """A piece of a body that was written."""
+        with self.path(message_id).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
     def remove(self, message_ids: Collection[MessageId]) -> None:
         """Remove those that are there."""
         for message_id in message_ids:

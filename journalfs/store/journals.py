@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from journalfs.clock import Clock
 from journalfs.config.journal_settings import JournalSettings
 from journalfs.config.layout import StoreLayout
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.errors import ConfigError, SystemFailure
+from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
 
 BINDINGS_FILE_BYTES: Final = 1024 * 1024
@@ -37,6 +39,24 @@ def make_backend(layout: StoreLayout, settings: JournalSettings, warn: Callable[
         block_bytes=settings.device_block_size_bytes,
         warn=warn,
     )
+
+
+def make_retention(
+    layout: StoreLayout, settings: JournalSettings, journal: DiskBackend, clock: Clock
+) -> Callable[[WriteSettings], Retention] | None:
+    """What opens the history of the message journal; None where none is kept."""
+    if settings.retention_directory is None:
+        return None
+    directory = layout.retention_dir
+    assert directory is not None, "the setting says where"
+    limits = RetentionLimits(settings.retention_period_ms, settings.retention_bytes_max)
+
+    def retention(written: WriteSettings) -> Retention:
+        directory.mkdir(parents=True, exist_ok=True)
+        history = open_backend(directory, BackendKind.NIO, datasync=settings.journal_datasync)
+        return Retention(journal, history, written, clock, limits)
+
+    return retention
 
 
 def make_bindings_backend(layout: StoreLayout, settings: JournalSettings) -> DiskBackend:

@@ -19,6 +19,7 @@ from journalfs.errors import RecordRefused
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.compaction import encode_control_file
 from journalfs.journal.loader import JournalLoader
+from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.writer import JournalWriter
 from tests.differential import encode
 from tests.journal.real_classes import SETTINGS, real_classes, run_real_classes
@@ -124,6 +125,34 @@ def test_files_that_wait_to_be_copied(tmp_path: Path) -> None:
     write(folder, 2, [add(2, 2)])
     assert found_by_them(copied(folder, tmp_path / "theirs")) == {2}
     assert found_by_us(folder) == {1, 2}
+
+
+def test_partial_copies_in_the_history(tmp_path: Path) -> None:
+    """The copy of file 2 was cut off. To remove it the real classes remove all whose names end alike."""
+    for side in ("theirs", "ours"):
+        folder, history = tmp_path / side / "j", tmp_path / side / "history"
+        history.mkdir(parents=True)
+        write(folder, 2, [add(2, 2)])
+        for file_id in (12, 22):
+            whole = encode.journal_file(file_id, [add(file_id, file_id)], size=SETTINGS.file_size_bytes)
+            (history / f"activemq-data-20260101000000-{file_id}.amq").write_bytes(whole)
+        (history / "activemq-data-20260101000000-2.amq").write_bytes(bytes(4096))
+    waiting = tmp_path / "theirs" / "j" / "activemq-data-2.amq"
+    waiting.rename(waiting.with_suffix(".amq.bkp"))
+    real_classes(waiting.parent, "NIO", history=tmp_path / "theirs" / "history")
+    left = {path.name[-6:] for path in (tmp_path / "theirs" / "history").iterdir()}
+    assert left == {"-2.amq"}, "files 12 and 22 are gone"
+
+    journal = open_backend(tmp_path / "ours" / "j", BackendKind.NIO)
+    history_backend = open_backend(tmp_path / "ours" / "history", BackendKind.NIO)
+    write(tmp_path / "ours" / "j", 3, [add(3, 3)])
+    retention = Retention(journal, history_backend, PLAIN, SystemClock(), RetentionLimits(None, None))
+    writer = JournalWriter.open(journal, PLAIN, SystemClock(), retention=lambda _: retention)
+    trio.run(writer.upkeep.tidy)
+    writer.release()
+    left = {path.name.rpartition("-")[2]: path for path in (tmp_path / "ours" / "history").iterdir()}
+    assert set(left) == {"2.amq", "12.amq", "22.amq"}
+    assert left["2.amq"].read_bytes() == (tmp_path / "ours" / "j" / "activemq-data-2.amq").read_bytes()
 
 
 async def test_a_transaction_that_lost_a_part_in_an_earlier_file(tmp_path: Path) -> None:

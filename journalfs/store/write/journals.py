@@ -11,6 +11,7 @@ from journalfs.engine.backend import Backend
 from journalfs.engine.waiting import together
 from journalfs.format.record_types import BindingType
 from journalfs.ids import TxId
+from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.store.write.ids import IdGenerator
@@ -64,15 +65,17 @@ def open_journals(
     *,
     read_bindings: Callable[[], BindingsState],
     other_ids: Iterable[int],
+    retention: Callable[[WriteSettings], Retention] | None = None,
 ) -> Journals:
     """Recover both journals and open them for writing, message journal first in each pair.
 
     `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use
-    beside the journals. Raises OSError, UnknownVersion and WriteFailed.
+    beside the journals; `retention` opens the history of the message journal. Raises OSError, UnknownVersion
+    and WriteFailed.
     """
     bindings = JournalWriter.open(backends[1], settings[1], clock)
     bindings.drain()
-    messages = JournalWriter.open(backends[0], settings[0], clock)
+    messages = JournalWriter.open(backends[0], settings[0], clock, retention=retention)
     messages.drain()
     state = read_bindings()
     last = max(

@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from journalfs.clock import Clock
+from journalfs.engine.stage import record_bytes
 from journalfs.engine.waiting import offload
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format import record_bodies
-from journalfs.format.record_types import MessageType
+from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.writing import BodyWriter
+from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
@@ -214,6 +216,33 @@ class Publishing:
             raise SystemFailure.from_os(
                 error, self._bodies.directory, doing="write a large message"
             ) from error
+        if self._journals.messages.retention is not None:
+            try:
+                for message_id, _ in large:
+                    await self._record_body(message_id)
+            except JournalfsError:
+                await self.remove_bodies([message_id for message_id, _ in large])
+                raise
+
+    async def _record_body(self, message_id: MessageId) -> None:
+        """Put a body into the journal as well, as events: the history has nothing else to replay it from."""
+        writer, offset = self._journals.messages, 0
+        event_bytes = min(HISTORY_EVENT_BYTES, writer.record_bytes_max - record_bytes(RecordKind.EVENT, 0))
+        while piece := await self._piece(message_id, offset):
+            position = writer.position
+            for at in range(0, len(piece), event_bytes):
+                body = piece[at : at + event_bytes]
+                position = writer.stage_event(RecordId(message_id), MessageType.LARGE_MESSAGE_BODY, body)
+            # No more than this waits in memory.
+            await writer.durable(position)
+            offset += len(piece)
+
+    async def _piece(self, message_id: MessageId, offset: int) -> bytes:
+        try:
+            return await offload(lambda: self._bodies.read(message_id, offset, COPY_CHUNK_BYTES))
+        except OSError as error:
+            path = self._bodies.path(message_id)
+            raise SystemFailure.from_os(error, path, doing="read a large message") from error
 
 
 def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:

@@ -1,0 +1,157 @@
+"""The history of a journal: a copy of each file once it is closed, in a folder that a broker replays from.
+
+A file is not emptied before its copy is durable. A broker renames a file that waits to be copied, and without
+retention does not see it then; here nothing is renamed, and what was not copied before the process ended is
+found when the journal is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from journalfs.clock import Clock
+from journalfs.engine.backend import Backend
+from journalfs.format.journal_file import HistoryFileName, parse_history_name
+from journalfs.journal.pool import WriteFile
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.limits import COPY_CHUNK_BYTES, JOURNAL_HEADER_BYTES
+
+log = logging.getLogger(__name__)
+
+TIME_FORMAT: Final = "%Y%m%d%H%M%S"
+"""Of the local time of copying, as a broker names copies."""
+COMPARED_BYTES: Final = 64 * 1024
+"""Of both ends of a file, to know its copy by: every record has an id that no other has."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionLimits:
+    """None: no limit."""
+
+    period_ms: int | None
+    bytes_max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    name: str
+    parsed: HistoryFileName
+    size_bytes: int
+
+    @property
+    def order(self) -> tuple[str, int]:
+        return self.parsed.copied_at, self.parsed.file_id
+
+
+class Retention:
+    """Use from any thread, one call at a time. Every method may raise OSError."""
+
+    def __init__(
+        self,
+        journal: Backend,
+        history: Backend,
+        settings: WriteSettings,
+        clock: Clock,
+        limits: RetentionLimits,
+    ) -> None:
+        self._journal = journal
+        self._history = history
+        self._settings = settings
+        self._clock = clock
+        self._limits = limits
+
+    def begin(self, closed: Iterable[WriteFile]) -> None:
+        """Find out which files have a copy. What compaction wrote needs none: it was copied before."""
+        for name in self._history.names():
+            if name.endswith(f".{self._settings.extension}.tmp"):
+                self._history.remove(name)
+        copies = list(self._copies())
+        for file in closed:
+            file.retained = self._is_compacted(file) or any(self._is_copy(copy, file) for copy in copies)
+        self.clean()
+
+    def keep(self, files: Iterable[WriteFile]) -> None:
+        """Copy files that are closed, one after the other; durable on return."""
+        for file in files:
+            self._remove_partial(file)
+            self._copy(file)
+            file.retained = True
+        self.clean()
+
+    def clean(self) -> None:
+        """Delete what is too old, and the oldest of what is too much. The newest copy stays: it may be all
+        that says how far the history reaches.
+        """
+        copies = sorted(self._copies(), key=lambda copy: copy.order)
+        size_bytes = sum(copy.size_bytes for copy in copies)
+        for copy in copies[:-1]:
+            if not self._too_old(copy) and not self._too_much(size_bytes):
+                break
+            self._history.remove(copy.name)
+            size_bytes -= copy.size_bytes
+
+    def close(self) -> None:
+        self._history.close()
+
+    def _too_old(self, copy: _Copy) -> bool:
+        if self._limits.period_ms is None:
+            return False
+        copied_s = time.mktime(time.strptime(copy.parsed.copied_at, TIME_FORMAT))
+        return copied_s * 1000 + self._limits.period_ms < self._clock.now_ms()
+
+    def _too_much(self, size_bytes: int) -> bool:
+        return self._limits.bytes_max is not None and size_bytes > self._limits.bytes_max
+
+    def _copies(self) -> Iterator[_Copy]:
+        for name in self._history.names():
+            parsed = parse_history_name(name, extension=self._settings.extension)
+            if parsed is not None and parsed.prefix == self._settings.prefix:
+                yield _Copy(name, parsed, self._history.size_bytes(name))
+
+    def _is_compacted(self, file: WriteFile) -> bool:
+        head = self._journal.read(file.name, JOURNAL_HEADER_BYTES, 6)
+        return len(head) == 6 and int.from_bytes(head[1:5]) == file.rid and head[5] > 0
+
+    def _is_copy(self, copy: _Copy, file: WriteFile) -> bool:
+        """Whether a file of this id in the history is a copy of this one: another journal may have had the
+        folder before.
+        """
+        if copy.parsed.file_id != file.file_id or copy.size_bytes < file.size_bytes:
+            return False
+        tail = max(0, file.end - COMPARED_BYTES)
+        return all(
+            self._journal.read(file.name, offset, min(COMPARED_BYTES, file.end - offset))
+            == self._history.read(copy.name, offset, min(COMPARED_BYTES, file.end - offset))
+            for offset in (0, tail)
+        )
+
+    def _remove_partial(self, file: WriteFile) -> None:
+        """What a broker that died left of a copy of this file. Of this one only: the id is compared as a
+        number.
+        """
+        for copy in list(self._copies()):
+            if copy.parsed.file_id == file.file_id and copy.size_bytes < file.size_bytes:
+                log.warning("%s is only a part of a file, which is copied again", copy.name)
+                self._history.remove(copy.name)
+
+    def _copy(self, file: WriteFile) -> None:
+        copied_at = time.strftime(TIME_FORMAT, time.localtime(self._clock.now_ms() / 1000))
+        name = f"{self._settings.prefix}-{copied_at}-{file.file_id}.{self._settings.extension}"
+        temporary = f"{name}.tmp"
+        history = self._history
+        try:
+            history.allocate(temporary, file.size_bytes)
+            for offset in range(0, file.end, COPY_CHUNK_BYTES):
+                length = min(COPY_CHUNK_BYTES, file.end - offset)
+                history.write_at(temporary, offset, self._journal.read(file.name, offset, length))
+            history.sync(temporary)
+            history.rename(temporary, name)
+        except OSError:
+            if temporary in history.names():
+                history.remove(temporary)
+            raise
+        history.sync_directory()

@@ -1,0 +1,240 @@
+"""The history: every record that was ever durable is in the journal or in it, whatever happens."""
+
+from __future__ import annotations
+
+import errno
+import time
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from journalfs.clock import FakeClock
+from journalfs.engine.simulated import SimulatedDisk
+from journalfs.format.journal_file import parse_history_name
+from journalfs.ids import RecordId
+from journalfs.journal.retention import Retention, RetentionLimits
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.journal.writer import JournalWriter
+from tests.reference.journal import ADD, ADD_TX, scan
+
+SMALL = WriteSettings(
+    prefix="data", file_size_bytes=2048, buffer_size_bytes=700, compact_min_files=3, compact_percentage=60
+)
+NO_LIMITS = RetentionLimits(None, None)
+DAY_MS = 86_400_000
+
+
+@dataclass
+class Kept:
+    """A journal with a history, on two disks."""
+
+    journal: SimulatedDisk = field(default_factory=SimulatedDisk)
+    history: SimulatedDisk = field(default_factory=SimulatedDisk)
+    limits: RetentionLimits = NO_LIMITS
+    clock: FakeClock = field(default_factory=lambda: FakeClock(wall_ms=1_800_000_000_000))
+
+    def open(self) -> JournalWriter:
+        def retention(settings: WriteSettings) -> Retention:
+            return Retention(self.journal, self.history, settings, self.clock, self.limits)
+
+        return JournalWriter.open(self.journal, SMALL, self.clock, retention=retention)
+
+    def copies(self) -> list[int]:
+        """Ids of the files in the history."""
+        parsed = [parse_history_name(name, extension="amq") for name in self.history.contents()]
+        return sorted(one.file_id for one in parsed if one is not None)
+
+
+def added(disk: SimulatedDisk) -> set[int]:
+    """Ids of all that was added in the files there, deleted or not."""
+    return {
+        record.record_id
+        for name, content in disk.contents().items()
+        if name.endswith(".amq")
+        for record in scan(content, int.from_bytes(content[8:16]) & 0x7FFFFFFF).records
+        if record.kind in (ADD, ADD_TX)
+    }
+
+
+async def churn(writer: JournalWriter, first: int, count: int, *, keep_every: int = 0) -> set[int]:
+    """Add and delete; returns the ids that are durable."""
+    durable = set()
+    for record in range(first, first + count):
+        writer.stage_add(RecordId(record), 45, bytes(300))
+        if not keep_every or record % keep_every:
+            writer.stage_delete(RecordId(record))
+        await writer.durable(writer.position)
+        durable.add(record)
+        if record % 5 == 0:
+            await writer.upkeep.tidy()
+    return durable
+
+
+async def test_files_are_copied_before_they_are_used_again() -> None:
+    kept = Kept()
+    writer = kept.open()
+    durable = await churn(writer, 1, 100)
+    assert writer.upkeep.files_freed > 10
+    assert added(kept.journal) != durable
+    assert added(kept.journal) | added(kept.history) == durable
+    copied_at = time.strftime("%Y%m%d%H%M%S", time.localtime(1_800_000_000))
+    assert all(name.startswith(f"data-{copied_at}-") for name in kept.history.contents())
+    assert {len(content) for content in kept.history.contents().values()} == {2048}
+
+
+async def test_before_they_are_compacted_too() -> None:
+    kept = Kept()
+    writer = kept.open()
+    durable = await churn(writer, 1, 100, keep_every=7)
+    done = await writer.upkeep.compact()
+    assert added(kept.journal) | added(kept.history) == durable
+    assert writer.upkeep.compactions > 1
+    copies = len(kept.copies())
+    await writer.upkeep.tidy()
+    assert len(kept.copies()) == copies, f"what compaction wrote ({done.new}) is not copied"
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32), rounds=st.integers(1, 4), keep_every=st.sampled_from([0, 4, 9]))
+def test_no_crash_loses_a_record(seed: int, rounds: int, keep_every: int) -> None:
+    kept = Kept()
+    durable: set[int] = set()
+
+    async def work(first: int) -> None:
+        durable.update(await churn(kept.open(), first, 23, keep_every=keep_every))
+
+    for number in range(rounds):
+        trio.run(work, number * 1000 + 1)
+        kept.journal, kept.history = kept.journal.crash(seed + number), kept.history.crash(seed * 3 + number)
+        assert durable <= added(kept.journal) | added(kept.history)
+    kept.open()
+    assert durable <= added(kept.journal) | added(kept.history)
+
+
+def test_killed_at_every_storage_call_of_the_history() -> None:
+    class KilledError(BaseException):
+        pass
+
+    fatal, finished = 0, False
+    while not finished:
+        kept = Kept()
+        left, durable = fatal, set[int]()
+
+        def kill(_: str) -> None:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise KilledError
+
+        kept.history.before = kill
+
+        async def run(kept: Kept = kept, durable: set[int] = durable) -> None:
+            writer = kept.open()
+            for part in range(6):
+                durable |= await churn(writer, part * 5 + 1, 5)
+
+        try:
+            trio.run(run)
+            finished = True
+        except BaseException as error:
+            if "KilledError" not in repr(error):
+                raise
+        kept.history.before = None
+        kept.journal, kept.history = kept.journal.crash(fatal), kept.history.crash(fatal)
+        assert durable <= added(kept.journal) | added(kept.history)
+        fatal += 1
+    assert fatal > 20
+
+
+async def test_what_was_not_copied_before_the_end_is_copied_later() -> None:
+    kept = Kept()
+    writer = kept.open()
+    durable = set()
+    for record in range(1, 20):
+        durable.add(record)
+        await writer.durable(writer.stage_add(RecordId(record), 45, bytes(300)))
+    await writer.close()
+    assert kept.copies() == []
+    writer = kept.open()
+    await writer.upkeep.tidy()
+    closed = [file.file_id for file in writer.data[:-1]]
+    assert kept.copies() == closed
+    await writer.close()
+    writer = kept.open()
+    await writer.upkeep.tidy()
+    assert kept.copies() == closed, "nothing is copied twice"
+
+
+async def test_a_copy_of_another_journal_is_no_copy() -> None:
+    """The folder may have been used before, by a store with the same file ids."""
+    kept = Kept()
+    kept.history.allocate("data-20260101000000-1.amq", 2048)
+    writer = kept.open()
+    durable = await churn(writer, 1, 20)
+    assert 1 in [file_id for file_id in kept.copies() if kept.copies().count(file_id) == 2]
+    assert added(kept.journal) | added(kept.history) == durable
+
+
+async def test_partial_copies_go_by_their_whole_id() -> None:
+    kept = Kept()
+    for file_id, size in ((1, 100), (11, 100), (21, 2048)):
+        kept.history.allocate(f"data-20260101000000-{file_id}.amq", size)
+    kept.history.allocate("data-20260101000000-5.amq.tmp", 2048)
+    writer = kept.open()
+    await churn(writer, 1, 12)
+    names = set(kept.history.contents())
+    assert "data-20260101000000-1.amq" not in names
+    assert {"data-20260101000000-11.amq", "data-20260101000000-21.amq"} <= names
+    assert not any(name.endswith(".tmp") for name in names)
+
+
+async def test_old_copies_go() -> None:
+    kept = Kept(limits=RetentionLimits(7 * DAY_MS, None))
+    writer = kept.open()
+    await churn(writer, 1, 30)
+    first = kept.copies()
+    kept.clock.wall_ms += 6 * DAY_MS
+    await churn(writer, 31, 30)
+    assert set(first) < set(kept.copies())
+    kept.clock.wall_ms += 2 * DAY_MS
+    await churn(writer, 61, 30)
+    assert not set(first) & set(kept.copies())
+    kept.clock.wall_ms += 100 * DAY_MS
+    newest = max(kept.copies())
+    await writer.close()
+    kept.open()
+    assert kept.copies() == [newest]
+
+
+async def test_the_oldest_of_too_much_go() -> None:
+    kept = Kept(limits=RetentionLimits(None, 5 * 2048))
+    writer = kept.open()
+    for part in range(10):
+        kept.clock.wall_ms += 1000
+        await churn(writer, part * 20 + 1, 20)
+        assert len(kept.copies()) <= 5
+    copies = kept.copies()
+    assert len(copies) == 5
+    assert min(copies) > 20
+
+
+async def test_nothing_is_freed_while_the_history_takes_nothing() -> None:
+    kept = Kept()
+    writer = kept.open()
+
+    def full(_: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    kept.history.before = full
+    durable = await churn(writer, 1, 50)
+    assert writer.upkeep.files_freed == 0
+    with pytest.raises(OSError, match="No space"):
+        await writer.upkeep.compact()
+    assert added(kept.journal) == durable
+    kept.history.before = None
+    await writer.upkeep.tidy()
+    assert writer.upkeep.files_freed > 5
+    assert added(kept.journal) | added(kept.history) == durable
