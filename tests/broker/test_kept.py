@@ -1,0 +1,128 @@
+"""What journalfs keeps beside the messages, as a real broker takes it: checksums, and history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from journalfs.damage import Damage
+from journalfs.ids import MessageId
+from journalfs.store import open_store
+from journalfs.store.write.store import WritingStore
+from tests.broker.client import CoreClient
+from tests.broker.instance import Broker
+from tests.broker.settings import BrokerSettings, JournalType, broker_xml
+from tests.broker.writing import complaints, lines_in, publish, queue_in, write_in
+from tests.cli.running import journalfs
+from tests.reference.journal import EVENT, read_folder
+
+CHECKSUM = 99
+
+
+def checksums(folder: Path) -> int:
+    return sum(
+        record.kind == EVENT and record.user_type == CHECKSUM
+        for file in read_folder(folder)
+        for record in file.scan.records
+    )
+
+
+def damage(root: Path) -> list[Damage]:
+    store = open_store(root, index=False)
+    found = store.core.damage()
+    store.close()
+    return found
+
+
+@pytest.mark.parametrize("journal_type", ["NIO", "ASYNCIO", "MAPPED"])
+def test_a_broker_passes_over_checksums(
+    artemis_home: Path, tmp_path: Path, journal_type: JournalType
+) -> None:
+    broker = Broker(tmp_path / "broker", settings=BrokerSettings(journal_type=journal_type))
+    broker.lay_out()
+    assert journalfs("create", broker.root).returncode == 0
+
+    async def publish_some(store: WritingStore) -> None:
+        if store.address("orders") is None:
+            await store.create_address("orders")
+            await store.create_queue("orders", "orders")
+        for turn in range(30):
+            text = b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(10))
+            await publish(store, "orders", "orders", "in", text)
+        ids = [MessageId(line["id"]) for line in lines_in(store, "orders")]
+        await store.acknowledge(("orders", "orders"), ids[::2])
+
+    for turn in range(2):
+        write_in(broker.root, publish_some)
+        assert checksums(broker.store.journal) > 25
+        assert damage(broker.root) == []
+        expected = len(lines_after(broker.root))
+        with broker:
+            assert complaints(broker.log) == []
+            with CoreClient(broker.port) as client:
+                assert client.message_count("orders") == expected
+                client.consume_many("orders", 60)
+                client.send_many("orders", 20, size=400)
+            broker.stop()
+        assert damage(broker.root) == [], f"turn {turn}"
+        assert len(lines_after(broker.root)) == expected - 40
+
+
+def lines_after(root: Path) -> list[bytes]:
+    store = open_store(root, index=False)
+    try:
+        (queue,) = (one for one in store.queues() if one.name == "orders")
+        source = queue.open_all()
+        return bytes(source.read(0, source.size_bytes)).splitlines()
+    finally:
+        store.close()
+
+
+def test_a_broker_replays_what_journalfs_retained(artemis_home: Path, tmp_path: Path) -> None:
+    """All that was published and acknowledged long ago, a large message too."""
+    retention = (
+        '<journal-retention-directory unit="DAYS" period="30">data/history</journal-retention-directory>'
+    )
+    config = broker_xml(BrokerSettings(), 61616).replace("<journal-type>", f"{retention}\n    <journal-type>")
+    broker = Broker(tmp_path / "broker", config=config)
+    broker.lay_out()
+    assert journalfs("create", broker.root).returncode == 0
+    picture = bytes(range(256)) * 1000
+
+    async def publish_and_acknowledge(store: WritingStore) -> None:
+        for name in ("orders", "again"):
+            await store.create_address(name)
+            await store.create_queue(name, name)
+        await publish(store, "orders", "orders", "picture.png", picture)
+        for turn in range(30):
+            text = b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 500) for n in range(10))
+            await publish(store, "orders", "orders", "in", text)
+            ids = [MessageId(line["id"]) for line in lines_in(store, "orders")]
+            await store.acknowledge(("orders", "orders"), ids)
+            await store.journals.messages.upkeep.tidy()
+        assert len(queue_in(store, "orders")) == 0
+        assert store.journals.messages.upkeep.files_freed > 1
+
+    write_in(broker.root, publish_and_acknowledge)
+    assert len(list((broker.data / "history").glob("activemq-data-*.amq"))) > 2
+    with broker:
+        assert complaints(broker.log) == []
+        with CoreClient(broker.port) as client:
+            client.operation("broker", "replay", "orders", "again", None)
+            assert client.message_count("again") == 301
+        broker.stop()
+    store = open_store(broker.root, index=False)
+    (again,) = (one for one in store.queues() if one.name == "again")
+    source = again.open_all()
+    lines = [json.loads(line) for line in bytes(source.read(0, source.size_bytes)).splitlines()]
+    assert [line["body"].split()[0] for line in lines if line.get("type") == "text"] == [
+        f"{turn}-{n}" for turn in range(30) for n in range(10)
+    ]
+    (large,) = [line for line in lines if line.get("type") != "text"]
+    message = again.message(MessageId(large["id"]))
+    assert message is not None
+    body = message.open()
+    assert bytes(body.read(0, body.size_bytes)) == picture
+    store.close()
