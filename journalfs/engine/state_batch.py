@@ -54,16 +54,6 @@ def adopt_parts(state: LiveState, earlier: LiveState) -> None:
     check(lib.jfs_state_adopt(state.pointer, earlier.pointer), "carrying parts over")
 
 
-def take_departed(state: LiveState) -> list[tuple[int, int, int]]:
-    """Queue slot, message id and suffix of what is no longer live in a queue since the load or the last call;
-    of very many only the first.
-    """
-    out = ffi.new("jfs_departed[]", lib.JFS_DEPARTED_MAX)
-    count = ffi.new("uint32_t *")
-    lib.jfs_state_take_departed(state.pointer, out, lib.JFS_DEPARTED_MAX, count)
-    return [(one.queue, one.message_id, one.suffix) for one in out[0 : count[0]]]
-
-
 def lies_within(state: LiveState, ends: Mapping[int, int]) -> bool:
     """Whether every message has a measure, and every record that the state refers to lies before the end of
     its file, given by file slot.

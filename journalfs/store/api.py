@@ -7,7 +7,7 @@ unless said otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -195,25 +195,6 @@ class Address(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What changed since the last call: the mount drops exactly these from the kernel's caches."""
-
-    addresses: bool
-    """Addresses or queues came or went."""
-    queues: Mapping[tuple[str, str], QueueChange]
-    """By (address, queue)."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueChange:
-    parts_gone: Sequence[str]
-    parts_changed: Sequence[str]
-    """Parts that lost messages."""
-    messages_gone: Sequence[tuple[MessageId, bytes]]
-    """Message id and file name: of very many, or of messages in pages, not all."""
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
     """For statfs."""
 
@@ -237,8 +218,6 @@ class Store(Protocol):
     def status(self) -> Mapping[str, object]: ...
 
     def usage(self) -> Usage: ...
-
-    def subscribe(self, callback: Callable[[Change], None]) -> None: ...
 
     async def follow(self) -> None:
         """Watch the directory and apply what a live broker writes, until cancelled. Sealing happens here

@@ -7,18 +7,17 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from journalfs.engine.state_batch import adopt_parts, take_departed
+from journalfs.engine.state_batch import adopt_parts
 from journalfs.errors import JournalfsError
-from journalfs.ids import MessageId, QueueId
+from journalfs.ids import QueueId
 from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
-from journalfs.store.api import Change, QueueChange, Usage, VirtualDirectory
+from journalfs.store.api import Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
 from journalfs.store.core import Core
 from journalfs.store.index import describe
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
-from journalfs.store.message import SUFFIXES
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.queues import StoreAddress, StoreQueue
 
@@ -27,12 +26,6 @@ RELOADS_MAX = 8
 
 MESSAGES_FREE_SHOWN = 2**31
 """Free inodes in `df -i`: a store has no such limit, and a full one would alarm whoever watches disks."""
-
-Shown = dict[tuple[str, str], dict[str, int]]
-"""Part sizes by name, by (address, queue)."""
-
-Departed = dict[tuple[str, str], list[tuple[MessageId, bytes]]]
-"""Messages that went, with the names of their files, by (address, queue)."""
 
 
 class JournalStore:
@@ -45,10 +38,8 @@ class JournalStore:
         self._make_loader = make_loader
         self._addresses: dict[str, StoreAddress] = {}
         self._page_parts: dict[QueueId, PageParts] = {}
-        self._subscribers: list[Callable[[Change], None]] = []
         self._bindings_seen: BindingsStamp = ()
         self._tails: dict[QueueId, tuple[int, int, int]] = {}
-        self._last_shown: Shown = {}
         self._reloading = False
         core.look_again = self.look_now
         self._written: object = None
@@ -86,9 +77,6 @@ class JournalStore:
         with contextlib.suppress(OSError):
             disk = shutil.disk_usage(self.core.root)
             self._disk_bytes, self._free_bytes = disk.total, disk.free
-
-    def subscribe(self, callback: Callable[[Change], None]) -> None:
-        self._subscribers.append(callback)
 
     def status(self) -> Mapping[str, object]:
         core = self.core
@@ -132,7 +120,6 @@ class JournalStore:
         self._bindings_seen = bindings_stamp(self.core.layout.bindings_dir, relative_to=self.core.root)
         self._settle()
         self._seal(everything=True)
-        self._last_shown = self._shown()
         self._look_at_disk()
 
     def resume_page_parts(self, parts: Mapping[QueueId, PageParts]) -> None:
@@ -146,10 +133,9 @@ class JournalStore:
         self.core.lost.look()
         self._take_bindings()
 
-    def _take_bindings(self) -> bool:
+    def _take_bindings(self) -> None:
         core = self.core
         addresses: dict[str, StoreAddress] = {}
-        changed = False
         known = {queue.content.queue_id: queue for queue in self.queues()}
         by_address = core.lost.queues_by_address()
         models = {**core.bindings.addresses, **core.lost.addresses()}
@@ -158,7 +144,6 @@ class JournalStore:
             address = self._addresses.get(name)
             if address is None:
                 address = StoreAddress(core, model, mtime_ns=core.clock.now_ms() * 1_000_000)
-                changed = True
             address.model = model
             bound: dict[str, StoreQueue] = {}
             for queue_model in by_address.get(name, ()):
@@ -170,12 +155,9 @@ class JournalStore:
                 bound[queue_model.name] = queue
             if bound.keys() != address.bound.keys():
                 address.mtime_ns = core.clock.now_ms() * 1_000_000
-                changed = True
             address.bound = bound
             addresses[name] = address
-        changed |= addresses.keys() != self._addresses.keys()
         self._addresses = addresses
-        return changed
 
     def _parts_of(self, queue_id: QueueId) -> PageParts:
         parts = self._page_parts.get(queue_id)
@@ -235,23 +217,21 @@ class JournalStore:
         await trio.to_thread.run_sync(self.save_index)
         while True:
             try:
-                change = await self.look()
+                await self.look()
             except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
-            else:
-                self._tell(change)
             await trio.sleep(FOLLOW_INTERVAL_S)
 
-    async def look(self) -> Change | None:
-        """Apply what changed in the store since the last look; what changed in the views, if anything."""
+    async def look(self) -> None:
+        """Apply what changed in the store since the last look."""
         bindings_changed, result = self._poll()
         if result is PollResult.REWRITTEN:
             await self._reload()
-        return self._take_over(bindings_changed, result)
+        self._take_over(bindings_changed, result)
 
     def look_now(self) -> None:
         """The same without waiting, for a reader who met what the broker has overwritten since the last look.
-        Subscribers are told. Does nothing while a reload is under way.
+        Does nothing while a reload is under way.
         """
         if self._reloading:
             self.core.bodies.remeasure()
@@ -259,7 +239,7 @@ class JournalStore:
         bindings_changed, result = self._poll()
         if result is PollResult.REWRITTEN:
             self._replace_loader(self._loaded_whole())
-        self._tell(self._take_over(bindings_changed, result))
+        self._take_over(bindings_changed, result)
 
     def _poll(self) -> tuple[bool, PollResult]:
         core = self.core
@@ -275,7 +255,7 @@ class JournalStore:
     def _broker_is_there(self) -> bool:
         return lock_holder(self.core.layout.node_manager_lock_dir) is not None
 
-    def _take_over(self, bindings_changed: bool, result: PollResult) -> Change | None:
+    def _take_over(self, bindings_changed: bool, result: PollResult) -> None:
         """Bring what is derived in line with what was polled."""
         core = self.core
         if bindings_changed:
@@ -285,28 +265,10 @@ class JournalStore:
             core.measure()
         pages_changed = core.refresh_pages() or bodies_changed
         if not (bindings_changed or pages_changed or result is not PollResult.UNCHANGED or self._tails):
-            return None
-        bindings_changed |= core.lost.look()
-        names_changed = self._take_bindings() if bindings_changed else False
+            return
+        if core.lost.look() or bindings_changed:
+            self._take_bindings()
         self._seal()
-        before, self._last_shown = self._last_shown, self._shown()
-        departed = self._departed()
-        return difference(before, self._last_shown, names_changed=names_changed, departed=departed)
-
-    def _departed(self) -> Departed:
-        """Messages of the journal that are not in their queues any more, with the names of their files."""
-        keys = {queue.slot: (queue.model.address, queue.name) for queue in self.queues()}
-        departed: Departed = {}
-        for slot, message_id, suffix in take_departed(self.core.loader.state):
-            if slot in keys:
-                name = MessageId(message_id), b"%d%s" % (message_id, SUFFIXES[suffix])
-                departed.setdefault(keys[slot], []).append(name)
-        return departed
-
-    def _tell(self, change: Change | None) -> None:
-        if change is not None:
-            for subscriber in self._subscribers:
-                subscriber(change)
 
     def _look_at_bindings(self) -> bool:
         core = self.core
@@ -356,12 +318,6 @@ class JournalStore:
         loader.load()
         return loader
 
-    def _shown(self) -> Shown:
-        return {
-            (queue.model.address, queue.name): {part.name: part.size_bytes for part in queue.parts()}
-            for queue in self.queues()
-        }
-
     # -- letting go ------------------------------------------------------------------------------------------
 
     def save_index(self) -> None:
@@ -393,21 +349,3 @@ class JournalStore:
         self.save_index()
         self.core.numbers.give_back()
         self._addresses = {}
-        self._subscribers = []
-
-
-def difference(
-    before: Shown, after: Shown, *, names_changed: bool, departed: Departed | None = None
-) -> Change | None:
-    """What changed in the queues of `before`, if anything."""
-    queues: dict[tuple[str, str], QueueChange] = {}
-    for key, parts in before.items():
-        now = after.get(key, {})
-        gone = [name for name in parts if name not in now]
-        changed = [name for name, size in parts.items() if name in now and now[name] != size]
-        messages = (departed or {}).get(key, [])
-        if gone or changed or messages:
-            queues[key] = QueueChange(gone, changed, messages)
-    if not (queues or names_changed):
-        return None
-    return Change(names_changed, queues)

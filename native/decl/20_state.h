@@ -63,17 +63,6 @@ typedef struct {
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
 jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info *out);
 
-typedef struct {
-    int64_t message_id;
-    uint32_t queue;
-    uint8_t suffix;
-    uint8_t reserved[3];
-} jfs_departed;
-
-#define JFS_DEPARTED_MAX 1024
-
-void jfs_state_take_departed(jfs_state *state, jfs_departed *out, uint32_t capacity, uint32_t *count);
-
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms);
 
 enum { JFS_ORDER_ARRIVAL = 0, JFS_ORDER_DELIVERY = 1 };

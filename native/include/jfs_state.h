@@ -96,20 +96,6 @@ typedef struct {
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
 jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info *out);
 
-/* A message that is no longer among the live ones of a queue. */
-typedef struct {
-    int64_t message_id;
-    uint32_t queue;
-    uint8_t suffix; /* JFS_SUFFIX_* */
-    uint8_t reserved[3];
-} jfs_departed;
-
-/* Who remembers names for a short time only can do without the others. */
-#define JFS_DEPARTED_MAX 1024U
-
-/* Gives out what departed since the load or the last call, the first JFS_DEPARTED_MAX, and forgets it. */
-void jfs_state_take_departed(jfs_state *state, jfs_departed *out, uint32_t capacity, uint32_t *count);
-
 /* Earliest timestamp among the live messages of a queue; 0: none. */
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms);
 

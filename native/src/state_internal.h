@@ -156,7 +156,6 @@ struct jfs_state {
     VECTOR(side_item) sides;
     VECTOR(jfs_anomaly) anomalies;
     VECTOR(uint32_t) pending; /* messages to measure; may name freed ones */
-    VECTOR(jfs_departed) departed; /* since they were last asked for, JFS_DEPARTED_MAX at most */
     item_index message_index;
     item_index wide_index;
     item_index queue_index;

@@ -94,22 +94,12 @@ static void decor_free(jfs_state *state, ref_item *r) {
     r->decor = 0;
 }
 
-/* Where memory does not suffice, names of what departed end by themselves, a little later. */
-static void note_departure(jfs_state *state, const ref_item *ref) {
-    const message_item *const m = &state->messages.items[ref->message];
-    if (!state->finished || state->departed.count >= JFS_DEPARTED_MAX) return;
-    if (VECTOR_ROOM(&state->departed) != JFS_OK) return;
-    state->departed.items[state->departed.count++] =
-        (jfs_departed){.message_id = m->id, .queue = ref->queue, .suffix = m->suffix};
-}
-
 void ref_remove(jfs_state *state, uint32_t ref) {
     ref_item *const r = &state->refs.items[ref];
     message_item *const m = &state->messages.items[r->message];
     queue_item *const queue = &state->queues.items[r->queue];
     if (r->part != 0) part_leave(state, queue, r);
     if (r->state == REF_LIVE) {
-        note_departure(state, r);
         queue->live_count--;
         queue->live_bytes -= message_file_bytes(m);
     } else {
@@ -177,7 +167,6 @@ void ref_hide(jfs_state *state, uint32_t ref) {
     queue_item *const queue = &state->queues.items[r->queue];
     if (r->state != REF_LIVE) return;
     if (r->part != 0) part_leave(state, queue, r);
-    note_departure(state, r);
     r->state = REF_DELIVERING;
     queue->live_count--;
     queue->live_bytes -= message_file_bytes(&state->messages.items[r->message]);
@@ -233,10 +222,4 @@ uint64_t ref_line_bytes(const jfs_state *state, const ref_item *ref, int sealed,
         if (scheduled_ms > 0) bytes += number_bytes(scheduled_ms);
     }
     return bytes;
-}
-
-void jfs_state_take_departed(jfs_state *state, jfs_departed *out, uint32_t capacity, uint32_t *count) {
-    *count = state->departed.count < capacity ? state->departed.count : capacity;
-    for (uint32_t i = 0; i < *count; i++) out[i] = state->departed.items[i];
-    state->departed.count = 0;
 }

@@ -17,11 +17,9 @@ from journalfs.store.api import (
     Address,
     Bytes,
     ByteSource,
-    Change,
     Listing,
     Part,
     Queue,
-    QueueChange,
     Usage,
     View,
     VirtualDirectory,
@@ -336,7 +334,6 @@ class FakeStore:
         self.by_name: dict[str, FakeAddress] = {}
         self.closed = False
         self.following: Callable[[], Awaitable[None]] = trio.sleep_forever
-        self._subscribers: list[Callable[[Change], None]] = []
         self._slots = 0
         self.root = FakeDirectory({"status.json": FakeFile(b"{}\n", live=True), "damaged": FakeDirectory({})})
 
@@ -357,30 +354,17 @@ class FakeStore:
             queue.messages[MessageId(number)] = FakeMessage(MessageId(number), body, color, part, state)
         queue.changes += 1
 
-    def remove_messages(self, address: str, queue: FakeQueue, ids: Sequence[int]) -> None:
-        """Acknowledge, and tell the subscribers exactly what went."""
-        gone = [queue.messages.pop(MessageId(number)) for number in ids]
+    def remove_messages(self, queue: FakeQueue, ids: Sequence[int]) -> None:
+        """Acknowledge."""
+        for number in ids:
+            del queue.messages[MessageId(number)]
         queue.changes += 1
-        touched = {message.part for message in gone if message.part}
-        left = {message.part for message in queue.messages.values()}
-        named = {part: f"part-0001-{part:010}.jsonl" for part in touched}
-        change = QueueChange(
-            parts_gone=[named[part] for part in touched - left],
-            parts_changed=[named[part] for part in touched & left],
-            messages_gone=[(message.message_id, message.name) for message in gone],
-        )
-        self.tell(Change(addresses=False, queues={(address, queue.name): change}))
 
     def remove_queue(self, address: str, queue: str) -> None:
         owner = self.by_name[address]
         del owner.bound[queue]
         if not owner.bound:
             del self.by_name[address]
-        self.tell(Change(addresses=True, queues={}))
-
-    def tell(self, change: Change) -> None:
-        for callback in self._subscribers:
-            callback(change)
 
     # journalfs.store.api.Store
 
@@ -398,9 +382,6 @@ class FakeStore:
 
     def usage(self) -> Usage:
         return Usage(total_bytes=1 << 30, free_bytes=1 << 29, messages=7, messages_max=1000)
-
-    def subscribe(self, callback: Callable[[Change], None]) -> None:
-        self._subscribers.append(callback)
 
     async def follow(self) -> None:
         await self.following()

@@ -110,7 +110,7 @@ async def _obey(store: FakeStore) -> None:
 
 
 def _remove(store: FakeStore, address: str, queue: str, ids: list[int]) -> None:
-    store.remove_messages(address, store.by_name[address].bound[queue], ids)
+    store.remove_messages(store.by_name[address].bound[queue], ids)
 
 
 def _add(store: FakeStore, address: str, queue: str, ids: list[int], part: int) -> None:

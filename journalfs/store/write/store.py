@@ -22,7 +22,7 @@ from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.spool import Spool
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S
-from journalfs.store.api import Change, QueuePath
+from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.message import HEADER_PREFIX
@@ -30,7 +30,7 @@ from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
-from journalfs.store.store import JournalStore, difference
+from journalfs.store.store import JournalStore
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
@@ -186,7 +186,7 @@ class WritingStore(JournalStore):
             return 0
         try:
             position = self._removing.stage(chosen)
-            await self._settled(position, transactional=True, wait=True, changed=(queue,))
+            await self._settled(position, transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
         self._after_removal(chosen)
@@ -210,7 +210,7 @@ class WritingStore(JournalStore):
             return 0
         try:
             position = await self._stage_move(queue, chosen, to)
-            await self._settled(position, transactional=True, wait=True, changed=(queue, to))
+            await self._settled(position, transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
         self._after_removal(chosen)
@@ -332,7 +332,7 @@ class WritingStore(JournalStore):
             raise NoSuchName(f"{message_id}: no message in the journal of {queue[0]}::{queue[1]}")
         user_type, body = message_update(found.content.queue_id, name.removeprefix(HEADER_PREFIX), value)
         position = self.journals.messages.stage_update(RecordId(message_id), user_type, body)
-        await self._settled(position, transactional=False, wait=True, changed=(found,))
+        await self._settled(position, transactional=False, wait=True)
 
     async def _bound(self, position: Position | None) -> None:
         """Wait for a change of the bindings, and show it."""
@@ -341,26 +341,18 @@ class WritingStore(JournalStore):
         await self._durable(self.journals.bindings, position, transactional=True)
         self._bindings_seen = ()
         if self._look_at_bindings():
-            self._tell(self._take_over(True, PollResult.UNCHANGED))
+            self._take_over(True, PollResult.UNCHANGED)
 
     # -- becoming durable, and shown -------------------------------------------------------------------------
 
-    async def _settled(
-        self,
-        position: Position,
-        *,
-        transactional: bool,
-        wait: bool,
-        changed: Iterable[StoreQueue] = (),
-    ) -> None:
-        """Wait for a change of the message journal, and show it. `changed` are queues that lost something."""
+    async def _settled(self, position: Position, *, transactional: bool, wait: bool) -> None:
+        """Wait for a change of the message journal, and show it."""
         self._unsealed = True
         writer = self.journals.messages
         if wait:
             await self._durable(writer, position, transactional=transactional)
         if writer.committer.reached_position >= position:
             await self._catch_up()
-            self._tell_changes(changed)
 
     async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
         try:
@@ -394,15 +386,6 @@ class WritingStore(JournalStore):
                 self.core.refresh_pages()
         return result
 
-    def _tell_changes(self, changed: Iterable[StoreQueue]) -> None:
-        """What the kernel holds of these queues is no longer true."""
-        before = self._last_shown
-        for queue in changed:
-            key = queue.model.address, queue.name
-            shown = {part.name: part.size_bytes for part in queue.parts()}
-            self._tell(difference({key: before.get(key, {})}, {key: shown}, names_changed=False))
-            before[key] = shown
-
     # -- its own work ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -411,17 +394,17 @@ class WritingStore(JournalStore):
     async def follow(self) -> None:
         while True:
             try:
-                self._tell(await self.look())
+                await self.look()
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
             except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             self._tell_failure()
             await trio.sleep(FOLLOW_INTERVAL_S)
 
-    async def look(self) -> Change | None:
+    async def look(self) -> None:
         # One after the other: a journal read anew must not be put in place of one that was read later.
         async with self._catching_up:
-            return await super().look()
+            await super().look()
 
     def _poll(self) -> tuple[bool, PollResult]:
         result = self._advance()
