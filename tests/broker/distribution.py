@@ -44,7 +44,7 @@ def distribution_home() -> Path:
             raise FetchError(f"JOURNALFS_ARTEMIS_HOME={given} has no lib/artemis-boot.jar")
         return home
     home = cache_dir() / f"apache-artemis-{ARTEMIS_VERSION}"
-    with _locked("distribution"):
+    with locked("distribution"):
         if not home.is_dir():
             _fetch(home)
     return home
@@ -56,7 +56,7 @@ def client_classes() -> Path:
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     classes = cache_dir() / f"client-{ARTEMIS_VERSION}-{digest}"
     home = distribution_home()
-    with _locked("client"):
+    with locked("client"):
         if not classes.is_dir():
             _compile(sources, home, classes)
     return classes
@@ -72,9 +72,9 @@ def _fetch(home: Path) -> None:
         raise FetchError("Maven is not installed (Debian: apt install maven); it fetches " + ARTIFACT)
     with tempfile.TemporaryDirectory(dir=cache_dir()) as scratch:
         copy = ["dependency:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={scratch}"]
-        _run([maven, "-B", "-ntp", "-q", *copy], folder=Path(scratch), deadline_s=DOWNLOAD_S_MAX)
+        run([maven, "-B", "-ntp", "-q", *copy], folder=Path(scratch), deadline_s=DOWNLOAD_S_MAX)
         (archive,) = Path(scratch).glob("*.tar.gz")
-        _run(["tar", "-xzf", str(archive)], folder=Path(scratch), deadline_s=120)
+        run(["tar", "-xzf", str(archive)], folder=Path(scratch), deadline_s=120)
         # The rename comes last, so that a run cut off here leaves no half distribution behind.
         (Path(scratch) / home.name).rename(home)
 
@@ -84,11 +84,11 @@ def _compile(sources: list[Path], home: Path, classes: Path) -> None:
         out = Path(scratch) / "classes"
         command = ["javac", "--release", "17", "-Xlint:all,-serial,-processing,-try", "-Werror", "-proc:none"]
         command += ["-d", str(out), "-cp", f"{home}/lib/*", *map(str, sources)]
-        _run(command, folder=Path(scratch), deadline_s=120)
+        run(command, folder=Path(scratch), deadline_s=120)
         out.rename(classes)
 
 
-def _run(command: list[str], *, folder: Path, deadline_s: float) -> None:
+def run(command: list[str], *, folder: Path, deadline_s: float) -> None:
     done = subprocess.run(
         command,
         cwd=folder,
@@ -103,7 +103,7 @@ def _run(command: list[str], *, folder: Path, deadline_s: float) -> None:
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
     """Keep two test runs of one user from fetching or compiling the same thing at once."""
     with (cache_dir() / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

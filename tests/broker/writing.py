@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ import trio
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
+from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 
@@ -107,8 +109,10 @@ class Account:
     """Warnings and errors that it logged from its start on."""
 
 
-def account_of(client: CoreClient, *, leave_out: Sequence[str] = ()) -> Account:
-    """Everything there is. Queues in `leave_out` are not browsed."""
+def account_of(client: CoreClient, *, leave_out: Sequence[str] = (), amqp_port: int | None = None) -> Account:
+    """Everything there is. Queues in `leave_out` are not browsed. With the port of the broker, messages of
+    queues whose name says that AMQP clients use them have the key `amqp` as well: a hash of what these get.
+    """
     account = Account()
     for queue in json.loads(client.operation("broker", "listQueues", NO_FILTER, 1, QUEUES_MAX))["data"]:
         if queue["temporary"] == "true" or queue["name"].startswith("activemq.management"):
@@ -118,7 +122,12 @@ def account_of(client: CoreClient, *, leave_out: Sequence[str] = ()) -> Account:
         held = int(queue["scheduledCount"]) + int(queue["deliveringCount"])
         count = int(queue["messageCount"]) - held
         if name not in leave_out and count:
-            account.messages[name] = client.do("messages-browse", queue=name, count=count)["messages"]
+            found = client.do("messages-browse", queue=name, count=count)["messages"]
+            account.messages[name] = found
+            if amqp_port is not None and "amqp" in name:
+                encoded = browse_by_amqp(amqp_port, queue["address"], name, len(found))
+                for message, one in zip(found, encoded, strict=True):
+                    message["amqp"] = hashlib.sha256(one).hexdigest()
         if int(queue["scheduledCount"]):
             due = json.loads(client.operation(f"queue.{name}", "listScheduledMessagesAsJSON"))
             account.scheduled[name] = [int(one["messageID"]) for one in due]

@@ -1,0 +1,56 @@
+"""What an AMQP client gets of a queue: the bytes of each message, as the broker sends them."""
+
+from __future__ import annotations
+
+from proton import Event
+from proton.handlers import MessagingHandler
+from proton.reactor import Container, Copy
+
+DEADLINE_S = 20
+
+
+class _Browser(MessagingHandler):  # type: ignore[misc]
+    def __init__(self, port: int, source: str, count: int) -> None:
+        super().__init__(prefetch=0, auto_accept=False)
+        self._port = port
+        self._source = source
+        self._count = count
+        self.messages: list[bytes] = []
+        self.late = False
+        self._pieces = b""
+
+    def on_start(self, event: Event) -> None:
+        self._connection = event.container.connect(f"amqp://127.0.0.1:{self._port}", reconnect=False)
+        receiver = event.container.create_receiver(self._connection, self._source, options=Copy())
+        receiver.flow(self._count)
+        self._timer = event.container.schedule(DEADLINE_S, self)
+
+    def on_delivery(self, event: Event) -> None:
+        delivery, link = event.delivery, event.link
+        if not link.is_receiver or not delivery.readable:
+            return
+        self._pieces += link.recv(delivery.pending) or b""
+        if delivery.partial:
+            return
+        link.advance()
+        delivery.settle()
+        self.messages.append(self._pieces)
+        self._pieces = b""
+        if len(self.messages) == self._count:
+            self._end()
+
+    def on_timer_task(self, event: Event) -> None:
+        self.late = True
+        self._end()
+
+    def _end(self) -> None:
+        self._timer.cancel()
+        self._connection.close()
+
+
+def browse_by_amqp(port: int, address: str, queue: str, count: int) -> list[bytes]:
+    """The first `count` messages of a queue, encoded. Nothing is taken."""
+    browser = _Browser(port, f"{address}::{queue}", count)
+    Container(browser).run()
+    assert not browser.late, f"{queue}: {len(browser.messages)} of {count} messages came in time"
+    return browser.messages
