@@ -52,7 +52,10 @@ class FastWait(trio.abc.Instrument):
         self._runnable: set[trio.lowlevel.Task] = set()
         self._reader: trio.lowlevel.Task | None = None
         self._waiting = False
-        self._parked = trio.lowlevel.ParkingLot()
+        self._parked: list[trio.lowlevel.Task] = []
+        """Tasks that could read. The last one reads next: each has a buffer as large as the largest write, and
+        few tasks should ever need theirs."""
+        self._served: set[trio.lowlevel.Task] = set()
         self._closed = False
         self._next_slice = 0.0
         self._last_request = 0.0
@@ -78,7 +81,8 @@ class FastWait(trio.abc.Instrument):
     def close(self) -> None:
         """End the loop: every wait returns False from now on. Called before `pyfuse3.terminate`."""
         self._closed = True
-        self._parked.unpark_all()
+        while self._parked:
+            trio.lowlevel.reschedule(self._parked.pop())
 
     def uninstall(self) -> None:
         setattr(pyfuse3, _WAIT_NAME, self._stock)
@@ -96,9 +100,10 @@ class FastWait(trio.abc.Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         # The reader's handler waits for something, or the task ended: the next one reads on.
         if self._reader is task and not self._waiting:
-            self._reader = None
-            if self._parked:
-                self._parked.unpark()
+            # Named here, so that no newcomer takes the role meanwhile.
+            self._reader = self._parked.pop() if self._parked else None
+            if self._reader is not None:
+                trio.lowlevel.reschedule(self._reader)
 
     async def wait(self) -> bool:
         """Return True when a request can be read, False when the loop shall end."""
@@ -109,12 +114,23 @@ class FastWait(trio.abc.Instrument):
             if self._reader is None:
                 self._reader = task
             else:
-                await self._parked.park()
+                await self._park(task)
+        self._served.add(task)
         self._waiting = True
         try:
             return await self._wait_as_reader()
         finally:
             self._waiting = False
+
+    async def _park(self, task: trio.lowlevel.Task) -> None:
+        # One that never read a request yet comes after all that did.
+        self._parked.insert(len(self._parked) if task in self._served else 0, task)
+
+        def leave(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            self._parked.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(leave)
 
     async def _wait_as_reader(self) -> bool:
         poll, runnable = self._poll.poll, self._runnable
