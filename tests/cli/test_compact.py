@@ -6,21 +6,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trio
 
 from journalfs.clock import SystemClock
 from journalfs.config.layout import locate_store
 from journalfs.store import open_store
 from journalfs.store.node_lock import NodeLock
+from journalfs.store.write.opening import open_for_writing
 from tests.cli.running import journalfs, objects
 from tests.frozen import FILE_STORES, ExpectedStores
 from tests.reference.compare import compare_store
 from tests.truth.from_store import account
+
+LINE = "one hundred".encode("utf-16-le")
 
 
 def contents(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
+@pytest.mark.rule("S-91")
 @pytest.mark.parametrize("name", FILE_STORES)
 def test_nothing_is_lost(name: str, store_copy: Callable[[str], Path], expected: ExpectedStores) -> None:
     path = store_copy(name)
@@ -47,6 +52,7 @@ def test_what_was_said_beforehand_is_what_is_written(store_copy: Callable[[str],
     assert said[0]["writesFiles"] == done[0]["withRecordsAfter"]
 
 
+@pytest.mark.rule("S-91")
 def test_a_dry_run_changes_nothing(store_copy: Callable[[str], Path]) -> None:
     path = store_copy("compacted")
     before = contents(path)
@@ -74,3 +80,28 @@ def test_tables_for_other_tools(store_copy: Callable[[str], Path]) -> None:
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [row[0] for row in rows] == ["messages", "bindings"]
     assert rows[0][3] == "8 -> 2"
+
+
+def test_a_journal_that_a_checksum_contradicts_stays_as_it_is(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    assert (
+        journalfs("create", store, "--journal-type", "NIO", "--set", "journal-file-size=64K").returncode == 0
+    )
+
+    async def publish() -> None:
+        opened = open_for_writing(store)
+        await opened.create_address("work")
+        await opened.create_queue("work", "work")
+        publisher = opened.publisher("work", "work", "in")
+        await publisher.write(b"one hundred\n")
+        await publisher.finish()
+        opened.close()
+
+    trio.run(publish)
+    (journal,) = [file for file in (store / "journal").glob("*.amq") if LINE in file.read_bytes()]
+    journal.write_bytes(journal.read_bytes().replace(LINE, "own hundred".encode("utf-16-le")))
+    done = journalfs("compact", store)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "a checksum contradicts what lies there" in done.stderr
+    assert "own hundred" in journalfs("cat", store).stdout
+    assert journalfs("check", store).returncode == 5

@@ -30,7 +30,7 @@ def test_documented_options_exist(usage: str) -> None:
     assert {word.strip("[]") for word in words if word.strip("[").startswith("--")} <= options(name)
 
 
-@pytest.mark.parametrize("name", ["ls", "cat", "status", "print"])
+@pytest.mark.parametrize("name", ["ls", "cat", "status", "print", "explain"])
 def test_commands_that_use_the_index_can_do_without(name: str) -> None:
     assert f"`{name}`" in TEXT.partition("**The index.**")[2]
     assert "--no-index" in options(name)

@@ -144,6 +144,7 @@ async def test_long_outputs_have_one_for_each_quarter_of_a_megabyte() -> None:
     assert all(length < 300_000 for length in lengths)
 
 
+@pytest.mark.rule("S-93")
 async def test_damage_is_not_compacted_away(tmp_path: Path) -> None:
     """A copy would get a checksum that agrees with it, and nobody would know any more."""
     disk = SimulatedDisk()

@@ -73,6 +73,7 @@ async def churn(writer: JournalWriter, first: int, count: int, *, keep_every: in
     return durable
 
 
+@pytest.mark.rule("S-94")
 async def test_files_are_copied_before_they_are_used_again() -> None:
     kept = Kept()
     writer = kept.open()
@@ -221,6 +222,7 @@ async def test_the_oldest_of_too_much_go() -> None:
     assert min(copies) > 20
 
 
+@pytest.mark.rule("S-94")
 async def test_nothing_is_freed_while_the_history_takes_nothing() -> None:
     kept = Kept()
     writer = kept.open()

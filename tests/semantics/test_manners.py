@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -98,6 +99,20 @@ def test_every_file_of_the_store_has_its_records_as_lines(
     views = list(pages.rglob("*.jsonl"))
     assert len(views) == len(list(data.glob("paging/*/*.page")))
     assert sum(path.read_bytes().count(b"\n") for path in views) > 500
+
+
+@pytest.mark.rule("S-90")
+def test_every_journal_file_says_what_keeps_it(transactions: MountedStore, stores: dict[str, Path]) -> None:
+    folder = transactions.path / ".journalfs" / "journal"
+    files = {path.name for path in (stores["transactions"] / "data" / "journal").glob("*.amq")}
+    texts = {path.name.removesuffix(".explain"): path.read_text() for path in folder.glob("*.explain")}
+    assert texts.keys() == files
+    first = texts["activemq-data-1.amq"]
+    assert "tx.orders::tx.orders: 33 messages" in first
+    assert re.search(r"^  transaction \d+, prepared: \d+ records in this file$", first, re.MULTILINE)
+    assert re.search(r"the oldest \d+ \w+ \d+ \w+ old$", first, re.MULTILINE)
+    (path,) = folder.glob("activemq-data-2.amq.explain")
+    assert path.stat().st_size == len(path.read_bytes())
 
 
 CHANGES: list[Callable[[Path, Path], object]] = [

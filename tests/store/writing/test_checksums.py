@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.reference.journal import EVENT, read_folder
@@ -60,6 +62,7 @@ def flip(folder: Path, text: str) -> str:
     return f"{folder.name}/{path.name}"
 
 
+@pytest.mark.rule("S-92")
 async def test_a_changed_body_is_shown_and_listed(writable: Writable) -> None:
     """Also from the index, which says of what was read before what was found then."""
     await publish(writable)
