@@ -24,7 +24,7 @@ from journalfs.engine.state_batch import mark_unreadable
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
-from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions
+from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
 from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
@@ -380,8 +380,11 @@ class JournalLoader:
         return True
 
     def _settled(self, read: ReadFile, mapped: MappedFile, scan: Scan) -> Scan:
-        """Leave out records behind a fresh hole, so that what is still being written is not passed over."""
+        """Leave out records behind a fresh hole, so that what is still being written is not passed over. What
+        a checksum contradicts may be one, inside a record.
+        """
         holes = [gap.offset for gap in scan.gaps() if gap.kind in (GapKind.ZEROED, GapKind.GARBAGE)]
+        holes += [one.offset for one in check_mapped(mapped, scan, read.file.file_id).mismatches]
         if not holes:
             self._held_since_ns.pop(read.slot, None)
             return scan

@@ -11,6 +11,8 @@ from journalfs.store.store import JournalStore
 from tests.reference.journal import EVENT, read_folder
 from tests.store.writing.conftest import Writable, lines_of
 
+WRITTEN, CHANGED = ("message 1 ".encode("utf-16-le"), "lessage 1 ".encode("utf-16-le"))
+
 
 def events(writable: Writable) -> list[int]:
     """How many checksums the journals of messages and bindings hold."""
@@ -74,6 +76,23 @@ async def test_a_changed_body_is_shown_and_listed(writable: Writable) -> None:
         assert len(shown) == 20
         assert b"lessage 7" in shown[7]
         store.close()
+
+
+async def test_a_flush_that_is_not_there_yet_is_waited_for(writable: Writable) -> None:
+    """As a reader beside the writer may see it: the end of a flush before its beginning."""
+    await publish(writable, 1)
+    reader = open_store(writable.root, clock=writable.clock, index=False)
+    await publish(writable, 2)
+    name = flip(writable.root / "journal", "message 1 ")
+    reader.look_now()
+    assert damage(reader) == []
+    before = len(lines_of(reader, "work.a"))  # type: ignore[arg-type]
+    path = writable.root / name
+    path.write_bytes(path.read_bytes().replace(CHANGED, WRITTEN))
+    reader.look_now()
+    assert len(lines_of(reader, "work.a")) > before  # type: ignore[arg-type]
+    assert damage(reader) == []
+    reader.close()
 
 
 async def test_changed_bindings_are_listed(writable: Writable) -> None:
