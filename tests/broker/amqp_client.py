@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from proton import Event
+from typing import Any
+
 from proton.handlers import MessagingHandler
 from proton.reactor import Container, Copy
 
 DEADLINE_S = 20
 
 
-class _Browser(MessagingHandler):  # type: ignore[misc]
+class _Browser(MessagingHandler):
     def __init__(self, port: int, source: str, count: int) -> None:
         super().__init__(prefetch=0, auto_accept=False)
         self._port = port
@@ -19,13 +20,13 @@ class _Browser(MessagingHandler):  # type: ignore[misc]
         self.late = False
         self._pieces = b""
 
-    def on_start(self, event: Event) -> None:
+    def on_start(self, event: Any) -> None:
         self._connection = event.container.connect(f"amqp://127.0.0.1:{self._port}", reconnect=False)
         receiver = event.container.create_receiver(self._connection, self._source, options=Copy())
         receiver.flow(self._count)
         self._timer = event.container.schedule(DEADLINE_S, self)
 
-    def on_delivery(self, event: Event) -> None:
+    def on_delivery(self, event: Any) -> None:
         delivery, link = event.delivery, event.link
         if not link.is_receiver or not delivery.readable:
             return
@@ -39,7 +40,7 @@ class _Browser(MessagingHandler):  # type: ignore[misc]
         if len(self.messages) == self._count:
             self._end()
 
-    def on_timer_task(self, event: Event) -> None:
+    def on_timer_task(self, event: Any) -> None:
         self.late = True
         self._end()
 

@@ -110,8 +110,11 @@ class Account:
 
 
 def account_of(client: CoreClient, *, leave_out: Sequence[str] = (), amqp_port: int | None = None) -> Account:
-    """Everything there is. Queues in `leave_out` are not browsed. With the port of the broker, messages of
-    queues whose name says that AMQP clients use them have the key `amqp` as well: a hash of what these get.
+    """Everything there is. Queues in `leave_out` are not browsed.
+
+    With the port of the broker, queues that AMQP clients use, as their names say, are browsed by one; then a
+    hash of what it gets is all there is of a message. A core client does not get some of those messages, and
+    of others whatever the broker converted last.
     """
     account = Account()
     for queue in json.loads(client.operation("broker", "listQueues", NO_FILTER, 1, QUEUES_MAX))["data"]:
@@ -121,13 +124,13 @@ def account_of(client: CoreClient, *, leave_out: Sequence[str] = (), amqp_port: 
         account.queues[name] = {key: value for key, value in queue.items() if key not in COUNTERS}
         held = int(queue["scheduledCount"]) + int(queue["deliveringCount"])
         count = int(queue["messageCount"]) - held
-        if name not in leave_out and count:
-            found = client.do("messages-browse", queue=name, count=count)["messages"]
-            account.messages[name] = found
-            if amqp_port is not None and "amqp" in name:
-                encoded = browse_by_amqp(amqp_port, queue["address"], name, len(found))
-                for message, one in zip(found, encoded, strict=True):
-                    message["amqp"] = hashlib.sha256(one).hexdigest()
+        if name in leave_out or not count:
+            pass
+        elif amqp_port is not None and "amqp" in name:
+            encoded = browse_by_amqp(amqp_port, queue["address"], name, count)
+            account.messages[name] = [{"amqp": hashlib.sha256(one).hexdigest()} for one in encoded]
+        else:
+            account.messages[name] = client.do("messages-browse", queue=name, count=count)["messages"]
         if int(queue["scheduledCount"]):
             due = json.loads(client.operation(f"queue.{name}", "listScheduledMessagesAsJSON"))
             account.scheduled[name] = [int(one["messageID"]) for one in due]
