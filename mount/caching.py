@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 LONG_S: Final = 300.0
+SELDOM_S: Final = 0.5
+"""With what it takes to look at the store, less than a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ def caching_for(*, changes: bool) -> Caching:
     """Times for a store that is watched for changes or changed, or for one that stands still."""
     return Caching(
         content_attributes_s=LONG_S,
-        directory_attributes_s=1.0 if changes else LONG_S,
-        name_s=1.0 if changes else LONG_S,
+        directory_attributes_s=SELDOM_S if changes else LONG_S,
+        name_s=SELDOM_S if changes else LONG_S,
         passing_name_s=0.0 if changes else LONG_S,
         tail_s=0.0 if changes else LONG_S,
         live_s=0.0,

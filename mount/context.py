@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from journalfs.store.api import Queue, QueuePath, Store, View, WritableStore
+from journalfs.store.api import Queue, QueuePath, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.errnos import gone, refuse
-from journalfs_mount.limits import SELECTIONS_MAX
 from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
 from journalfs_mount.present import Presenter
@@ -38,7 +36,6 @@ class MountContext:
         "present",
         "publications",
         "report",
-        "selections",
         "store",
         "untouched",
         "written",
@@ -56,7 +53,6 @@ class MountContext:
             self._changing = cast(WritableStore, store)
         self.caching: Caching = caching_for(changes=options.follow or self._changing is not None)
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
-        self.selections = Selections()
         self.publications = Publications()
         self.written = WrittenNames()
         self.untouched: set[QueuePath] = set()
@@ -123,28 +119,3 @@ class MountContext:
         """True for a directory whose names are selectors: those may be as long as the kernel passes on."""
         parent = self.nodes.node(parent_inode)
         return parent is not None and parent.takes_long_names
-
-
-class Selections:
-    """Views made from selectors: a bounded number is kept, so that asking for many costs no memory for
-    good."""
-
-    __slots__ = ("_kept",)
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, View] = OrderedDict()
-
-    def view(self, inode: int, make: Callable[[], View]) -> View:
-        """The view of the selector directory with this number. `make` may raise `SelectorError`."""
-        view = self._kept.get(inode)
-        if view is None:
-            view = self._kept[inode] = make()
-            if len(self._kept) > SELECTIONS_MAX:
-                self._kept.popitem(last=False)
-        else:
-            self._kept.move_to_end(inode)
-        return view
-
-    def clear(self) -> None:
-        """Forget all of them: what they were made of may be another queue of the same name now."""
-        self._kept.clear()

@@ -11,10 +11,6 @@ ENFILE."""
 NAME_BYTES_MAX: Final = 255
 """What statfs promises. Only selectors below `.where/` may be longer, up to what the kernel passes on."""
 
-SELECTIONS_MAX: Final = 64
-"""Views made from selectors that are kept ready. The least recently used one is made anew when asked
-again."""
-
 REFUSALS_MAX: Final = 32
 """Refused names and their reasons that `.journalfs/mount.json` remembers."""
 

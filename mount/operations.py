@@ -276,7 +276,7 @@ class Operations(pyfuse3.Operations):
                 raise Refused(errno.EINVAL, "names cannot be exchanged")
             if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
                 raise refuse(errno.EEXIST)
-            # The kernel takes the new name for what was renamed, for as long as its name was good: not at all.
+            # The kernel takes the new name for what was renamed as long as its name was good: not at all.
             await node.move(target, name_new)
 
     @changing

@@ -146,7 +146,9 @@ class View(Protocol):
     def message(self, message_id: MessageId) -> Message | None: ...
 
     def where(self, selector: str) -> View:
-        """The messages that a JMS selector accepts. Raises `SelectorError` with the place of the mistake."""
+        """The messages that a JMS selector accepts: the same view again for the same selector, within limits.
+        Raises `SelectorError` with the place of the mistake.
+        """
 
 
 class Queue(View, Protocol):

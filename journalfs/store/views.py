@@ -288,12 +288,13 @@ class QueueView:
     # -- other views -----------------------------------------------------------------------------------------
 
     def where(self, selector: str) -> QueueView:
-        view = self._wheres.get(selector)
+        view = self._wheres.pop(selector, None)
         if view is None:
             chosen = SelectorFilter(self.content, compile_selector(selector), self._selected)
             while len(self._wheres) >= WHERE_VIEWS_KEPT_MAX:
                 del self._wheres[next(iter(self._wheres))]
-            view = self._wheres[selector] = QueueView(self.content, self.page_parts, chosen)
+            view = QueueView(self.content, self.page_parts, chosen)
+        self._wheres[selector] = view  # the one used last is the last to go
         return view
 
 

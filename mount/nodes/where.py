@@ -76,8 +76,7 @@ class SelectionDirectory(ViewDirectory):
         self._selector = selector
 
     def view(self) -> View:
-        base = self._of.view()
-        return self.context.selections.view(self.inode, lambda: base.where(self._selector))
+        return self._of.view().where(self._selector)
 
     def queue_directory(self) -> QueueDirectory:
         return self._of.queue_directory()

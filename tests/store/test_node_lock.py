@@ -234,8 +234,14 @@ def test_a_server_lock_that_is_a_directory_leaves_nothing_locked(layout: StoreLa
 def test_processes_are_described() -> None:
     assert describe_process(os.getpid()) == f"this process ({os.getpid()})"
     assert "another container" in describe_process(0)
-    with subprocess.Popen(["sleep", "60"]) as process:
-        assert describe_process(process.pid).startswith(f"process {process.pid} (")
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # Before it answers it may still be this program.
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"\n"
+        assert describe_process(process.pid) == f"process {process.pid} (cat)"
         process.kill()
     assert describe_process(process.pid) == f"process {process.pid}"
 

@@ -76,6 +76,41 @@ def test_removing_what_a_view_holds(address: Address, removed: str, left: list[s
     assert bodies(address.first) == left
 
 
+@pytest.mark.rule("S-83", "S-70")
+def test_what_went_under_another_name_is_gone_at_once(address: Address) -> None:
+    publish(address, "one", "two", "three")
+    part = sealed(address.first)
+    first, second, third = (address.first.path / ".messages" / name for name in address.first.listed())
+    selected = address.first.path / ".where/JMSPriority = 4" / part.name
+    for path in (part, first, second, third, selected):
+        path.stat()  # the kernel knows the name now
+    first.unlink()
+    assert part.stat().st_size == len(part.read_bytes())
+    assert [len(path.read_bytes().splitlines()) for path in (part, selected)] == [2, 2]
+    (selected.parent / ".messages" / second.name).unlink()
+    assert not second.exists()
+    assert [len(path.read_bytes().splitlines()) for path in (part, selected)] == [1, 1]
+    part.unlink()
+    assert not third.exists()
+    assert not selected.exists()
+    third.parent.stat()
+    address.first.path.rmdir()
+    assert not third.parent.exists()
+    assert os.listdir(address.path) == [address.second.path.name]
+
+
+@pytest.mark.rule("S-30", "S-85")
+def test_a_queue_that_is_made_again_has_selections_of_its_own(address: Address) -> None:
+    selection = address.first.path / ".where" / "JMSPriority = 4"
+    publish(address, "one")
+    assert [line["body"] for line in read_lines(selection)] == ["one"]
+    (address.first.path / "_tail.jsonl").unlink()
+    address.first.path.rmdir()
+    address.first.path.mkdir()
+    publish(address, "two")
+    assert [line["body"] for line in read_lines(selection)] == ["two"]
+
+
 @pytest.mark.rule("S-83")
 def test_removing_a_part_of_a_selection(address: Address) -> None:
     lines = [b'{"type":"text","priority":%d,"body":"%d"}\n' % (number, number) for number in range(10)]
