@@ -18,6 +18,7 @@ from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.committer import Committer, Flush
 from journalfs.engine.ledger import Ledger, LedgerTotals
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
+from journalfs.engine.text_batch import TOO_LONG, TextBatch
 from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
 from journalfs.format.record_types import RecordKind
@@ -172,6 +173,24 @@ class JournalWriter:
     def stage_delete_in(self, tx: TxId, record_id: RecordId, body: bytes = b"") -> Position:
         return self._put(RecordKind.DELETE_TX, record_id, tx, 0, body)
 
+    def stage_texts(self, batch: TextBatch) -> Position | None:
+        """Stage all of a batch. None, with nothing staged, if one of its texts may be too long for a record,
+        or where each record is to be a write of its own.
+        """
+        if self.settings.buffer_timeout_ns == 0:
+            return None
+        self._require_open()
+        status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+        while status == NO_ROOM:
+            kind = RecordKind.ADD if batch.next_is_message else RecordKind.UPDATE
+            self._make_room(kind, batch.needed_bytes)
+            status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+        if status == TOO_LONG:
+            return None
+        if status != STAGED:
+            raise RecordRefused(f"texts of transaction {batch.tx_id}: {_REFUSALS[status]}")
+        return Position(self._position)
+
     def stage_prepare(self, tx: TxId, extra: bytes) -> Position:
         """From here on the transaction survives a crash; `extra` is what its owner knows it by."""
         return self._put(RecordKind.PREPARE, 0, tx, 0, extra)
@@ -230,8 +249,7 @@ class JournalWriter:
     # ---- inside ----
 
     def _put(self, kind: int, record_id: int, tx_id: int, user_type: int, body: bytes) -> Position:
-        if self.committer.failure is not None or self._closed:
-            raise ReadOnlyStore(f"{self.current.name}: the journal takes no more records{self._why()}")
+        self._require_open()
         status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
         if status == NO_ROOM:
             self._make_room(kind, record_bytes(kind, len(body)))
@@ -239,14 +257,23 @@ class JournalWriter:
         if status != STAGED:
             name = RecordKind(kind).name
             raise RecordRefused(f"{name} of record {record_id}, transaction {tx_id}: {_REFUSALS[status]}")
-        self._position += 1
-        if self._staged_since_ns is None:
-            self._staged_since_ns = self.clock.monotonic_ns()
-            self.committer.armed()
+        self._staged(status, 1)
         if self.settings.buffer_timeout_ns == 0:
             self._seal()
             self.committer.submit_full()
         return Position(self._position)
+
+    def _require_open(self) -> None:
+        if self.committer.failure is not None or self._closed:
+            raise ReadOnlyStore(f"{self.current.name}: the journal takes no more records{self._why()}")
+
+    def _staged(self, status: int, records: int) -> int:
+        """So many records were staged. Returns `status`."""
+        self._position += records
+        if self._staged_since_ns is None and records:
+            self._staged_since_ns = self.clock.monotonic_ns()
+            self.committer.armed()
+        return status
 
     def _why(self) -> str:
         return f" ({self.committer.failure})" if self.committer.failure is not None else ": it is closed"

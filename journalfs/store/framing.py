@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from enum import Enum, auto
 from typing import Final
@@ -12,6 +12,7 @@ from journalfs.errors import BadEnvelope
 from journalfs.limits import PUBLISHED_PIECE_BYTES_MAX
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, TextMessage
+from journalfs.store.texts import Texts
 
 
 class Framing(Enum):
@@ -69,7 +70,7 @@ class Framer:
         """Bytes taken that make no message yet."""
         return self._splitter.pending_bytes + len(self._mark or b"")
 
-    def feed(self, data: bytes) -> list[Outgoing]:
+    def feed(self, data: bytes) -> Sequence[Outgoing]:
         """The messages that `data` completes. Raises BadEnvelope; then it is as if `data` had not come."""
         before = copy(self._splitter)
         try:
@@ -78,7 +79,7 @@ class Framer:
             self._splitter = before
             raise
 
-    def finish(self) -> list[Outgoing]:
+    def finish(self) -> Sequence[Outgoing]:
         """The messages that the end of the file completes: an unfinished last line, a last number. Raises
         BadEnvelope where it completes none; whatever comes, the file is over.
         """
@@ -87,7 +88,7 @@ class Framer:
             raise BadEnvelope("the file ends inside of a JSON value", line=self._line_feeds + 1)
         return self._messages(splitter.finish())
 
-    def _feed(self, data: bytes) -> list[Outgoing]:
+    def _feed(self, data: bytes) -> Sequence[Outgoing]:
         if self._mark is not None:
             data = self._mark + data
             if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
@@ -111,13 +112,12 @@ class Framer:
         self._line_feeds += data.count(b"\n") if isinstance(self._splitter, JsonSplitter) else finished
         return found
 
-    def _messages(self, pieces: list[Stretches]) -> list[Outgoing]:
+    def _messages(self, pieces: list[Stretches]) -> Sequence[Outgoing]:
         if self._framing is Framing.ENVELOPES:
             return [message for lines in pieces for message in self._envelopes(lines)]
         properties = self._properties
         if len(pieces) == 1 and self._framing is Framing.LINES:
-            bodies = TextBodies(pieces[0])
-            return [TextMessage(body, plain=plain, properties=properties) for body, plain in bodies]
+            return Texts(pieces[0], properties)
         messages: list[Outgoing] = []
         for texts in pieces:
             for body, plain in TextBodies(texts):

@@ -19,10 +19,16 @@ class UserIds:
         """`seed` (8 bytes) tells this process from all others; random unless given."""
         raw = os.urandom(8) if seed is None else seed
         # The variant's bits, and the multicast bit, which marks a node that is no network card's address.
-        self._node = bytes((raw[0] & 0x3F | 0x80, raw[1], raw[2] | 0x01, *raw[3:]))
+        self.node = bytes((raw[0] & 0x3F | 0x80, raw[1], raw[2] | 0x01, *raw[3:]))
         self._last = 0
 
     def draw(self, now_ms: int) -> bytes:
         """The 16 bytes of a new id."""
-        self._last = step = max(self._last + 1, now_ms * _STEPS_PER_MS + _BEFORE_1970)
-        return _ID.pack(step & 0xFFFFFFFF, step >> 32 & 0xFFFF, step >> 48 & 0x0FFF | 0x1000, self._node)
+        step = self.draw_steps(now_ms, 1)
+        return _ID.pack(step & 0xFFFFFFFF, step >> 32 & 0xFFFF, step >> 48 & 0x0FFF | 0x1000, self.node)
+
+    def draw_steps(self, now_ms: int, count: int) -> int:
+        """The first of so many steps, which with `node` are ids that are made elsewhere."""
+        first = max(self._last + 1, now_ms * _STEPS_PER_MS + _BEFORE_1970)
+        self._last = first + count - 1
+        return first

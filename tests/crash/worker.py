@@ -17,7 +17,6 @@ import trio
 from journalfs.errors import JournalfsError
 from journalfs.ids import MessageId
 from journalfs.store.framing import Framer, Framing
-from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
@@ -75,7 +74,7 @@ class Worker:
         queues = QUEUES if queue is None else (queue,)
         places = frozenset((one, text) for one in queues for text in texts)
         change = Change(next(self._numbers), places, frozenset())
-        messages: list[Outgoing] = Framer(Framing.LINES).feed("".join(t + "\n" for t in texts).encode())
+        messages = Framer(Framing.LINES).feed("".join(t + "\n" for t in texts).encode())
         async with Said(change):
             await self._store.publish("work", queue, messages)
         mine |= places

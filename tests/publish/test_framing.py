@@ -253,7 +253,7 @@ def test_a_refused_write_leaves_no_trace(framing: Framing) -> None:
     first, second, bad = STREAMS[framing]
     framer = Framer(framing)
     expected = published(framing, [first, second])
-    found = framer.feed(first)
+    found = [*framer.feed(first)]
     for _ in range(2):
         with pytest.raises(BadEnvelope):
             framer.feed(second + bad)

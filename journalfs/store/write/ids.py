@@ -46,6 +46,14 @@ class IdGenerator:
             self.reserve()
         return self._last
 
+    def draw_many(self, count: int) -> int:
+        """The first of so many ids, one after the other. They are fewer than what is reserved early."""
+        if self._last + count >= self._reserved - RESERVE_EARLY:
+            self.reserve()
+        first = self._last + 1
+        self._last += count
+        return first
+
     def reserve(self) -> Position:
         """Stage a record that reserves a range. Ids may be used once it is durable."""
         self._last += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,11 +26,12 @@ def messages_of(path: Path, file_name: str) -> list[Outgoing]:
     try:
         if framing is Framing.WHOLE_FILE:
             return [WholeFile(path)]
-        framer, messages = Framer(framing), []
+        framer = Framer(framing)
+        messages: list[Outgoing] = []
         with MappedFile(path) as file:
             for at in range(0, file.size_bytes, COPY_CHUNK_BYTES):
                 messages += framer.feed(file.copy(at, min(COPY_CHUNK_BYTES, file.size_bytes - at)))
-        return messages + framer.finish()
+        return [*messages, *framer.finish()]
     except OSError as error:
         raise SystemFailure.from_os(error, path, doing="publish a staged file") from error
 

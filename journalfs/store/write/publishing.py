@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from journalfs.clock import Clock
 from journalfs.engine.stage import record_bytes
+from journalfs.engine.text_batch import TextBatch, TextFields
 from journalfs.engine.waiting import offload
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format import record_bodies
@@ -20,9 +21,11 @@ from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES
-from journalfs.store.outgoing import Outgoing
+from journalfs.store.outgoing import RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
+from journalfs.store.texts import Texts
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.routing import AnyRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,48 @@ class Publishing:
         except JournalfsError:
             await self.remove_bodies(large)
             raise
+
+    def stage_texts(self, address: str, texts: Texts, route: AnyRoute) -> Published | None:
+        """Stage texts that all go where `route` says; None, with nothing staged, if they have to be staged
+        one by one.
+
+        Raises JournalfsError with nothing staged that would count.
+        """
+        writer, ids, count = self._journals.messages, self._journals.ids, len(texts)
+        alone = count == 1 and route.queues_per_message == 1
+        now_ms = self._clock.now_ms()
+        fields = TextFields(
+            address=address_field(address),
+            properties=texts.properties.encoded,
+            every=route.every,
+            in_turn=route.in_turn,
+            turn=route.turn,
+            first_id=ids.draw_many(count),
+            tx_id=0 if alone else self._journals.new_tx(),
+            timestamp_ms=now_ms,
+            user_id_step=USER_IDS.draw_steps(now_ms, count),
+            user_id_node=USER_IDS.node,
+            body_bytes_max=self._min_large_bytes - 1,
+            record_bytes_max=writer.record_bytes_max - RECORD_SPARE_BYTES,
+        )
+        batch = TextBatch(texts.stretches, fields)
+        try:
+            position = writer.stage_texts(batch)
+            if position is not None and not alone:
+                position = writer.stage_commit(TxId(fields.tx_id))
+        except JournalfsError:
+            self._take_back(batch, fields)
+            raise
+        return None if position is None else Published(position, not alone)
+
+    def _take_back(self, batch: TextBatch, fields: TextFields) -> None:
+        writer = self._journals.messages
+        if fields.tx_id:
+            if writer.has_open(TxId(fields.tx_id)):
+                writer.stage_rollback(TxId(fields.tx_id))
+        elif batch.begun:
+            # Without a reference it does not count, but it would stay.
+            writer.stage_delete(RecordId(fields.first_id))
 
     async def write_bodies(
         self, address: str, numbered: Sequence[tuple[MessageId, Outgoing]]

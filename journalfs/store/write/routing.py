@@ -19,6 +19,22 @@ from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing
 
 
+@dataclass(frozen=True, slots=True)
+class AnyRoute:
+    """Queues of messages that are all alike to the routing."""
+
+    every: tuple[QueueId, ...]
+    """They get each message."""
+    in_turn: tuple[QueueId, ...]
+    """Each message goes to one of them."""
+    turn: int
+    """To which one the next message goes, modulo their number."""
+
+    @property
+    def queues_per_message(self) -> int:
+        return len(self.every) + bool(self.in_turn)
+
+
 @dataclass(slots=True)
 class Routing:
     core: Core
@@ -33,13 +49,33 @@ class Routing:
                 return bound.queue_id
         raise NoRoute(f"{address}::{queue}", "there is no such queue")
 
+    def of_any(self, address: str, queue: str | None) -> AnyRoute | None:
+        """Where messages go that say nothing of where they want to, None if filters decide. `queue`: to that
+        one. Raises `NoRoute`.
+        """
+        if queue is not None:
+            return AnyRoute((self.to_queue(address, queue),), (), 0)
+        bound = self._bound(address)
+        if any(each.binding.filter for each in bound):
+            return None
+        anycast = _queues_of(bound, RoutingType.ANYCAST)
+        return AnyRoute(_queues_of(bound, RoutingType.MULTICAST), anycast, self._turns.get(address, 0))
+
+    def took_turns(self, address: str, count: int) -> None:
+        """So many messages were sent to queues in turn."""
+        self._turns[address] = self._turns.get(address, 0) + count
+
+    def _bound(self, address: str) -> Sequence[Queue]:
+        bound = self.core.bindings.queues_of(address)
+        if not bound:
+            raise NoRoute(address, "no queue is bound to it; make one with mkdir in its directory")
+        return bound
+
     def by_address(self, address: str, messages: Sequence[Outgoing]) -> list[tuple[QueueId, ...]]:
         """The queues of each message; none where every filter refuses it. Raises `NoRoute` when no queue is
         bound to the address.
         """
-        bound = self.core.bindings.queues_of(address)
-        if not bound:
-            raise NoRoute(address, "no queue is bound to it; make one with mkdir in its directory")
+        bound = self._bound(address)
         if len(bound) == 1 and not bound[0].binding.filter:
             only = bound[0]
             return [self._only(only, message) for message in messages]
@@ -68,6 +104,10 @@ class Routing:
             selector = self._selectors[text] = compile_selector(text)
         envelope: Mapping[str, object] = message.envelope(queue.address)
         return selector.accepts(envelope)
+
+
+def _queues_of(bound: Sequence[Queue], kind: RoutingType) -> tuple[QueueId, ...]:
+    return tuple(queue.queue_id for queue in bound if queue.binding.routing_type is kind)
 
 
 def _wanted(queue: Queue, message: Outgoing) -> bool:

@@ -27,16 +27,17 @@ from journalfs.store.core import Core
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
-from journalfs.store.outgoing import Outgoing
+from journalfs.store.outgoing import NO_PROPERTIES, Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
 from journalfs.store.store import JournalStore
+from journalfs.store.texts import Texts
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.message_settings import message_update
 from journalfs.store.write.publisher import FilePublisher, messages_of
-from journalfs.store.write.publishing import Publishing, Routed
+from journalfs.store.write.publishing import Published, Publishing, Routed
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.settings_file import changed_settings
@@ -155,16 +156,31 @@ class WritingStore(JournalStore):
         self._writable()
         if not messages:
             return
+        published = self._stage_texts(address, queue, messages) if isinstance(messages, Texts) else None
+        if published is None:
+            published = await self._stage(address, queue, messages)
+        if published is not None:
+            wait = whole or self.sync is not SyncMode.CLOSE
+            await self._settled(published.position, transactional=published.transactional, wait=wait)
+
+    def _stage_texts(self, address: str, queue: str | None, texts: Texts) -> Published | None:
+        """Stage texts together; None where they have to be looked at one by one."""
+        route = self._routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
+        if route is None:
+            return None
+        published = self._publishing.stage_texts(address, texts, route)
+        if published is not None and route.in_turn:
+            self._routing.took_turns(address, len(texts))
+        return published
+
+    async def _stage(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> Published | None:
         if queue is None:
             routes = self._routing.by_address(address, messages)
         else:
             only = (self._routing.to_queue(address, queue),)
             routes = [only] * len(messages)
         routed = [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
-        published = await self._publishing.stage(address, routed)
-        if published is not None:
-            wait = whole or self.sync is not SyncMode.CLOSE
-            await self._settled(published.position, transactional=published.transactional, wait=wait)
+        return await self._publishing.stage(address, routed)
 
     async def published(self) -> None:
         """Return when everything that was staged is durable, and shown."""

@@ -1,0 +1,119 @@
+"""Text messages, many at once, from the UTF-8 that was written to the records of a write buffer (in C)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.ledger import Ledger
+from journalfs.engine.publish import Stretches
+from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage
+from journalfs.engine.status import check
+
+TOO_LONG: Final[int] = lib.JFS_RANGE
+"""A text may be too long for a record; nothing was staged."""
+
+
+@dataclass(slots=True)
+class TextFields:
+    """What messages that are staged together have in common. Encoded fields are as a record has them."""
+
+    address: bytes
+    """A nullable SimpleString."""
+    properties: bytes
+    """With the mark of presence."""
+    every: Sequence[int]
+    """Queues that get each message."""
+    in_turn: Sequence[int]
+    """Queues of which each message gets one."""
+    turn: int
+    """Which of them the first message gets, modulo their number."""
+    first_id: int
+    """Of the messages; they count up from here."""
+    tx_id: int
+    """0: records of their own."""
+    timestamp_ms: int
+    user_id_step: int
+    user_id_node: bytes
+    body_bytes_max: int
+    record_bytes_max: int
+
+
+class TextBatch:
+    """Texts on their way into write buffers: `stage` into one after the other until all of them are."""
+
+    __slots__ = ("_fields", "_keep", "_progress", "_texts")
+
+    def __init__(self, texts: Stretches, fields: TextFields) -> None:
+        address, properties = ffi.from_buffer(fields.address), ffi.from_buffer(fields.properties)
+        every, in_turn = ffi.new("int64_t[]", fields.every), ffi.new("int64_t[]", fields.in_turn)
+        self._texts = texts
+        self._keep = address, properties, every, in_turn
+        self._fields: Any = ffi.new(
+            "jfs_text_batch *",
+            (
+                ffi.cast("const uint8_t *", address),
+                ffi.cast("const uint8_t *", properties),
+                every,
+                in_turn,
+                fields.turn,
+                fields.first_id,
+                fields.tx_id,
+                fields.timestamp_ms,
+                fields.user_id_step,
+                len(fields.address),
+                len(fields.properties),
+                len(fields.every),
+                len(fields.in_turn),
+                fields.body_bytes_max,
+                fields.record_bytes_max,
+                fields.user_id_node,
+            ),
+        )
+        self._progress: Any = ffi.new("jfs_text_progress *")
+
+    def stage(self, stage: Stage, ledger: Ledger) -> int:
+        """Stage what is left as far as it fits: STAGED when that was all, NO_ROOM when it goes on elsewhere,
+        TOO_LONG, or ABSENT, EXISTS, HELD. `staged_records` says how many it were.
+        """
+        texts = self._texts
+        status = int(
+            lib.jfs_stage_texts(
+                stage.pointer,
+                ledger.pointer,
+                self._fields,
+                texts.source,
+                texts.pointer,
+                texts.count,
+                self._progress,
+            )
+        )
+        if status not in (STAGED, NO_ROOM, TOO_LONG, ABSENT, EXISTS, HELD):
+            check(status, "staging texts")
+        return status
+
+    @property
+    def tx_id(self) -> int:
+        return int(self._fields.tx_id)
+
+    @property
+    def staged_records(self) -> int:
+        """By the last call."""
+        return int(self._progress.records)
+
+    @property
+    def needed_bytes(self) -> int:
+        """After NO_ROOM: what the next record may need."""
+        return int(self._progress.needed_bytes)
+
+    @property
+    def next_is_message(self) -> bool:
+        """After NO_ROOM: whether that record adds a message."""
+        return not self._progress.step
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it was staged."""
+        return bool(self._progress.message or self._progress.step)
