@@ -150,9 +150,9 @@ def test_partial_copies_in_the_history(tmp_path: Path) -> None:
     writer = JournalWriter.open(journal, PLAIN, SystemClock(), retention=lambda _: retention)
     trio.run(writer.upkeep.tidy)
     writer.release()
-    left = {path.name.rpartition("-")[2]: path for path in (tmp_path / "ours" / "history").iterdir()}
-    assert set(left) == {"2.amq", "12.amq", "22.amq"}
-    assert left["2.amq"].read_bytes() == (tmp_path / "ours" / "j" / "activemq-data-2.amq").read_bytes()
+    copies = {path.name.rpartition("-")[2]: path for path in (tmp_path / "ours" / "history").iterdir()}
+    assert set(copies) == {"2.amq", "12.amq", "22.amq"}
+    assert copies["2.amq"].read_bytes() == (tmp_path / "ours" / "j" / "activemq-data-2.amq").read_bytes()
 
 
 async def test_a_transaction_that_lost_a_part_in_an_earlier_file(tmp_path: Path) -> None:
