@@ -303,7 +303,7 @@ class RecordRefused(JournalfsError):
 
 
 class StoreNotKept(JournalfsError):
-    """The configuration says that nothing is to be stored."""
+    """The configuration says that nothing is kept in files, so there are none to work on."""
 
     identifier = "store-not-kept"
     exit_code = EXIT_CONFIG
@@ -311,8 +311,7 @@ class StoreNotKept(JournalfsError):
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(
-            f"{path}: persistence-enabled is false, so its broker stores nothing; "
-            "set it to true, or mount with --read-only"
+            f"{path}: persistence-enabled is false, so nothing is kept here; set it to true"
         )
         self.path = Path(path)
 

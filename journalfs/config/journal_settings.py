@@ -29,8 +29,6 @@ _SECTOR_BYTES: Final = 512
 class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings in force. None: not set, and whoever needs it works it out."""
 
-    persistence_enabled: bool = field(name="persistence-enabled")
-    """False: nothing is stored."""
     create_journal_dir: bool = field(name="create-journal-dir")
     create_bindings_dir: bool = field(name="create-bindings-dir")
 

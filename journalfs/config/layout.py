@@ -74,6 +74,12 @@ class StoreLayout:
     bindings_extension: str = BINDINGS_EXTENSION
 
     @property
+    def not_kept_by(self) -> str | None:
+        """What says that nothing is kept in files (`persistence-enabled`); None for a store that is kept."""
+        said = self.config.core.get("persistence-enabled") if self.config is not None else None
+        return said.file if said is not None and said.value is False else None
+
+    @property
     def broker_xml(self) -> Path | None:
         file = self.config.file if self.config is not None else None
         return None if file is None or file.name == TOML_NAME else file
@@ -108,7 +114,11 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         raise UnknownVersion(layout.config.file, found, advice="only file stores can be mounted")
     refuse_other_layouts(layout.root)
     refuse_other_journals(layout.journal_dir, layout.bindings_dir)
-    if not _has_journal(layout.journal_dir) and not _has_bindings(layout.bindings_dir):
+    if (
+        layout.not_kept_by is None
+        and not _has_journal(layout.journal_dir)
+        and not _has_bindings(layout.bindings_dir)
+    ):
         reason = (
             f"no journal files in {layout.journal_dir} or {layout.bindings_dir}; has the broker ever run?"
         )

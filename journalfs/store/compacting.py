@@ -11,7 +11,7 @@ import msgspec
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.backend import BackendKind
-from journalfs.errors import SystemFailure
+from journalfs.errors import StoreNotKept, SystemFailure
 from journalfs.journal.preview import preview_compaction
 from journalfs.journal.writer import JournalWriter
 from journalfs.store.journals import as_found, bindings_journal, message_journal
@@ -47,7 +47,9 @@ class Preview(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def compact_store(store: WritingStore) -> list[Compacted]:
-    """Compact both journals, the messages' first. Raises SystemFailure and WriteFailed."""
+    """Compact both journals, the messages' first. Raises StoreNotKept, SystemFailure and WriteFailed."""
+    if store.core.layout.not_kept_by is not None:
+        raise StoreNotKept(store.core.layout.not_kept_by)
     try:
         return [
             await _compact("messages", store.journals.messages),

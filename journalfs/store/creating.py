@@ -89,8 +89,8 @@ class _Making:
 
     def store(self) -> Created:
         layout, settings = self.layout, self.settings
-        if not settings.persistence_enabled:
-            raise StoreNotKept(layout.config.file if layout.config is not None else layout.root)
+        if layout.not_kept_by is not None:
+            raise StoreNotKept(layout.not_kept_by)
         directories = (layout.bindings_dir, layout.journal_dir, layout.large_dir, layout.paging_dir)
         for directory in (layout.root, *directories, layout.node_manager_lock_dir):
             self._undo.callback(_put_back, directory, _contents(directory))

@@ -157,8 +157,10 @@ def _release_all(held: list[HeldFile]) -> None:
 
 
 def _instance(layout: StoreLayout) -> Path | None:
-    """The broker instance that the store is part of: only there do a broker's commands lock anything."""
-    file = layout.broker_xml
+    """The broker instance that the store is part of: only there do a broker's commands lock anything. A store
+    that is not kept is part of none.
+    """
+    file = layout.broker_xml if layout.not_kept_by is None else None
     return file.parent.parent if file is not None and file.parent.name == "etc" else None
 
 

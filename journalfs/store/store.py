@@ -84,6 +84,7 @@ class JournalStore:
         counts = core.loader.state.counts()
         return {
             "readOnly": True,
+            "persistent": True,
             "liveBroker": core.live_broker,
             "generation": core.numbers.generation,
             "addresses": len(self._addresses),

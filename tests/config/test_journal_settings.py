@@ -20,7 +20,6 @@ def test_every_name_is_the_brokers() -> None:
 
 def test_without_a_configuration() -> None:
     settings = journal_settings(None)
-    assert settings.persistence_enabled
     assert (settings.journal_type, settings.file_size_bytes) == ("ASYNCIO", 10_485_760)
     assert (settings.min_files, settings.pool_files) == (2, -1)
     assert (settings.buffer_size_bytes, settings.buffer_timeout_ns, settings.max_io) == (501_760, None, None)
@@ -37,7 +36,7 @@ def test_without_a_configuration() -> None:
 def test_what_broker_xml_says(tmp_path: Path) -> None:
     config = read(
         tmp_path,
-        "<persistence-enabled>false</persistence-enabled><journal-type>MAPPED</journal-type>"
+        "<journal-type>MAPPED</journal-type>"
         "<create-journal-dir>false</create-journal-dir><create-bindings-dir>false</create-bindings-dir>"
         "<journal-datasync>false</journal-datasync><journal-file-size>1M</journal-file-size>"
         "<journal-sync-transactional>false</journal-sync-transactional>"
@@ -52,7 +51,6 @@ def test_what_broker_xml_says(tmp_path: Path) -> None:
         "<large-message-sync>false</large-message-sync>",
     )
     settings = journal_settings(config)
-    assert not settings.persistence_enabled
     assert not settings.create_journal_dir
     assert not settings.create_bindings_dir
     assert not settings.journal_datasync

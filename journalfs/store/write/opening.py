@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.journal_settings import JournalSettings, journal_settings, setting_warnings
 from journalfs.config.layout import StoreLayout, locate_store
-from journalfs.errors import StoreNotKept, SystemFailure
+from journalfs.errors import SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.loader import JournalLoader
 from journalfs.store.bindings import read_bindings
@@ -29,6 +30,7 @@ from journalfs.store.opening import Opening
 from journalfs.store.write.journals import Journals, open_journals
 from journalfs.store.write.orphans import set_orphans_aside
 from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.unkept import UnkeptStore, temporary_layout, temporary_settings
 from journalfs.store.write.unreferenced import delete_unreferenced
 
 
@@ -39,18 +41,18 @@ def open_for_writing(
     clock: Clock | None = None,
     index: bool | Path = True,
 ) -> WritingStore:
-    """Open the store at `path` for writing. `close` it, whatever happens.
+    """Open the store at `path` for writing. `close` it, whatever happens. Where the configuration says that
+    nothing is kept, nothing is: it is an empty store of its own.
 
     Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
     layout = locate_store(Path(path))
     settings = journal_settings(layout.config)
-    if not settings.persistence_enabled:
-        raise StoreNotKept(layout.broker_xml or layout.root)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)
     try:
-        return _Taking(layout, settings, sync, clock or SystemClock(), index).store()
+        taking = _Taking if layout.not_kept_by is None else _TakingUnkept
+        return taking(layout, settings, sync, clock or SystemClock(), index).store()
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
 
@@ -62,6 +64,8 @@ def _unsynced(settings: JournalSettings) -> JournalSettings:
 
 
 class _Taking:
+    store_type = WritingStore
+
     def __init__(
         self,
         layout: StoreLayout,
@@ -102,7 +106,7 @@ class _Taking:
         journals: Journals,
         lock: NodeLock,
     ) -> WritingStore:
-        return WritingStore(
+        return self.store_type(
             core,
             index,
             make_loader=make_loader,
@@ -138,3 +142,22 @@ class _Taking:
         """Ids that body files are named after."""
         parsed = (parse_large_name(file.name) for file in self.layout.large_dir.iterdir())
         return [one.message_id for one in parsed if one is not None]
+
+
+class _TakingUnkept(_Taking):
+    store_type = UnkeptStore
+
+    def store(self) -> WritingStore:
+        said = self.layout.not_kept_by
+        self.layout = temporary_layout(self.layout)
+        self.settings = temporary_settings(self.settings)
+        self.index = False
+        self.warnings = [
+            f"{said}: persistence-enabled is false: what is written is kept until the store is closed, "
+            f"in {self.layout.root}"
+        ]
+        with ExitStack() as undo:
+            undo.callback(shutil.rmtree, self.layout.root)
+            store = super().store()
+            undo.pop_all()
+        return store
