@@ -310,9 +310,7 @@ class StoreNotKept(JournalfsError):
     errno = errnos.EROFS
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__(
-            f"{path}: persistence-enabled is false, so nothing is kept here; set it to true"
-        )
+        super().__init__(f"{path}: persistence-enabled is false, so nothing is kept here; set it to true")
         self.path = Path(path)
 
 
