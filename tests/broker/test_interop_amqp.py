@@ -1,0 +1,66 @@
+"""AMQP messages of real stores, published anew from their lines, as an AMQP client gets them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journalfs.store.write.store import WritingStore
+from tests.broker.amqp_client import browse_by_amqp
+from tests.broker.client import CoreClient
+from tests.broker.writing import complaints, lay_store, lines_in, publish, queue_in, write_in
+from tests.frozen import PristineStores
+from tests.reference.amqp import Sections
+
+CASES = [
+    pytest.param("amqp-exotic", "amqp.exotic"),
+    pytest.param("large-and-paged", "amqp.large", marks=[pytest.mark.long]),
+    pytest.param("large-and-paged", "amqp.backlog", marks=[pytest.mark.long]),
+    pytest.param("amqp-mqtt-stomp-openwire", "amqp.in", marks=[pytest.mark.long]),
+    pytest.param("killed", "killed.amqp", marks=[pytest.mark.long]),
+]
+COPIES = "amqp.copies"
+PAGE_LIMITS = re.compile("AMQ224120|AMQ224123")
+"""One of the stores goes beyond its limits of pages, which its broker says at each start."""
+
+
+def shown(encoded: bytes) -> dict[str, Any]:
+    """All sections. What is published is durable, whatever it was before."""
+    found = vars(Sections(encoded))
+    return {**found, "header": {**(found["header"] or {}), "durable": {"t": "boolean", "v": True}}}
+
+
+@pytest.mark.parametrize(("name", "queue"), CASES)
+def test_amqp_messages_are_published_as_they_were(
+    artemis_home: Path,
+    stores: PristineStores,
+    tmp_path: Path,
+    name: str,
+    queue: str,
+) -> None:
+    broker = lay_store(stores[name], tmp_path / "broker", None)
+
+    async def work(store: WritingStore) -> tuple[str, int]:
+        await store.create_address(COPIES)
+        await store.create_queue(COPIES, COPIES)
+        source = queue_in(store, queue).open_all()
+        lines = bytes(source.read(0, source.size_bytes))
+        source.close()
+        await publish(store, COPIES, COPIES, "in.jsonl", lines)
+        due = [line for line in lines_in(store, COPIES) if "scheduledTime" not in line]
+        assert len(lines_in(store, COPIES)) == len(lines.splitlines())
+        return queue_in(store, queue).model.address, len(due)
+
+    address, count = write_in(broker.root, work)
+    assert count > 5
+    with broker, CoreClient(broker.port) as client:
+        assert [one for one in complaints(broker.log) if not PAGE_LIMITS.search(one)] == []
+        assert client.message_count(COPIES) >= count
+        before = browse_by_amqp(broker.port, address, queue, count)
+        after = browse_by_amqp(broker.port, COPIES, COPIES, count)
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            assert shown(other) == shown(one), number
+        broker.stop()
