@@ -17,6 +17,7 @@ from typing import Any
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_WRITES_IN_FLIGHT_MAX
@@ -97,6 +98,7 @@ class DiskBackend:
     def allocate(self, name: str, size_bytes: int) -> None:
         fd = os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
+            give_to_owner(fd, self.directory)
             error = ffi.new("int *")
             # A mapped page is written back with all of the large page that it is part of, and those are made
             # by large writes; direct writes have no pages.
@@ -137,7 +139,7 @@ class DiskBackend:
         os.unlink(self.directory / name)
 
     def make_folder(self, name: str) -> None:
-        os.makedirs(self.directory / name, exist_ok=True)
+        make_directory(self.directory / name)
 
     def folder_size(self, name: str) -> int:
         try:

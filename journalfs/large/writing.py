@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
 
@@ -20,7 +21,7 @@ class BodyWriter:
 
     def write(self, bodies: Iterable[tuple[MessageId, Iterable[bytes | memoryview]]]) -> None:
         """Write bodies, given in pieces; durable on return."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self.directory)
         for message_id, pieces in bodies:
             self._write(self.path(message_id), pieces)
         if self._sync:
@@ -29,6 +30,7 @@ class BodyWriter:
     def _write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
+            give_to_owner(descriptor, self.directory)
             for piece in pieces:
                 write_all(descriptor, piece)
             if self._sync:

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from journalfs.engine.checksum import crc32c
+from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.errors import IndexUnusable
 
 MAGIC = b"JFSINDX1"
@@ -58,11 +59,12 @@ def write_index(path: Path, description: object, sections: list[bytes]) -> None:
     checksum = 0
     for piece in pieces:
         checksum = crc32c(piece, checksum)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     _sweep(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
+            give_to_owner(file.fileno(), path.parent)
             for piece in pieces:
                 file.write(piece)
             file.write(_CHECKSUM.pack(checksum))

@@ -13,6 +13,7 @@ from journalfs.config.journal_settings import JournalSettings
 from journalfs.config.layout import StoreLayout
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
+from journalfs.engine.ownership import make_directory
 from journalfs.errors import ConfigError, SystemFailure
 from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
@@ -52,7 +53,7 @@ def make_retention(
     limits = RetentionLimits(settings.retention_period_ms, settings.retention_bytes_max)
 
     def retention(written: WriteSettings) -> Retention:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         history = open_backend(directory, BackendKind.NIO, datasync=settings.journal_datasync)
         return Retention(journal, history, written, clock, limits)
 
@@ -129,7 +130,7 @@ def make_directories(layout: StoreLayout, settings: JournalSettings) -> None:
             file, line = _place(layout, setting)
             raise ConfigError(file, f"is false, and there is no {directory}", line=line, setting=setting)
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
         except OSError as error:
             raise SystemFailure.from_os(error, directory, doing="make the directory") from error
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from journalfs.engine.ownership import give_to_owner
 from journalfs.format.server_lock import PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
 
 _FLOCK: Final = struct.Struct("hhqqi4x")
@@ -120,6 +121,7 @@ def take(path: Path, wanted: Range = WHOLE) -> HeldFile | int:
     for _ in range(_ATTEMPTS_MAX):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
         try:
+            give_to_owner(descriptor, path.parent)
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, wanted.length, wanted.start, os.SEEK_SET)
             return HeldFile(path, descriptor)
         except OSError as error:

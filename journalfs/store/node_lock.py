@@ -20,6 +20,7 @@ from typing import Final
 
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
+from journalfs.engine.ownership import make_directory
 from journalfs.errors import DecodeError, StoreBusy, SystemFailure
 from journalfs.format.server_lock import (
     PRIMARY_LOCK_NAME,
@@ -129,14 +130,14 @@ def _decoded(content: bytes) -> ServerLock:
 def _take_all(layout: StoreLayout) -> list[HeldFile]:
     """All locks or none, in the broker's order; that of `server.lock` is the last."""
     directory = layout.node_manager_lock_dir
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     wanted: list[tuple[Path, Range]] = [
         (directory / PRIMARY_LOCK_NAME, WHOLE),
         (directory / SERVER_LOCK_NAME, PRIMARY_BYTE),
     ]
     instance = _instance(layout)
     if instance is not None:
-        (instance / _CLI_LOCK).parent.mkdir(exist_ok=True)
+        make_directory((instance / _CLI_LOCK).parent)
         wanted.insert(0, (instance / _CLI_LOCK, WHOLE))
     held: list[HeldFile] = []
     try:

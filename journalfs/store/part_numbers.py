@@ -22,6 +22,7 @@ from pathlib import Path
 
 from journalfs.clock import Clock
 from journalfs.engine.checksum import crc32c
+from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.limits import PART_NUMBER_MAX, PART_NUMBERS_TAKEN
 
 MAGIC = b"JFSPART1"
@@ -92,7 +93,7 @@ class PartNumbers:
         self._published = False
 
     def _take_from(self, path: Path, above: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         with _locked(path) as descriptor:
             content = _content(descriptor)
             first = above + 1
@@ -117,6 +118,7 @@ def _locked(path: Path) -> Iterator[int]:
     # Held for one write and its sync, so waiting for it is short.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     try:
+        give_to_owner(descriptor, path.parent)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:

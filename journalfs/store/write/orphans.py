@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from journalfs.engine.ownership import make_directory
 from journalfs.format.large_file import LargeFileKind
 from journalfs.ids import MessageId
 from journalfs.store.core import Core
@@ -30,7 +31,7 @@ def set_orphans_aside(core: Core) -> list[MessageId]:
     for file in files:
         if file.kind is LargeFileKind.DURABLE and file.message_id in known:
             continue
-        folder.mkdir(parents=True, exist_ok=True)
+        make_directory(folder)
         (core.large.path / file.name).rename(folder / file.name)
         moved.append(file.message_id)
         message = f"{file.name}: no message has this body; it is in {folder} now"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import trio
 
+from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
 from journalfs.ids import MessageId, PageNumber, RecordId, TxId
@@ -473,7 +474,7 @@ class WritingStore(JournalStore):
 
     def _own_directory(self, name: str) -> Path:
         path = self.core.root / FOLDER / name
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(path)
         return path
 
     # -- letting go ------------------------------------------------------------------------------------------
