@@ -120,6 +120,9 @@ INLINE_FLUSH_NS_MAX: Final = 1_000_000
 """The event loop writes and syncs itself while flushes take less than this on average: changing threads and
 tasks costs a fifth of what a fast disk takes, and those who wait for the flush have nothing else to do."""
 
+INLINE_FLUSH_BYTES_MAX: Final = 64 * 1024
+"""No longer flush is left to the event loop: while the disk takes it, there is time for other work."""
+
 STALL_NS: Final = 10_000_000
 """A flush that took this long shows a disk that stalls: the event loop does not wait for it itself."""
 

@@ -25,6 +25,7 @@ from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.stage import Stage
 from journalfs.errors import WriteFailed
 from journalfs.limits import (
+    INLINE_FLUSH_BYTES_MAX,
     INLINE_FLUSH_NS_MAX,
     JOURNAL_BUFFERS_WAITING_MAX,
     STALL_NS,
@@ -80,6 +81,8 @@ class Committer:
         """The same as a place: file, and the offset behind what was written to it; None: nothing was."""
         self.failure: WriteFailed | None = None
         self.counts = CommitCounts()
+        self.while_waiting: Callable[[], None] = lambda: None
+        """Called whenever the disk has just been given something to do."""
 
     # ---- buffers ----
 
@@ -151,6 +154,7 @@ class Committer:
             while self.reached_position < position and self.failure is None:
                 self._start()
                 if self.reached_position < position and self.failure is None:
+                    self.while_waiting()
                     await self._until_event()
                     self._collect(0)
         finally:
@@ -195,7 +199,7 @@ class Committer:
         self._submit_queued()
         if not self._queue and not self._under_way and self.failure is None:
             self._seal()
-            if len(self._queue) == 1 and self._quick():
+            if len(self._queue) == 1 and self._queue[0].length <= INLINE_FLUSH_BYTES_MAX and self._quick():
                 self._perform(self._queue.popleft())
             self._submit_queued()
 

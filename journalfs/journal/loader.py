@@ -220,9 +220,7 @@ class JournalLoader:
                     (read for read in self.files.read_files() if read.file.file_id == file_id), None
                 )
             return result
-        # What this process has just written needs no check.
-        changed = self._read(read, hold_back=False, check=False)
-        return PollResult.APPENDED if changed else PollResult.UNCHANGED
+        return PollResult.APPENDED if self._take_own(read) else PollResult.UNCHANGED
 
     def _stop(self, read: ReadFile) -> int | None:
         """Where to end reading a file; None: at its end."""
@@ -243,7 +241,7 @@ class JournalLoader:
         previous: ReadFile | None = None
         for read in current:
             try:
-                changed |= self._take_news(read, previous)
+                changed |= self._take_news(read, previous) if self.limit is None else self._take_own(read)
             except FileNotFoundError:
                 raise
             except OSError as error:
@@ -262,6 +260,10 @@ class JournalLoader:
             # A record in a later file proves that the one before is complete now: read its end first.
             changed = self._read(previous, hold_back=True)
         return self._read(read, hold_back=True) or changed
+
+    def _take_own(self, read: ReadFile) -> bool:
+        """Apply what this process appended to a file: it is known where that ends, and needs no check."""
+        return self._stop(read) != read.position and self._read(read, hold_back=False, check=False)
 
     def _match(self, listing: JournalDirectory) -> list[ReadFile] | None:
         """Bring the known files in line with the listing; `None` when they no longer are what was read.
@@ -294,11 +296,12 @@ class JournalLoader:
 
     def _still_holds(self, read: ReadFile, file: JournalFile, *, grows: bool) -> bool:
         """Whether what was read of a file is still there. A file that is not appended to any more should not
-        change; if it did, its bytes are compared with what was read by their checksum.
+        change; if it did, its bytes are compared with what was read by their checksum. What this process owns
+        nobody else changes.
         """
         if read.position == JOURNAL_HEADER_BYTES:
             read.stamp = file.stamp
-        if grows or file.stamp == read.stamp:
+        if grows or self.limit is not None or file.stamp == read.stamp:
             return file.stamp.size_bytes >= read.position
         if not holds_prefix(file, read.position, read.prefix_crc):
             return False
@@ -324,7 +327,7 @@ class JournalLoader:
         window = mapped.reading(lambda: mapped.copy(read.position, length))
         self.files.note_unreadable(read.slot, mapped)
         checksum = zlib.crc32(window)
-        if self.limit is None and checksum == read.window_crc and read.slot not in self._held_since_ns:
+        if checksum == read.window_crc and read.slot not in self._held_since_ns:
             return False
         read.window_crc = checksum
         return (

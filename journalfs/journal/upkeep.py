@@ -31,6 +31,7 @@ class Upkeep:
         self._writer = writer
         self._turn = Turn()
         self.compactions = 0
+        self.compacting = False
         self.files_freed = 0
         self.contradicted: set[int] = set()
         """Ids of files that a checksum contradicts: they are not compacted, only freed when they can be."""
@@ -163,7 +164,13 @@ class Upkeep:
         return live * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
 
     async def _compact(self) -> CompactionDone:
-        done = await Compaction(self._writer).run()
+        self.compacting = True
+        try:
+            # While it goes on, whoever reads the journal beside its writer has to keep up.
+            await self._writer.before_emptying()
+            done = await Compaction(self._writer).run()
+        finally:
+            self.compacting = False
         self.compactions += 1
         return done
 

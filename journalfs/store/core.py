@@ -52,7 +52,8 @@ CURSOR_TYPES = (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE, Messa
 class Core:
     layout: StoreLayout
     clock: Clock
-    loader: JournalLoader
+    loaded: JournalLoader
+    """The journal as far as it was taken over; ask for `loader`."""
     bindings: BindingsState
     large: LargeDirectory
     events: Events
@@ -68,6 +69,10 @@ class Core:
     explanations: Explanations = field(init=False)
     torn: set[int] = field(default_factory=set)
     """Journal files, by slot, of which a reader could not read something that was measured."""
+    behind: Callable[[], None] | None = None
+    """Takes over what this process made durable and nobody has asked for since. Set by a store that is
+    written.
+    """
     look_again: Callable[[], None] = lambda: None
     """Takes over what the broker did since the last look, at once. Set by the store."""
     bindings_damage: tuple[Damage, ...] = ()
@@ -83,6 +88,13 @@ class Core:
         self.lost = LostBindings(self)
         self.explanations = Explanations(self)
         self.paging = PagingDirectory(self.layout.paging_dir, self.root)
+
+    @property
+    def loader(self) -> JournalLoader:
+        """The journal as it is now. Ask on the store's thread, and again after each wait."""
+        if self.behind is not None:
+            self.behind()
+        return self.loaded
 
     @property
     def root(self) -> Path:

@@ -165,7 +165,7 @@ class Opening:
         return Core(
             layout=self.layout,
             clock=self.clock,
-            loader=loader,
+            loaded=loader,
             bindings=self.bindings,
             bindings_damage=self.bindings_damage,
             large=LargeDirectory(self.layout.large_dir),

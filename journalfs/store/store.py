@@ -301,9 +301,9 @@ class JournalStore:
 
     def _replace_loader(self, loader: JournalLoader) -> None:
         """Go on with a journal that was read anew; parts are carried over from the state it replaces."""
-        old = self.core.loader
+        old = self.core.loaded
         loader.bytes_scanned += old.bytes_scanned
-        self.core.loader = loader
+        self.core.loaded = loader
         self.core.epoch += 1
         self.core.measure()
         adopt_parts(loader.state, old.state)

@@ -316,7 +316,7 @@ def test_file_cut_off_between_scanning_and_measuring(little_store: LittleStore) 
     core = Core(
         layout=locate_store(little_store.root),
         clock=little_store.clock,
-        loader=loader,
+        loaded=loader,
         bindings=read_bindings(little_store.root / "bindings", relative_to=little_store.root)[0],
         large=LargeDirectory(little_store.root / "large-messages"),
         events=Events(little_store.clock),

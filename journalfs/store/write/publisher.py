@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.large.spool import Spool
 from journalfs.limits import COPY_CHUNK_BYTES
@@ -47,7 +48,7 @@ class FilePublisher:
         framing = framing_of(file_name)
         self._framer = None if framing is Framing.WHOLE_FILE else Framer(framing)
         self._spool = Spool(store.staging_directory)
-        self._turn = trio.Lock()
+        self._turn = Turn()
         self._size_bytes = 0
         self._ended = False
 

@@ -102,6 +102,7 @@ class WritingStore(JournalStore):
         core.explanations.of_writer = journals.messages.upkeep.explain
         journals.messages.pool.held = self._is_held
         journals.messages.before_emptying = self._let_files_go
+        journals.messages.committer.while_waiting = self._while_waiting
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -185,6 +186,9 @@ class WritingStore(JournalStore):
 
     async def published(self) -> None:
         """Return when everything that was staged is durable, and shown."""
+        writer = self.journals.messages
+        if writer.committer.reached_position >= writer.position and not self._catching_up.locked():
+            return
         await self._settled(self.journals.messages.position, transactional=True, wait=True)
 
     # -- acknowledging ---------------------------------------------------------------------------------------
@@ -368,8 +372,13 @@ class WritingStore(JournalStore):
         writer = self.journals.messages
         if wait:
             await self._durable(writer, position, transactional=transactional)
-        if writer.committer.reached_position >= position:
+        if writer.committer.reached_position < position:
+            return
+        if self._catching_up.locked() or writer.upkeep.compacting:
             await self._catch_up()
+        else:
+            # Whoever looks first takes it over; most of what is published nobody looks at within the moment.
+            self.core.behind = self._take_over_now
 
     async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
         try:
@@ -377,6 +386,19 @@ class WritingStore(JournalStore):
         except JournalfsError:
             self._tell_failure()
             raise
+
+    def _take_over_now(self) -> None:
+        """Take over what is durable, for somebody who looks."""
+        try:
+            if self._advance() is PollResult.REWRITTEN:
+                self._replace_loader(self._loaded_whole())
+        except (OSError, JournalfsError) as error:
+            self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+
+    def _while_waiting(self) -> None:
+        """The disk is busy: a good time to catch up."""
+        if self.core.behind is not None:
+            self._take_over_now()
 
     async def _catch_up(self) -> None:
         """Take over what is durable."""
@@ -393,6 +415,7 @@ class WritingStore(JournalStore):
                 await self._reload()
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
+        self.core.behind = None
         end = self.journals.messages.durable_end()
         if end is None:
             return PollResult.UNCHANGED
