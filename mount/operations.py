@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import pyfuse3
+import trio
 from pyfuse3 import (
     EntryAttributes,
     FileHandleT,
@@ -36,6 +37,7 @@ from pyfuse3 import (
 from journalfs.store.api import Bytes
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import changing, gone, guarded, refuse
+from journalfs_mount.given_names import GivenNames
 from journalfs_mount.handles import HandleTable
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.limits import NAME_BYTES_MAX
@@ -83,6 +85,7 @@ class Operations(pyfuse3.Operations):
         self._requests = context.report.requests
         self._files: HandleTable[OpenedFile] = HandleTable()
         self._directories: HandleTable[OpenedDirectory] = HandleTable()
+        self._given = GivenNames()
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
     def init(self) -> None:
@@ -122,7 +125,13 @@ class Operations(pyfuse3.Operations):
         parent = self._node(parent_inode)
         if self._publications:
             await self._publications.settled(parent.concerns)
-        return self._entry(parent.child(name))
+        try:
+            return self._entry(parent.child(name))
+        except FUSEError:
+            if not self._given.knows(ctx.pid, parent_inode, name, trio.current_time()):
+                raise
+            assert isinstance(parent, Directory)
+            return self._entry(parent.given(name))
 
     @guarded
     async def forget(self, inode_list: Sequence[tuple[InodeT, int]]) -> None:
@@ -278,6 +287,7 @@ class Operations(pyfuse3.Operations):
                 raise refuse(errno.EEXIST)
             # The kernel takes the new name for what was renamed as long as its name was good: not at all.
             await node.move(target, name_new)
+        self._given.give(ctx.pid, parent_inode_new, name_new, trio.current_time())
 
     @changing
     async def link(

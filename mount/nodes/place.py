@@ -97,6 +97,13 @@ class Place(Directory):
             raise Refused(errno.EPERM, "messages are written into the directory of an address or a queue")
         return target
 
+    def given(self, name: bytes) -> Node:
+        """It can be written to at once, as any other name can."""
+        target = self.target()
+        if target is None:
+            return super().given(name)
+        return written_file(self, target, name, dropped=fate_of(name) is Fate.DROPPED)
+
     def _being_written(self, name: bytes) -> WrittenFile | None:
         target = self.target()
         if target is None:

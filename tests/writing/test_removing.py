@@ -141,7 +141,7 @@ def test_moving_parts_and_the_tail_to_another_queue(address: Address) -> None:
     publish(address, "one", "two")
     part = sealed(address.first)
     part.rename(address.queue("other").path / "moved.jsonl")
-    assert not (address.path / f"{address.name}-other" / "moved.jsonl").exists()
+    assert shell(f"test -e {address.name}-other/moved.jsonl", address.path, succeeds=False) == ""
     assert not part.exists()
     publish(address, "one", "two")
     sealed(address.first)
@@ -151,6 +151,43 @@ def test_moving_parts_and_the_tail_to_another_queue(address: Address) -> None:
     assert bodies(address.first) == []
     assert sorted(bodies(target)) == ["one", "three", "two"]
     assert all(part.name in os.listdir(target.path) for part in parts(target))
+
+
+@pytest.mark.rule("S-84")
+def test_mv_of_several_is_content(address: Address) -> None:
+    """It looks for each name that it gave, which for anybody else is not there."""
+    publish(address, "one", "two", "three")
+    third = address.queue("third")
+    names = address.first.listed()
+    # The second has these messages too, so that there they get other ids.
+    assert shell(f"mv {address.first.path}/.messages/* {third.path}/", address.path) == ""
+    assert shell(f"mv {third.path}/.messages/* {address.second.path}/.messages/", address.path) == ""
+    assert sorted(bodies(address.second)) == sorted(["one", "two", "three"] * 2)
+    assert not any((third.path / name).exists() for name in names)
+    publish(address, "four")
+    sealed(address.first)
+    fourth = address.queue("fourth")
+    shell("mkdir _up; for n in 1 2 3; do echo $n > _up/$n.txt; done", fourth.path)
+    said = shell(f"mv {address.first.path}/part-* _up/*.txt {address.second.path}/", fourth.path)
+    assert said == ""
+    assert os.listdir(address.first.path) == ["_tail.jsonl"]
+    assert sorted(bodies(address.second))[:3] == ["1", "2", "3"]
+
+
+@pytest.mark.rule("S-84")
+def test_a_name_that_was_given_can_be_used_again(address: Address) -> None:
+    publish(address, "one", "two")
+    target = address.queue("third")
+    first, second = (address.first.path / ".messages" / name for name in address.first.listed())
+    name = target.path / "in.txt"
+    first.rename(name)
+    assert name.stat().st_size == 0
+    assert errno_of(name.read_bytes) == errno.EACCES
+    assert shell("test -e in.txt", target.path, succeeds=False) == ""
+    second.rename(name)
+    name.write_text("three\n")
+    assert bodies(target) == ["one", "two", "three"]
+    assert [path for path in os.listdir(target.path) if "in.txt" in path] == []
 
 
 @pytest.mark.rule("S-84")
