@@ -55,5 +55,5 @@ def test_mount_options_of_the_readme_exist() -> None:
     from journalfs_mount.options import parse_options  # noqa: PLC0415 - not in what the commands load
 
     (listed,) = re.findall(r"^Options: `-o ([^`]+)`", README, re.MULTILINE)
-    values = {"uid=": "uid=0", "gid=": "gid=0", "umask=": "umask=077"}
+    values = {"uid=": "uid=0", "gid=": "gid=0", "umask=": "umask=077", "sync=": "sync=close"}
     assert parse_options([",".join(values.get(word, word) for word in listed.split(","))])

@@ -1,0 +1,103 @@
+"""What README.md shows is typed as it stands there, on a store that a real broker wrote."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from journalfs_mount.mountpoint import mounted_at
+from tests.frozen import PristineStores
+from tests.mounting import JOURNALFS, MountedStore, QueueOnDisk, journalfs
+from tests.writing.conftest import bodies, shell
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+
+
+def commands(heading: str) -> str:
+    """The lines of a section that are to be typed into a shell."""
+    section = README.partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
+    blocks: list[str] = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    assert blocks, heading
+    return "".join(blocks)
+
+
+@pytest.fixture
+def desk(stores: PristineStores, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the store, mounted, and what somebody who follows the text has at hand."""
+    for name in ("mnt", "backup", "batch"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "invoice.pdf").write_bytes(b"%PDF-1.4\n\0")
+    (tmp_path / "application.log").write_text("started\nready\n")
+    for name in ("b", "a"):
+        (tmp_path / f"batch/{name}.json").write_text(f'"batch {name}"\n')
+    subprocess.run(["cp", "-r", stores["orders-basic"], tmp_path / "store"], check=True)
+    done = journalfs("mount", tmp_path / "store", tmp_path / "mnt")
+    assert done.returncode == 0, done.stderr
+    yield tmp_path
+    if mounted_at(tmp_path / "mnt") is not None:
+        subprocess.run(["umount", "--lazy", tmp_path / "mnt"], check=True)
+
+
+def follow(desk: Path, heading: str) -> str:
+    text = commands(heading)
+    for word, place in (("/mnt", "mnt"), ("/backup", "backup"), (r"\bSTORE", "store"), (r"\bNEW", "new")):
+        text = re.sub(rf"{word}\b", str(desk / place), text)
+    return shell(f"set -e; PATH={JOURNALFS.parent}:$PATH\n{text}", desk)
+
+
+def test_every_command_does_what_the_text_says(desk: Path) -> None:
+    mount = MountedStore(desk / "mnt")
+    orders, claims = mount.queue("orders"), mount.queue("claims")
+    before = bodies(orders), len(claims.lines())
+    dead = {line["id"] for line in mount.queue("DLQ").lines()}
+    said = follow(desk, "Read")
+    assert "JMSReplyTo" not in said
+    assert 'user.property.priority="' in said
+    assert (desk / "backup/DLQ/DLQ").is_dir()
+
+    follow(desk, "Publish")
+    published = ["one line is one message", '{"total": 12.5}', None, "7", "started", "ready"]
+    assert [line.get("body") for line in orders.lines()] == [
+        *before[0],
+        *published,
+        '"batch a"',
+        '"batch b"',
+    ]
+    assert len(claims.lines()) > before[1]
+    assert orders.lines()[-5]["priority"] == 9
+
+    follow(desk, "Acknowledge and move")
+    assert 130 not in orders.listed_ids()
+    assert mount.queue("DLQ").lines() == []
+    assert mount.queue("quotes").lines() == []
+    moved = dead & set(mount.queue("claims").listed_ids())
+    assert 0 < len(moved) < len(dead)
+    assert not (desk / "mnt/picked").exists()
+
+    said = follow(desk, "Administer")
+    assert "\nring-size = 1000\n" in said
+    assert "\nmax-delivery-attempts = 3" in said
+    assert not (desk / "mnt/returns").exists()
+
+    assert follow(desk, "When it is safe") == "", "nothing was refused"
+    assert mounted_at(desk / "mnt") is None
+    said = follow(desk, "Without mounting")
+    assert "activemq-data-1.amq: file id 1" in said
+    assert (desk / "new/journal").is_dir()
+
+
+def test_where_what_was_not_published_is(desk: Path) -> None:
+    """The event says where a whole file is kept that could not be published at its last close."""
+    queue = QueueOnDisk(desk / "mnt/orders/gone")
+    queue.path.mkdir()
+    with (queue.path / "in.bin").open("wb") as file:
+        file.write(b"whole")
+        file.flush()
+        queue.path.rmdir()
+    shell("ls orders", desk / "mnt")
+    [kept] = [event for event in MountedStore(desk / "mnt").events() if event["event"] == "kept"]
+    assert Path(kept["message"].rpartition(" is ")[2]).read_bytes() == b"whole"
