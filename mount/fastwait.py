@@ -22,7 +22,13 @@ import pyfuse3
 import trio
 
 SLICE_S: Final = 0.001
-"""Longest time other tasks wait while requests keep coming."""
+"""Longest time between two turns of trio's while requests keep coming."""
+
+TURN_S: Final = 0.0002
+"""Longest time that other tasks which can run wait while requests keep coming."""
+
+GATHER_S: Final = 0.001
+"""Longest time that requests are gathered for one flush: what a few dozen take to be read."""
 
 BURST_S: Final = 0.0005
 """A client that asked this recently is likely to ask again at once."""
@@ -53,11 +59,16 @@ class FastWait(trio.abc.Instrument):
         self._reader: trio.lowlevel.Task | None = None
         self._waiting = False
         self._parked: list[trio.lowlevel.Task] = []
-        """Tasks that could read. The last one reads next: each has a buffer as large as the largest write, and
-        few tasks should ever need theirs."""
+        """Tasks that could read. The last one reads next: each has a buffer as large as the largest write,
+        and few tasks should ever need theirs.
+        """
         self._served: set[trio.lowlevel.Task] = set()
+        self._gatherers: list[tuple[trio.lowlevel.Task, float]] = []
+        """Tasks that wait for a moment without requests, and since when."""
+        self._requests_poll = select.poll()
+        self._requests_poll.register(fuse_fd, select.POLLIN)
         self._closed = False
-        self._next_slice = 0.0
+        self._yielded = 0.0
         self._last_request = 0.0
         self._stock: Any = None
         self.requests = 0
@@ -81,6 +92,7 @@ class FastWait(trio.abc.Instrument):
     def close(self) -> None:
         """End the loop: every wait returns False from now on. Called before `pyfuse3.terminate`."""
         self._closed = True
+        self._release_gatherers()
         while self._parked:
             trio.lowlevel.reschedule(self._parked.pop())
 
@@ -104,6 +116,9 @@ class FastWait(trio.abc.Instrument):
             self._reader = self._parked.pop() if self._parked else None
             if self._reader is not None:
                 trio.lowlevel.reschedule(self._reader)
+            else:
+                # Nobody is left who could find out that no more requests come.
+                self._release_gatherers()
 
     async def wait(self) -> bool:
         """Return True when a request can be read, False when the loop shall end."""
@@ -132,30 +147,59 @@ class FastWait(trio.abc.Instrument):
 
         await trio.lowlevel.wait_task_rescheduled(leave)
 
+    async def quiet(self) -> None:
+        """Return when no request waits to be read, or after a moment. At once, without a turn of anybody's,
+        if none does now.
+        """
+        if self._closed or not self._requests_poll.poll(0):
+            return
+        entry = trio.lowlevel.current_task(), perf_counter()
+        self._gatherers.append(entry)
+
+        def leave(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            self._gatherers.remove(entry)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(leave)
+
+    def _release_gatherers(self) -> None:
+        while self._gatherers:
+            trio.lowlevel.reschedule(self._gatherers.pop()[0])
+
     async def _wait_as_reader(self) -> bool:
         poll, runnable = self._poll.poll, self._runnable
         while not self._closed:
             now = perf_counter()
-            if runnable or now >= self._next_slice:
-                self._next_slice = now + SLICE_S
+            if self._gatherers and now - self._gatherers[0][1] >= GATHER_S:
+                self._release_gatherers()
+            if now - self._yielded >= (TURN_S if runnable else SLICE_S):
+                self._yielded = now
                 await trio.lowlevel.checkpoint()
-                if self._closed:
-                    break
+                continue
             ready = poll(0)
-            if not ready and not runnable and self._spins and now - self._last_request < BURST_S:
-                end = perf_counter() + SPIN_S
-                while not ready and perf_counter() < end:
-                    ready = poll(0)
-            if not ready and not runnable:
-                ready = poll(_sleep_ms())
+            if not ready and not runnable and not self._gatherers:
+                ready = self._poll_longer(now)
             for fd, _ in ready:
                 if fd == self._fuse_fd:
                     self._last_request = perf_counter()
                     self.requests += 1
                     return True
-            # trio's descriptor, its next deadline, or the net: let it run at once.
-            self._next_slice = 0.0
+            self._release_gatherers()
+            # Whoever can run, trio's descriptor, its next deadline, or the net: let it run at once.
+            self._yielded = 0.0
         return False
+
+    def _poll_longer(self, now: float) -> list[tuple[int, int]]:
+        """Wait for a request or for something that trio has to do: awake for a moment in a burst, then
+        asleep.
+        """
+        poll = self._poll.poll
+        ready: list[tuple[int, int]] = []
+        if self._spins and now - self._last_request < BURST_S:
+            end = perf_counter() + SPIN_S
+            while not ready and perf_counter() < end:
+                ready = poll(0)
+        return ready or poll(_sleep_ms())
 
 
 def fuse_descriptors() -> set[int]:

@@ -131,6 +131,8 @@ class _Mount:
         fast.install()
         self._fast = fast
         self._report.loop = "fast"
+        if not self._context.read_only:
+            self._context.changing().gather_with(fast.quiet)
 
     def _ready(self) -> None:
         self._answers.set()

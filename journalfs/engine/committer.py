@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,6 +81,8 @@ class Committer:
         """The same as a place: file, and the offset behind what was written to it; None: nothing was."""
         self.failure: WriteFailed | None = None
         self.counts = CommitCounts()
+        self.gather: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        """Lets others stage what they have before a flush begins."""
         self.while_waiting: Callable[[], None] = lambda: None
         """Called whenever the disk has just been given something to do."""
 
@@ -127,15 +129,15 @@ class Committer:
     # ---- waiting ----
 
     async def reached(self, position: int) -> None:
-        """Return when everything up to `position` is flushed; always a checkpoint.
+        """Return when everything up to `position` is flushed; a checkpoint, if `gather` is one.
 
         Raises WriteFailed when it cannot be any more. Cancelled before the call, nothing was waited for;
         cancelled during it, the flush goes on and cancellation is delivered when its outcome is known.
         """
-        await trio.lowlevel.checkpoint()
-        if not self._leading and self.reached_position < position and self._quick():
-            # Mostly all there is to do, and then nothing is waited for that a shield would have to protect.
-            self._start()
+        if self._leading or self.reached_position >= position:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._gathered(position)
         if self.reached_position >= position:
             return
         with trio.CancelScope(shield=True):
@@ -147,6 +149,19 @@ class Committer:
         if self.reached_position < position and self.failure is not None:
             raise self.failure
         await trio.lowlevel.checkpoint_if_cancelled()
+
+    async def _gathered(self, position: int) -> None:
+        """Lead, once everybody who can has staged what there is, if the flush is a quick one: that is mostly
+        all there is to do, and then nothing is waited for that a shield would have to protect.
+        """
+        self._leading = True
+        try:
+            await self.gather()
+            if self.reached_position < position and self._quick():
+                self._start()
+        finally:
+            self._leading = False
+            self._appoint()
 
     async def _lead(self, position: int) -> None:
         self._leading = True

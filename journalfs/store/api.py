@@ -7,7 +7,7 @@ unless said otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -300,6 +300,11 @@ class WritableStore(Store, Protocol):
         self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
     ) -> None:
         """Change what a queue knows of a message: `user.journalfs.deliveryCount` or `.scheduledTime`."""
+
+    def gather_with(self, gather: Callable[[], Awaitable[None]]) -> None:
+        """Before anything is made durable, `gather` is awaited: it returns when whoever has something to
+        change at this moment has begun to. Not called, everything that can run gets one turn.
+        """
 
     def staging_directory(self) -> Path:
         """Where names that begin with a dot or an underscore wait for a plain one. Disposable."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -476,6 +476,9 @@ class WritingStore(JournalStore):
 
     def refused(self, what: str, reason: str) -> None:
         self.core.events.add("refused", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
+
+    def gather_with(self, gather: Callable[[], Awaitable[None]]) -> None:
+        self.journals.messages.committer.gather = gather
 
     def staging_directory(self) -> Path:
         return self._own_directory(STAGING)
