@@ -40,18 +40,18 @@ class StagingArea:
 
     def sweep(self, exists: Callable[[PlaceName], bool], now_s: float) -> list[str]:
         """Remove what is too old, and places that do not exist any more; their paths within the area."""
-        swept = []
+        oldest_s, swept = now_s - STAGED_AGE_MAX_S, []
         for place in list(self._places()):
             folder = self.folder(place)
-            if not exists(place):
-                discard(folder)
-                swept.append(self._relative(folder))
-                continue
-            for entry in list(os.scandir(folder)):
-                if _newest_s(entry.path) < now_s - STAGED_AGE_MAX_S:
-                    discard(entry.path)
-                    swept.append(self._relative(entry.path))
-        return swept
+            if exists(place):
+                swept += _old(folder, oldest_s)
+            else:
+                swept.append(folder)
+        # Beside the folders lies what a mount that was killed had not published yet of long messages.
+        swept += [path for path in _old(self._root, oldest_s) if os.path.isfile(path)]
+        for path in swept:
+            discard(path)
+        return [self._relative(path) for path in swept]
 
     def _places(self) -> Iterator[PlaceName]:
         if os.path.isdir(self.folder(())):
@@ -100,6 +100,14 @@ def write_all(descriptor: int, offset: int, data: bytes) -> None:
 def _directories(path: bytes) -> list[bytes]:
     try:
         return [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
+def _old(folder: bytes, oldest_s: float) -> list[bytes]:
+    """What is in a folder and was not touched since."""
+    try:
+        return [entry.path for entry in os.scandir(folder) if _newest_s(entry.path) < oldest_s]
     except FileNotFoundError:
         return []
 
