@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 
 GIVEN_NAMES_S: Final = 1.0
@@ -17,13 +16,15 @@ class GivenNames:
     __slots__ = ("_given",)
 
     def __init__(self) -> None:
-        self._given: OrderedDict[int, tuple[int, bytes, float]] = OrderedDict()
+        self._given: dict[int, tuple[int, bytes, float]] = {}
 
     def give(self, process: int, directory_inode: int, name: bytes, now_s: float) -> None:
-        self._given.pop(process, None)
         self._given[process] = (directory_inode, name, now_s + GIVEN_NAMES_S)
         if len(self._given) > GIVEN_NAMES_MAX:
-            self._given.popitem(last=False)
+            del self._given[next(iter(self._given))]
+
+    def forget(self, process: int) -> None:
+        self._given.pop(process, None)
 
     def knows(self, process: int, directory_inode: int, name: bytes, now_s: float) -> bool:
         given = self._given.get(process)

@@ -287,7 +287,9 @@ class Operations(pyfuse3.Operations):
                 raise refuse(errno.EEXIST)
             # The kernel takes the new name for what was renamed as long as its name was good: not at all.
             await node.move(target, name_new)
-        self._given.give(ctx.pid, parent_inode_new, name_new, trio.current_time())
+        self._given.forget(ctx.pid)
+        if not self._exists(target, name_new):
+            self._given.give(ctx.pid, parent_inode_new, name_new, trio.current_time())
 
     @changing
     async def link(
