@@ -256,11 +256,12 @@ def test_a_directory_can_be_copied_away_and_back(address: Address, tmp_path: Pat
     assert "_tail.jsonl" in os.listdir(rest.path)
 
 
-@pytest.mark.rule("S-86")
+@pytest.mark.rule("S-40", "S-86")
 def test_modes_and_times(address: Address) -> None:
     publish(address, "one")
     message = address.first.path / ".messages" / address.first.listed()[0]
     part = sealed(address.first)
+    assert [path.stat().st_mode & 0o777 for path in (message, part)] == [0o644] * 2
     for path in (address.path, address.first.path):
         path.chmod(0o700)
         os.utime(path, (1, 1))
