@@ -11,9 +11,10 @@ from journalfs.bindings.replay import replay_bindings
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
+from journalfs.ids import FileId
 from journalfs.journal.contradictions import check_mapped, mismatch_damage
 from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.limits import LISTINGS_MAX
+from journalfs.limits import JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
 EXTENSION = "bindings"
 DAMAGED_GAPS = {GapKind.ZEROED, GapKind.GARBAGE, GapKind.TORN}
@@ -29,9 +30,11 @@ def bindings_stamp(directory: Path, *, relative_to: Path) -> BindingsStamp:
     return tuple((file.name, file.stamp) for file in listing.files)
 
 
-def read_bindings(directory: Path, *, relative_to: Path) -> tuple[BindingsState, tuple[Damage, ...]]:
+def read_bindings(
+    directory: Path, *, relative_to: Path, limit: tuple[FileId, int] | None = None
+) -> tuple[BindingsState, tuple[Damage, ...]]:
     """Replay the bindings journal. A missing directory gives no addresses, and what cannot be read is
-    damage.
+    damage. `limit` is a file and an offset behind which nothing is looked at: it may be being written.
     """
     for attempt in range(LISTINGS_MAX):
         listing = read_directory(directory, extension=EXTENSION, relative_to=relative_to)
@@ -41,7 +44,7 @@ def read_bindings(directory: Path, *, relative_to: Path) -> tuple[BindingsState,
             for file in listing.files:
                 name = name_of(file.path, relative_to)
                 try:
-                    records, damage = _records(file, name)
+                    records, damage = _records(file, name, _stop(file, limit))
                 except OSError as error:
                     if isinstance(error, FileNotFoundError) and attempt + 1 < LISTINGS_MAX:
                         raise
@@ -58,10 +61,18 @@ def read_bindings(directory: Path, *, relative_to: Path) -> tuple[BindingsState,
     return state, tuple(sorted(problems))
 
 
-def _records(file: JournalFile, name: str) -> tuple[list[tuple[RecordInfo, bytes]], list[Damage]]:
-    """The records of one file with their bodies, and what of it cannot be read."""
+def _stop(file: JournalFile, limit: tuple[FileId, int] | None) -> int | None:
+    if limit is None or file.file_id < limit[0]:
+        return None
+    return limit[1] if file.file_id == limit[0] else JOURNAL_HEADER_BYTES
+
+
+def _records(
+    file: JournalFile, name: str, stop: int | None
+) -> tuple[list[tuple[RecordInfo, bytes]], list[Damage]]:
+    """The records of one file up to `stop` with their bodies, and what of it cannot be read."""
     with MappedFile(file.path) as mapped:
-        scan = _scan(mapped, file)
+        scan = _scan(mapped, file, stop)
         # All of them before `unreadable` is looked at: copying a body may add to it.
         bodies = [(record, _body(mapped, record)) for record in scan]
         holes = mapped.unreadable
@@ -82,9 +93,9 @@ def _overlap(record: RecordInfo, hole: Unreadable) -> bool:
     return hole.offset < record.offset + record.length and record.offset < hole.end
 
 
-def _scan(mapped: MappedFile, file: JournalFile) -> Scan:
+def _scan(mapped: MappedFile, file: JournalFile, stop: int | None) -> Scan:
     """A file without a usable header gives up its records whatever id they carry."""
-    return scan_journal(mapped, rid=file.rid, version=file.version, any_rid=file.header_damaged)
+    return scan_journal(mapped, rid=file.rid, version=file.version, stop=stop, any_rid=file.header_damaged)
 
 
 def _gaps(name: str, scan: Scan) -> Iterator[Damage]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.errors import JournalfsError
-from journalfs.ids import QueueId
+from journalfs.ids import FileId, QueueId
 from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.api import Usage, VirtualDirectory
@@ -276,9 +276,15 @@ class JournalStore:
         seen = bindings_stamp(core.layout.bindings_dir, relative_to=core.root)
         if seen == self._bindings_seen:
             return False
-        core.bindings, core.bindings_damage = read_bindings(core.layout.bindings_dir, relative_to=core.root)
+        core.bindings, core.bindings_damage = read_bindings(
+            core.layout.bindings_dir, relative_to=core.root, limit=self._bindings_limit()
+        )
         self._bindings_seen = seen
         return True
+
+    def _bindings_limit(self) -> tuple[FileId, int] | None:
+        """Where to stop reading the bindings journal; None: at its end."""
+        return None
 
     async def _reload(self) -> None:
         """Read the journal anew in a thread: the store goes on answering from what it has."""

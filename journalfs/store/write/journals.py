@@ -91,4 +91,6 @@ def open_journals(
     ids = IdGenerator(bindings, last=last, counters=state.record_ids.get((BindingType.ID_COUNTER, None), ()))
     bindings.drain()
     ids.forget_earlier()
+    # Both journals are read next, which must not see half a record.
+    bindings.drain()
     return Journals(messages, bindings, backends, ids)

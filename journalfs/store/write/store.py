@@ -17,7 +17,7 @@ import trio
 from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
-from journalfs.ids import MessageId, PageNumber, RecordId, TxId
+from journalfs.ids import FileId, MessageId, PageNumber, RecordId, TxId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.spool import Spool
@@ -363,6 +363,9 @@ class WritingStore(JournalStore):
         self._bindings_seen = ()
         if self._look_at_bindings():
             self._take_over(True, PollResult.UNCHANGED)
+
+    def _bindings_limit(self) -> tuple[FileId, int] | None:
+        return self.journals.bindings.durable_end()
 
     # -- becoming durable, and shown -------------------------------------------------------------------------
 
