@@ -31,7 +31,13 @@ def in_delivery_order(store: WritingStore, name: str) -> list[str]:
     return [bodies[message_id] for message_id in delivery_order(store, name)]
 
 
-@pytest.mark.parametrize("transaction", [True, False], ids=["page-transaction", "one-by-one"])
+@pytest.mark.parametrize(
+    "transaction",
+    [
+        pytest.param(True, id="page-transaction"),
+        pytest.param(False, id="one-by-one", marks=[pytest.mark.long]),
+    ],
+)
 def test_new_messages_overtake_those_in_pages(artemis_home: Path, tmp_path: Path, transaction: bool) -> None:
     """The broker and journalfs agree on the order, and every message comes once."""
     settings = BrokerSettings(paging_addresses=("paged",), journal_type=BACKENDS[transaction])
