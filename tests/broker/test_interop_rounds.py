@@ -28,6 +28,8 @@ from tests.broker.writing import (
     write_in,
 )
 
+pytestmark = pytest.mark.timeout(1_200)
+
 ROUNDS, ROUNDS_LONG = 2, 10
 STEPS = 25
 BATCH_MAX = 40

@@ -35,6 +35,8 @@ from tests.broker.writing import (
 )
 from tests.frozen import FILE_STORES, PristineStores
 
+pytestmark = pytest.mark.timeout(600)
+
 BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
 QUICK = {("aio", "ASYNCIO"), ("mapped", "MAPPED"), ("transactions", "NIO")}
 """The others are in the long suite."""
