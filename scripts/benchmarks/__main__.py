@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from scripts.benchmarks import append, commands, engine, mounting, report, spark
+from scripts.benchmarks import append, commands, engine, mounting, publishing, report, spark
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import can_drop_caches, machine
 
@@ -23,7 +25,15 @@ READ = {
     "spark": spark.spark,
     "broker": mounting.against_broker,
 }
-MEASUREMENTS = {"read": READ, "append": {"append": append.append}}
+APPEND = {
+    "append": append.append,
+    "lines": publishing.lines,
+    "durable": publishing.durable,
+    "echo": publishing.echo,
+    "broker": partial(mounting.against_broker, writing=True),
+    "operations": publishing.operations,
+}
+MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {"read": READ, "append": APPEND}
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -35,15 +45,15 @@ def main() -> None:
         )
     work = arguments.dir or Path(tempfile.mkdtemp(prefix="journalfs-bench-"))
     work.mkdir(parents=True, exist_ok=True)
-    # The page in docs is about reading.
-    kept = arguments.subcommand == "read" and not arguments.small
-    out = arguments.out or (ROOT / "docs" if kept else work / "docs")
+    out = arguments.out or (work / "docs" if arguments.small else ROOT / "docs")
     try:
         context = Context(work, runs=arguments.runs, small=arguments.small)
         for name in arguments.only.split(","):
             MEASUREMENTS[arguments.subcommand][name](context)
             # After each, so that a failure of a later one loses nothing.
-            report.write(context.results, machine(work), out / "bench", out / "BENCHMARKS.md")
+            report.write(
+                arguments.subcommand, context.results, machine(work), out / "bench", out / "BENCHMARKS.md"
+            )
     finally:
         if arguments.dir is None:
             shutil.rmtree(work)
@@ -53,7 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure journalfs, side by side.")
     subcommands = parser.add_subparsers(dest="subcommand", required=True)
     read = subcommands.add_parser("read", help="reading: scan, load, mount, list, cat, operations, Spark")
-    append_ = subcommands.add_parser("append", help="durable appends through each backend")
+    append_ = subcommands.add_parser("append", help="writing: appends, publishing, mounting for it")
     for command, measurements in ((read, MEASUREMENTS["read"]), (append_, MEASUREMENTS["append"])):
         command.add_argument("--only", default=",".join(measurements), help="comma-separated: %(default)s")
         command.add_argument(
@@ -66,7 +76,7 @@ def _arguments() -> argparse.Namespace:
             "--dir", type=Path, help="work here, on the disk to measure; what is made is kept"
         )
         command.add_argument(
-            "--out", type=Path, help="write results here (default: docs; small, append: the work directory)"
+            "--out", type=Path, help="write results here (default: docs; small: the work directory)"
         )
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.only.split(",")) - set(MEASUREMENTS[arguments.subcommand]))

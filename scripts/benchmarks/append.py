@@ -1,33 +1,36 @@
-"""Durable appends of 1 KiB through the library: one writer against bare synced writes, and crowds."""
+"""Durable appends through the library, against the broker's own journal classes and bare synced writes."""
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import subprocess
-import time
+import sys
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import ExitStack
 
-import trio
-
-from journalfs.clock import SystemClock
 from journalfs.engine.backend import BackendKind
-from journalfs.engine.disk import open_backend
-from journalfs.ids import RecordId
-from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from scripts.benchmarks.broker import java_classes
 from scripts.benchmarks.context import Context
-from scripts.benchmarks.measure import Case, Goal
+from scripts.benchmarks.measure import Case, Goal, conclude
+from scripts.benchmarks.peers import Timing, peer
 
 KINDS = (BackendKind.NIO, BackendKind.MAPPED, BackendKind.AIO)
-BODY = bytes(1024)
-MESSAGE_TYPE = 45
-RECORDS = {1: 2_000, 8: 8_000, 64: 20_000}
-"""Appended in one round, by number of writers."""
+BODY_BYTES = 1024
+RECORDS = {1: 2_000, 8: 8_000, 64: 32_000}
+"""Appended by journalfs in one round, by number of writers."""
+SLOW_RECORDS = {1: 500, 8: 3_000, 64: 16_000}
+"""The same by classes that wait for a timer, so that a round does not take minutes."""
 SMALL_DIVISOR = 20
 LEAST_RATIO = 0.85
-WHOLE = 0.99
+GOALS = {
+    BackendKind.NIO: {1: 12.0, 8: 6.0, 64: 2.0},
+    BackendKind.MAPPED: {1: 12.0, 8: 6.0, 64: 2.0},
+    BackendKind.AIO: {1: 3.0, 8: 2.0, 64: 2.0},
+}
+OURS, BROKER, BARE = "journalfs", "broker's journal classes", "bare synced writes"
+MIB = 1 << 20
+
+Round = Callable[[], Timing]
 
 
 def append(context: Context) -> None:
@@ -37,66 +40,95 @@ def append(context: Context) -> None:
 
 
 def _measure(context: Context, kind: BackendKind, writers: int) -> None:
-    count = RECORDS[writers] // (SMALL_DIVISOR if context.small else 1)
-    waits: list[float] = []
-    sides: dict[str, Callable[[], float]] = {"journalfs": lambda: _rate(context, kind, writers, count, waits)}
-    if writers == 1:
-        sides["bare synced writes"] = lambda: _bare(context, kind, count)
-    context.take(
-        Case(
-            f"append-{kind.value.lower()}-{writers}",
-            "append",
-            f"durable appends of 1 KiB, {kind.value}, {writers} at once",
-            "records/s",
-            "higher",
-            sides,
-            against="bare synced writes" if writers == 1 else None,
-            goal=Goal("ratio", "at least", LEAST_RATIO) if writers == 1 else None,
-        )
-    )
-    waits.sort()
-    middle, late = waits[len(waits) // 2], waits[int(len(waits) * WHOLE)]
-    print(f"  waited for durability: median {middle * 1e6:.0f} us, 99% under {late * 1e6:.0f} us", flush=True)
+    divisor = SMALL_DIVISOR if context.small else 1
+    count, slow_count = RECORDS[writers] // divisor, SLOW_RECORDS[writers] // divisor
+    folders = [context.work / "append-ours", context.work / "append-theirs"]
+    with ExitStack() as stack:
+        worker = [sys.executable, "-m", "scripts.benchmarks.append_worker"]
+        what = [kind.value, str(writers), str(BODY_BYTES)]
+        ours = stack.enter_context(peer([*worker, str(folders[0]), *what], context.environment))
+        sides: dict[str, Round] = {OURS: lambda: ours.round(count)}
+        peers = {OURS: ours}
+        java = java_classes("AppendJournal", heap="512m")
+        if java is not None:
+            theirs = stack.enter_context(peer([*java, str(folders[1]), *what], context.environment))
+            sides[BROKER] = lambda: theirs.round(slow_count)
+            peers[BROKER] = theirs
+        if writers == 1:
+            sides[BARE] = lambda: bare(context, kind, count, BODY_BYTES)
+        rounds = in_turn(context, sides)
+        memory = {side: [one.memory_bytes() / MIB] for side, one in peers.items()}
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    _conclude(context, kind, writers, rounds, memory)
 
 
-def _bare(context: Context, kind: BackendKind, count: int) -> float:
+def in_turn(context: Context, sides: dict[str, Round]) -> dict[str, list[Timing]]:
+    """Every side once a round, every other round in reverse order; the first one is thrown away."""
+    rounds: dict[str, list[Timing]] = {side: [] for side in sides}
+    for number in range(context.runs + 1):
+        for side in list(sides) if number % 2 == 0 else reversed(list(sides)):
+            timing = sides[side]()
+            if number > 0:
+                rounds[side].append(timing)
+    return rounds
+
+
+def bare(context: Context, kind: BackendKind, count: int, record_bytes: int) -> Timing:
     program = context.program("synced_writes")
-    command = [str(program), kind.value, str(count), str(context.work / "bare.dat")]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-def _rate(context: Context, kind: BackendKind, writers: int, count: int, waits: list[float]) -> float:
-    """Records a second, into a journal that has the files it needs, as one that has run for a while."""
-    folder = context.work / "append"
-    folder.mkdir()
+    target = context.work / "bare.dat"
+    command = [str(program), kind.value, str(count), str(target), str(record_bytes)]
     try:
-        return trio.run(_appended, folder, kind, writers, count, waits)
+        return Timing.of(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     finally:
-        shutil.rmtree(folder)
+        target.unlink(missing_ok=True)
 
 
-async def _appended(folder: Path, kind: BackendKind, writers: int, count: int, waits: list[float]) -> float:
-    backend = open_backend(folder, kind)
-    block = max(backend.alignment_bytes, len(BODY) * 2)
-    files = 2 + count * block // WriteSettings().file_size_bytes
-    writer = JournalWriter.open(backend, WriteSettings(min_files=files, compact_min_files=0), SystemClock())
-    ids = itertools.count(1)
-    each = count // writers
+def _conclude(
+    context: Context,
+    kind: BackendKind,
+    writers: int,
+    rounds: dict[str, list[Timing]],
+    memory: dict[str, list[float]],
+) -> None:
+    name = f"{kind.value.lower()}-{writers}"
+    title = f"1 KiB, {kind.value}, {writers} at once" if writers > 1 else f"1 KiB, {kind.value}, one writer"
+    compared = BROKER in rounds
+    rates = {side: [one.rate for one in taken] for side, taken in rounds.items()}
+    pair = {side: values for side, values in rates.items() if side != BARE}
+    goal = Goal("ratio", "at least", GOALS[kind][writers]) if compared else None
+    against = BROKER if compared else None
+    case = Case(f"append-{name}", "Append", title, "records/s", "higher", {}, against=against, goal=goal)
+    context.keep(conclude(case, pair, context.commit))
+    if BARE in rates:
+        values = {side: rates[side] for side in (OURS, BARE)}
+        goal = Goal("ratio", "at least", LEAST_RATIO)
+        title_bare = f"{title}, against bare synced writes"
+        case = Case(
+            f"append-bare-{name}", "Append", title_bare, "records/s", "higher", {}, against=BARE, goal=goal
+        )
+        context.keep(conclude(case, values, context.commit))
+    _conclude_waits(context, name, title, rounds)
+    case = Case(
+        f"memory-{name}", "Memory", f"Process that appends {title}", "MiB", "lower", {}, against=against
+    )
+    context.keep(conclude(case, memory, context.commit))
 
-    async def write() -> None:
-        for _ in range(each):
-            began = time.perf_counter()
-            await writer.durable(writer.stage_add(RecordId(next(ids)), MESSAGE_TYPE, BODY))
-            waits.append(time.perf_counter() - began)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(writer.run)
-        start = time.perf_counter()
-        async with trio.open_nursery() as crowd:
-            for _ in range(writers):
-                crowd.start_soon(write)
-        took = time.perf_counter() - start
-        nursery.cancel_scope.cancel()
-    await writer.close()
-    backend.close()
-    return each * writers / took
+def _conclude_waits(context: Context, name: str, title: str, rounds: dict[str, list[Timing]]) -> None:
+    against = BROKER if BROKER in rounds else None
+    for label, choose in (("median", _middle), ("99 percent at most", _late)):
+        late = choose is _late
+        goal = Goal("ratio", "at least", 1.0) if late and against else None
+        values = {side: [choose(one) for one in taken] for side, taken in rounds.items()}
+        key, group = f"{'p99' if late else 'p50'}-{name}", "Latency"
+        case = Case(key, group, f"{title}: {label}", "us", "lower", {}, against=against, goal=goal)
+        context.keep(conclude(case, values, context.commit))
+
+
+def _middle(timing: Timing) -> float:
+    return timing.middle_us
+
+
+def _late(timing: Timing) -> float:
+    return timing.late_us

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from scripts.benchmarks.measure import run_quietly
+
+JAVA_SOURCES = Path(__file__).parent / "java"
 
 ACTIVE = "AMQ221007"
 """The code of the log line that says the server is active."""
@@ -21,20 +26,57 @@ class BrokerInstance:
         self._root = root
 
     @staticmethod
-    def create(root: Path, data: Path) -> BrokerInstance | None:
-        """Lay an instance out under `root`. None when there is no distribution to lay out."""
+    def create(root: Path, data: Path | None) -> BrokerInstance | None:
+        """Lay an instance out under `root`: with a copy of a store, or without any and then tuned to the
+        disk by its own `create`. None when there is no distribution to lay out.
+        """
         home = _distribution()
         if home is None:
             return None
         if not root.exists():
-            flags = "--allow-anonymous --no-web --silent --user admin --password admin --nio --no-autotune"
+            flags = "--allow-anonymous --no-web --silent --user admin --password admin"
+            if data is not None:
+                flags += " --nio --no-autotune"
             run_quietly([str(home / "bin" / "artemis"), "create", *flags.split(), str(root)])
-            shutil.rmtree(root / "data")
-            shutil.copytree(data, root / "data", ignore=shutil.ignore_patterns("journalfs"))
+            if data is not None:
+                shutil.rmtree(root / "data")
+                shutil.copytree(data, root / "data", ignore=shutil.ignore_patterns("journalfs"))
         return BrokerInstance(root)
 
     def start_and_stop(self) -> float:
         """Seconds from the command to the log line that says it is active; then it is stopped cleanly."""
+        with self.running() as seconds:
+            return seconds
+
+    def produce(self, messages: int, text_chars: int, threads: int) -> float:
+        """Seconds that the broker's own `producer` takes to send so many texts, as it says itself: without
+        the time that it takes to start.
+        """
+        counts = ["--message-count", str(messages // threads), "--threads", str(threads)]
+        command = [str(self._root / "bin" / "artemis"), "producer", *counts, "--text-size", str(text_chars)]
+        done = subprocess.run(
+            [
+                *command,
+                "--destination",
+                "queue://orders",
+                "--silent",
+                "--user",
+                "admin",
+                "--password",
+                "admin",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said = [int(found) for found in re.findall(r"Elapsed time in milli second : (\d+)", done.stdout)]
+        if len(said) != threads:
+            raise RuntimeError(f"the producer said nothing of how long it took: {done.stdout}{done.stderr}")
+        return max(said) / 1000
+
+    @contextmanager
+    def running(self) -> Iterator[float]:
+        """Have it run; how many seconds it took until it was active."""
         start = time.perf_counter()
         process = subprocess.Popen(
             [str(self._root / "bin" / "artemis"), "run"],
@@ -48,12 +90,34 @@ class BrokerInstance:
         try:
             for line in process.stdout:
                 if ACTIVE in line:
-                    return time.perf_counter() - start
-            raise RuntimeError("the broker ended before it was active")
+                    break
+            else:
+                raise RuntimeError("the broker ended before it was active")
+            yield time.perf_counter() - start
         finally:
             run_quietly([str(self._root / "bin" / "artemis"), "stop"])
             process.stdout.read()
             process.wait(60)
+
+
+def java_classes(name: str, *, heap: str) -> list[str] | None:
+    """The command that compiles a program beside this file against the broker's jars and runs it. None when
+    there are none.
+    """
+    home = _distribution()
+    if home is None:
+        return None
+    libraries = f"-Djava.library.path={home}/bin/lib/linux-x86_64"
+    quiet = ["-XX:-UsePerfData", "-Dlog4j2.level=off"]
+    return [
+        "java",
+        f"-Xmx{heap}",
+        *quiet,
+        libraries,
+        "-cp",
+        f"{home}/lib/*",
+        str(JAVA_SOURCES / f"{name}.java"),
+    ]
 
 
 def _distribution() -> Path | None:

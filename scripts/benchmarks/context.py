@@ -95,10 +95,17 @@ class Context:
         shutil.rmtree(self.work / "cache", ignore_errors=True)
 
     @contextmanager
-    def mounted(self, name: str, *options: str) -> Iterator[Mounted]:
-        """Mount a store read-only; the time is that of the command, which returns once it serves."""
+    def mounted(self, name: str, *options: str, writing: bool = False) -> Iterator[Mounted]:
+        """Mount the store of that name, read-only unless told."""
+        access = [] if writing else ["--read-only"]
+        with self.mounted_at(self.data(name), *access, *options) as mounted:
+            yield mounted
+
+    @contextmanager
+    def mounted_at(self, store: Path, *options: str) -> Iterator[Mounted]:
+        """Mount a store; the time is that of the command, which returns once it serves."""
         mountpoint = self.work / "mnt"
-        command = [self.journalfs, "mount", "--read-only", *options, str(self.data(name)), str(mountpoint)]
+        command = [self.journalfs, "mount", *options, str(store), str(mountpoint)]
         start = time.perf_counter()
         subprocess.run(command, env=self.environment, check=True, timeout=MOUNT_S_MAX)
         mount_s = time.perf_counter() - start

@@ -59,6 +59,8 @@ class Result:
     met: bool | None = None
     note: str = ""
     commit: str = ""
+    load: float | None = None
+    """Load average over a minute when it was over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ def conclude(case: Case, values: Mapping[str, Sequence[float]], commit: str) -> 
         met,
         case.note,
         commit,
+        round(os.getloadavg()[0], 2),
     )
 
 

@@ -64,7 +64,7 @@ def mount_time(context: Context) -> None:
         context.keep(conclude(case, rounds, context.commit))
 
 
-def against_broker(context: Context) -> None:
+def against_broker(context: Context, *, writing: bool = False) -> None:
     """Mounting against starting the broker on a copy of the same store until it says it is active."""
     instance = BrokerInstance.create(context.work / "broker", context.data("bulk"))
     if instance is None:
@@ -74,14 +74,15 @@ def against_broker(context: Context) -> None:
     for _ in range(context.runs):
         context.forget_index("bulk")
         for side in ("index absent", "journalfs"):
-            with context.mounted("bulk") as mounted:
+            with context.mounted("bulk", writing=writing) as mounted:
                 rounds[side].append(mounted.mount_s)
         rounds["broker start"].append(instance.start_and_stop())
     for side, other, factor in (("journalfs", "index present", 60.0), ("index absent", "index absent", 10.0)):
         case = Case(
-            f"broker-start-{other.replace(' ', '-')}",
+            f"broker-start-{'writing-' if writing else ''}{other.replace(' ', '-')}",
             "Mount",
-            f"Mount 260,000 messages in 700 MB, {other}, against a broker's start to active",
+            f"Mount 260,000 messages in 700 MB{' for writing' if writing else ''}, {other}, "
+            "against a broker's start to active",
             "s",
             "lower",
             {},
@@ -97,7 +98,7 @@ def listing(context: Context) -> None:
     for name, goal in (("hundred", Goal("journalfs", "at most", 1.0)), ("million", None)):
         count = context.messages(name)
         files = context.work / f"files-{name}"
-        with context.mounted(name) as mounted, _minimal(context, 1, count) as minimal:
+        with context.mounted(name) as mounted, minimal(context, 1, count) as plain:
             directory = mounted.path / QUEUE / ".messages"
             names = os.listdir(directory)
             assert len(names) == count, f"{len(names)} of {count} messages are listed"
@@ -108,7 +109,7 @@ def listing(context: Context) -> None:
             sides = {
                 "journalfs": directory,
                 "files on disk": files,
-                "minimal C filesystem": minimal.path / "entries",
+                "minimal C filesystem": plain.path / "entries",
             }
             for flag, what in (("-U", "ls -U"), ("-l", "ls -l")):
                 context.take(
@@ -233,13 +234,13 @@ def operations(context: Context) -> None:
     with context.mounted("hundred") as mounted:
         part = _parts(mounted)[0]
         size = part.stat().st_size
-        with _minimal(context, size, 1000) as minimal:
+        with minimal(context, size, 1000) as plain:
             for placement, cpu in (("one processor", 0), ("free", None)):
-                for mount in (mounted, minimal):
-                    _pin(mount.pid, cpu)
+                for mount in (mounted, plain):
+                    pin(mount.pid, cpu)
                 for operation, title in OPERATIONS.items():
                     ours = part.parent if operation == "missing" else part
-                    theirs = minimal.path / ("entries" if operation == "missing" else "file")
+                    theirs = plain.path / ("entries" if operation == "missing" else "file")
                     context.take(
                         Case(
                             f"op-{operation}-{placement.replace(' ', '-')}",
@@ -248,8 +249,8 @@ def operations(context: Context) -> None:
                             "us",
                             "lower",
                             {
-                                "journalfs": _timed_operation(context, operation, ours, cpu),
-                                "minimal C filesystem": _timed_operation(context, operation, theirs, cpu),
+                                "journalfs": timed_operation(context, operation, ours, cpu),
+                                "minimal C filesystem": timed_operation(context, operation, theirs, cpu),
                             },
                             against="minimal C filesystem",
                             goal=None if operation == "open" else Goal("ratio", "at least", 1 / 1.5),
@@ -258,7 +259,7 @@ def operations(context: Context) -> None:
                     )
 
 
-def _timed_operation(context: Context, operation: str, path: Path, cpu: int | None) -> Callable[[], float]:
+def timed_operation(context: Context, operation: str, path: Path, cpu: int | None) -> Callable[[], float]:
     client = context.program("operations_client")
     count = 1000 if context.small else 20_000
     placed = [] if cpu is None else ["taskset", "-c", str(cpu)]
@@ -271,7 +272,7 @@ def _timed_operation(context: Context, operation: str, path: Path, cpu: int | No
     return once
 
 
-def _pin(pid: int, cpu: int | None) -> None:
+def pin(pid: int, cpu: int | None) -> None:
     """Bind every thread of a process to one processor, or to none."""
     cpus = {cpu} if cpu is not None else set(range(os.cpu_count() or 1))
     for task in Path(f"/proc/{pid}/task").iterdir():
@@ -283,7 +284,7 @@ def _parts(mounted: Mounted) -> list[Path]:
 
 
 @contextmanager
-def _minimal(context: Context, file_bytes: int, entries: int) -> Iterator[Mounted]:
+def minimal(context: Context, file_bytes: int, entries: int) -> Iterator[Mounted]:
     """Serve the minimal C filesystem."""
     program = context.program("minimal_fs", "fuse3")
     mountpoint = context.work / "minimal"

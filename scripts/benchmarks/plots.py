@@ -15,12 +15,14 @@ from matplotlib.patches import Rectangle
 COLORS = ["#1b6ca8", "#d98032", "#6aa84f", "#8e7cc3", "#999999"]
 
 
-def draw(results: list[dict[str, Any]], target: Path, caption: str) -> list[str]:
-    """Draw every group into `target`/read-GROUP.png; results with different units get panels of their own."""
+def draw(what: str, results: list[dict[str, Any]], target: Path, caption: str) -> list[str]:
+    """Draw every group into `target`/`what`-GROUP.png; results with different units get panels of their
+    own.
+    """
     names = []
     for group in dict.fromkeys(result["group"] for result in results):
         chosen = [result for result in results if result["group"] == group]
-        name = f"read-{group.lower()}.png"
+        name = f"{what}-{group.lower()}.png"
         _draw_group(group, chosen, target / name, caption)
         names.append(name)
     return names

@@ -1,33 +1,35 @@
-"""Writing results: JSON, pictures and the section of docs/BENCHMARKS.md."""
+"""Writing results: JSON, pictures and the section of docs/BENCHMARKS.md that is about them."""
 
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
 from scripts.benchmarks.measure import Result, as_json
 from scripts.benchmarks.plots import draw
 
-BEGIN, END = "<!-- read: begin (written by scripts/bench read) -->", "<!-- read: end -->"
 
-
-def write(results: list[Result], machine: dict[str, str | int], target: Path, document: Path | None) -> None:
-    """Merge `results` into `target`/read.json by identifier, redraw the pictures, rewrite the section."""
+def write(
+    what: str, results: list[Result], machine: dict[str, str | int], target: Path, document: Path | None
+) -> None:
+    """Merge `results` into `target`/`what`.json by identifier, redraw the pictures, rewrite the section."""
     target.mkdir(parents=True, exist_ok=True)
-    path = target / "read.json"
+    path = target / f"{what}.json"
+    begin, end = f"<!-- {what}: begin (written by scripts/bench {what}) -->", f"<!-- {what}: end -->"
     kept: dict[str, dict[str, Any]] = {}
     if path.exists():
         kept = {result["identifier"]: result for result in json.loads(path.read_text())["results"]}
     kept |= {result.identifier: as_json(result) for result in results}
     merged = list(kept.values())
     path.write_text(json.dumps({"machine": machine, "results": merged}, indent=1) + "\n")
-    pictures = draw(merged, target, describe(machine))
+    pictures = draw(what, merged, target, describe(machine))
     if document is not None:
-        section = f"{BEGIN}\n{_section(merged, machine, pictures)}\n{END}"
-        text = document.read_text() if document.exists() else "# Benchmarks\n\n" + BEGIN + END + "\n"
-        before, _, rest = text.partition(BEGIN)
-        document.write_text(before + section + rest.partition(END)[2])
+        section = f"{begin}\n{_section(what, merged, machine, pictures)}\n{end}"
+        text = document.read_text() if document.exists() else "# Benchmarks\n\n" + begin + end + "\n"
+        before, _, rest = text.partition(begin)
+        document.write_text(before + section + rest.partition(end)[2])
 
 
 def describe(machine: dict[str, str | int]) -> str:
@@ -37,8 +39,16 @@ def describe(machine: dict[str, str | int]) -> str:
     )
 
 
-def _section(results: list[dict[str, Any]], machine: dict[str, str | int], pictures: list[str]) -> str:
-    lines = [f"Measured on {describe(machine)}. Raw values: [bench/read.json](bench/read.json)."]
+def _section(
+    what: str, results: list[dict[str, Any]], machine: dict[str, str | int], pictures: list[str]
+) -> str:
+    lines = [f"Measured on {describe(machine)}. Raw values: [bench/{what}.json](bench/{what}.json)."]
+    loads = [result["load"] for result in results if result.get("load") is not None]
+    if loads:
+        lines[0] += (
+            f" Load average of the machine when each measurement was over, its own work included: "
+            f"{min(loads):.1f} to {max(loads):.1f}, median {statistics.median(loads):.1f}."
+        )
     groups = list(dict.fromkeys(result["group"] for result in results))
     for group, picture in zip(groups, pictures, strict=True):
         lines += [

@@ -2,7 +2,7 @@
  *
  * minimal_fs MOUNTPOINT FILE_BYTES ENTRIES TIMEOUT_S [OPTION...]
  *
- * /file          FILE_BYTES of one repeated byte, kept in memory
+ * /file          FILE_BYTES of one repeated byte, kept in memory; what is written to it is counted and dropped
  * /entries/<n>   ENTRIES empty files, numbered from 0
  *
  * The low-level API and the single-threaded loop of the library: nothing lighter can be built on it. Runs in the
@@ -10,6 +10,7 @@
  */
 #define FUSE_USE_VERSION 314
 #include <errno.h>
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static int attributes(fuse_ino_t ino, struct stat *out)
         out->st_mode = S_IFDIR | 0555;
         return 0;
     }
-    out->st_mode = S_IFREG | 0444;
+    out->st_mode = S_IFREG | 0644;
     if (ino == INO_FILE) {
         out->st_size = (off_t)fs.content_bytes;
         return 0;
@@ -81,7 +82,10 @@ static void op_lookup(fuse_req_t request, fuse_ino_t parent, const char *name)
 static void op_open(fuse_req_t request, fuse_ino_t ino, struct fuse_file_info *file)
 {
     (void)ino;
-    file->keep_cache = 1;
+    if ((file->flags & O_ACCMODE) == O_RDONLY)
+        file->keep_cache = 1;
+    else
+        file->direct_io = 1;
     fuse_reply_open(request, file);
 }
 
@@ -90,6 +94,16 @@ static void op_read(fuse_req_t request, fuse_ino_t ino, size_t length, off_t off
     (void)file;
     size_t available = ino == INO_FILE && (size_t)offset < fs.content_bytes ? fs.content_bytes - (size_t)offset : 0;
     fuse_reply_buf(request, fs.content + offset, length < available ? length : available);
+}
+
+static void op_write(fuse_req_t request, fuse_ino_t ino, const char *bytes, size_t length, off_t offset,
+                     struct fuse_file_info *file)
+{
+    (void)ino;
+    (void)bytes;
+    (void)offset;
+    (void)file;
+    fuse_reply_write(request, length);
 }
 
 static void op_readdirplus(fuse_req_t request, fuse_ino_t ino, size_t length, off_t offset,
@@ -126,6 +140,7 @@ static const struct fuse_lowlevel_ops operations = {
     .lookup = op_lookup,
     .open = op_open,
     .read = op_read,
+    .write = op_write,
     .readdirplus = op_readdirplus,
 };
 

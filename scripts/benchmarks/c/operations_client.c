@@ -4,6 +4,7 @@
  * operations_client missing DIRECTORY COUNT     look up names that are not there, a new one each time
  * operations_client read PATH COUNT             4 KiB reads past the page cache, at multiples of 4 KiB in turn
  * operations_client open PATH COUNT             open and close
+ * operations_client write PATH COUNT            append 128 bytes, a line
  *
  * Prints one line: the latencies in nanoseconds at 10, 50, 90, 99 percent, and their mean.
  */
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 4096 };
+enum { READ_BYTES = 4096, WRITE_BYTES = 128 };
 
 typedef struct {
     const char *path;
@@ -62,6 +63,12 @@ static int do_open(target *t, uint64_t i)
     return fd >= 0 && close(fd) == 0 ? 0 : -1;
 }
 
+static int do_write(target *t, uint64_t i)
+{
+    (void)i;
+    return write(t->fd, t->buffer, WRITE_BYTES) == WRITE_BYTES ? 0 : -1;
+}
+
 static int ascending(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -97,7 +104,7 @@ static int run(target *t, int (*operation)(target *, uint64_t), uint64_t count)
 int main(int argc, char **argv)
 {
     if (argc != 4 || strtoull(argv[3], NULL, 10) < 100) {
-        fprintf(stderr, "usage: %s getattr|missing|read|open PATH COUNT   (COUNT from 100)\n", argv[0]);
+        fprintf(stderr, "usage: %s getattr|missing|read|open|write PATH COUNT   (COUNT from 100)\n", argv[0]);
         return 2;
     }
     target t = {.path = argv[2], .fd = -1};
@@ -116,6 +123,13 @@ int main(int argc, char **argv)
             fprintf(stderr, "%s: shorter than one read\n", t.path);
             return 1;
         }
+    } else if (strcmp(argv[1], "write") == 0) {
+        operation = do_write;
+        t.fd = open(t.path, O_WRONLY | O_APPEND | O_CREAT, 0644);
+        if (t.fd < 0 || (t.buffer = malloc(WRITE_BYTES)) == NULL)
+            return 1;
+        memset(t.buffer, 'x', WRITE_BYTES);
+        t.buffer[WRITE_BYTES - 1] = '\n';
     } else if (strcmp(argv[1], "open") == 0) {
         operation = do_open;
     }
