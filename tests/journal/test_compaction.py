@@ -64,7 +64,7 @@ async def test_of_delivery_counts_the_last_of_each_queue_is_kept() -> None:
 
 @pytest.mark.parametrize("in_transaction", [False, True])
 async def test_delivery_counts_stay_before_what_lets_the_message_go(in_transaction: bool) -> None:
-    """Behind it they would count for the message that comes back to its queue, and brokers complain of them."""
+    """Behind it they would count for the message that comes back to its queue: brokers complain of them."""
     disk = SimulatedDisk()
     writer = opened(disk)
     writer.stage_add(RecordId(1), 45, b"m")
