@@ -59,6 +59,8 @@ public final class OlderBroker {
          broker.stop();
       }
       answers.println("done");
+      // Everything is closed; idle threads of the connector in the process would live on for a minute.
+      System.exit(0);
    }
 
    private static Configuration configuration(File data, String type, int fileBytes) throws Exception {
