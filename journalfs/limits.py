@@ -123,6 +123,9 @@ tasks costs a fifth of what a fast disk takes, and those who wait for the flush 
 INLINE_FLUSH_BYTES_MAX: Final = 64 * 1024
 """No longer flush is left to the event loop: while the disk takes it, there is time for other work."""
 
+TEXT_BATCHES_KEPT_MAX: Final = 1024
+"""Addresses, or ways out of them, for which what all lines have in common is kept encoded."""
+
 STALL_NS: Final = 10_000_000
 """A flush that took this long shows a disk that stalls: the event loop does not wait for it itself."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
@@ -38,6 +39,7 @@ class Checked:
     """Compaction wrote the file."""
 
 
+@lru_cache(maxsize=16)
 def place_of(file_id: int, previous: tuple[int, int]) -> Any:
     """For the core: which file a checksum is in, and what was before it (`NOWHERE`: not known)."""
     return ffi.new("jfs_checksum_place *", [file_id, *previous])

@@ -38,27 +38,28 @@ class LineSplitter:
 
     __slots__ = ("_pieces", "pending_bytes")
 
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+    def __init__(self, pieces: tuple[bytes, ...] = (), pending_bytes: int = 0) -> None:
+        self._pieces = pieces
         """An unfinished line."""
-        self.pending_bytes = 0
+        self.pending_bytes = pending_bytes
 
     def __copy__(self) -> LineSplitter:
-        other = LineSplitter()
-        other._pieces, other.pending_bytes = self._pieces.copy(), self.pending_bytes
-        return other
+        return LineSplitter(self._pieces, self.pending_bytes)
 
     def feed(self, data: bytes) -> list[Stretches]:
         """The lines that `data` completes, without their line feeds."""
         end = data.rfind(b"\n") + 1
         if not end:
-            self._pieces.append(data)
+            self._pieces += (data,)
             self.pending_bytes += len(data)
             return []
         whole = b"".join((*self._pieces, data)) if self._pieces else data
-        self._pieces = [data[end:]] if end < len(data) else []
+        self._pieces = (data[end:],) if end < len(data) else ()
         self.pending_bytes = len(data) - end
         source = ffi.from_buffer("uint8_t[]", whole)
+        if whole.find(b"\n") == len(whole) - 1:
+            # A line a write is what most programs do.
+            return [Stretches(source, ffi.new("jfs_stretch[]", ((0, len(whole) - 1),)), 1, whole)]
         room = int(lib.jfs_count_lines(source, len(whole)))
         pointer, count = uninitialized("jfs_stretch[]", room), ffi.new("uint64_t *")
         check(lib.jfs_split_lines(source, len(whole), pointer, room, count), "splitting lines")

@@ -18,7 +18,7 @@ TOO_LONG: Final[int] = lib.JFS_RANGE
 
 @dataclass(slots=True)
 class TextFields:
-    """What messages that are staged together have in common. Encoded fields are as a record has them."""
+    """What all texts for the same queues have in common. Encoded fields are as a record has them."""
 
     address: bytes
     """A nullable SimpleString."""
@@ -28,57 +28,66 @@ class TextFields:
     """Queues that get each message."""
     in_turn: Sequence[int]
     """Queues of which each message gets one."""
-    turn: int
-    """Which of them the first message gets, modulo their number."""
-    first_id: int
-    """Of the messages; they count up from here."""
-    tx_id: int
-    """0: records of their own."""
-    timestamp_ms: int
-    user_id_step: int
     user_id_node: bytes
     body_bytes_max: int
     record_bytes_max: int
 
 
 class TextBatch:
-    """Texts on their way into write buffers: `stage` into one after the other until all of them are."""
+    """Texts on their way into write buffers: `begin`, and `stage` into one buffer after the other until all
+    of them are. May be used again and again.
+    """
 
     __slots__ = ("_fields", "_keep", "_progress", "_texts")
 
-    def __init__(self, texts: Stretches, fields: TextFields) -> None:
+    def __init__(self, fields: TextFields) -> None:
         address, properties = ffi.from_buffer(fields.address), ffi.from_buffer(fields.properties)
         every, in_turn = ffi.new("int64_t[]", fields.every), ffi.new("int64_t[]", fields.in_turn)
-        self._texts = texts
+        self._texts: Stretches | None = None
         self._keep = address, properties, every, in_turn
         self._fields: Any = ffi.new(
             "jfs_text_batch *",
-            (
-                ffi.cast("const uint8_t *", address),
-                ffi.cast("const uint8_t *", properties),
-                every,
-                in_turn,
-                fields.turn,
-                fields.first_id,
-                fields.tx_id,
-                fields.timestamp_ms,
-                fields.user_id_step,
-                len(fields.address),
-                len(fields.properties),
-                len(fields.every),
-                len(fields.in_turn),
-                fields.body_bytes_max,
-                fields.record_bytes_max,
-                fields.user_id_node,
-            ),
+            {
+                "address": ffi.cast("const uint8_t *", address),
+                "properties": ffi.cast("const uint8_t *", properties),
+                "every": every,
+                "in_turn": in_turn,
+                "address_bytes": len(fields.address),
+                "properties_bytes": len(fields.properties),
+                "every_count": len(fields.every),
+                "in_turn_count": len(fields.in_turn),
+                "body_bytes_max": fields.body_bytes_max,
+                "record_bytes_max": fields.record_bytes_max,
+                "user_id_node": fields.user_id_node,
+            },
         )
         self._progress: Any = ffi.new("jfs_text_progress *")
+
+    def begin(
+        self,
+        texts: Stretches,
+        *,
+        turn: int,
+        first_id: int,
+        tx_id: int,
+        timestamp_ms: int,
+        user_id_step: int,
+    ) -> None:
+        """`turn`: which of the queues in turn the first message gets, modulo their number; ids and steps
+        count up from those given; `tx_id` 0: records of their own.
+        """
+        self._texts = texts
+        fields, progress = self._fields, self._progress
+        fields.turn, fields.first_id, fields.tx_id = turn, first_id, tx_id
+        fields.timestamp_ms, fields.user_id_step = timestamp_ms, user_id_step
+        progress.message = progress.step = 0
 
     def stage(self, stage: Stage, ledger: Ledger) -> int:
         """Stage what is left as far as it fits: STAGED when that was all, NO_ROOM when it goes on elsewhere,
         TOO_LONG, or ABSENT, EXISTS, HELD. `staged_records` says how many it were.
         """
         texts = self._texts
+        assert texts is not None, "nothing was begun"
         status = int(
             lib.jfs_stage_texts(
                 stage.pointer,

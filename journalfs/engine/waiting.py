@@ -42,24 +42,29 @@ class Turn:
     always, no scheduler is gone through.
     """
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_taken", "_waiting")
 
     def __init__(self) -> None:
-        self._lock = trio.Lock()
+        self._taken = False
+        self._waiting: trio.lowlevel.ParkingLot | None = None
 
     def locked(self) -> bool:
-        return self._lock.locked()
+        return self._taken
 
     async def __aenter__(self) -> None:
-        try:
-            self._lock.acquire_nowait()
-        except trio.WouldBlock:
-            await self._lock.acquire()
+        if self._taken:
+            if self._waiting is None:
+                self._waiting = trio.lowlevel.ParkingLot()
+            await self._waiting.park()
+        self._taken = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lock.release()
+        # Whoever waits has it from here on, so that nobody comes in between.
+        self._taken = bool(self._waiting)
+        if self._waiting:
+            self._waiting.unpark()
 
 
 class Bell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from enum import Enum, auto
-from typing import Final
+from typing import Final, TypeAlias
 
 from journalfs.engine.publish import JsonSplitter, LineSplitter, NoJson, Stretches, TextBodies
 from journalfs.errors import BadEnvelope
@@ -36,6 +36,9 @@ _BY_SUFFIX: Final = {
     "jsonl": Framing.ENVELOPES,
 }
 
+Mark: TypeAlias = tuple[LineSplitter | JsonSplitter, int, bytes | None]
+"""Where a framer is in its file."""
+
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
@@ -54,6 +57,7 @@ class Framer:
             raise ValueError("a whole file is no stream of messages")
         self._framing = framing
         self._properties = properties
+        self._splitter: LineSplitter | JsonSplitter
         self._splitter = JsonSplitter() if framing is Framing.JSON_VALUES else LineSplitter()
         self._line_feeds = 0
         """In all that came."""
@@ -70,13 +74,21 @@ class Framer:
         """Bytes taken that make no message yet."""
         return self._splitter.pending_bytes + len(self._mark or b"")
 
+    def mark(self) -> Mark:
+        """Where it is now, to `reset` it to, once."""
+        return self._splitter.__copy__(), self._line_feeds, self._mark
+
+    def reset(self, mark: Mark) -> None:
+        """Go on as if nothing had come since."""
+        self._splitter, self._line_feeds, self._mark = mark
+
     def feed(self, data: bytes) -> Sequence[Outgoing]:
         """The messages that `data` completes. Raises BadEnvelope; then it is as if `data` had not come."""
-        before = copy(self._splitter)
+        before = self.mark()
         try:
             return self._feed(data)
         except BadEnvelope:
-            self._splitter = before
+            self.reset(before)
             raise
 
     def finish(self) -> Sequence[Outgoing]:

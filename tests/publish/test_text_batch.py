@@ -28,21 +28,28 @@ def stretches(data: bytes) -> Stretches:
     return found
 
 
-def fields(ids: UserIds, count: int, *, tx: int, every: Sequence[int], in_turn: Sequence[int]) -> TextFields:
-    return TextFields(
+def begun_batch(
+    ids: UserIds, lines: Stretches, *, tx: int, every: Sequence[int], in_turn: Sequence[int]
+) -> TextBatch:
+    fields = TextFields(
         address=address_field("orders.größe"),
         properties=NO_PROPERTIES.encoded,
         every=every,
         in_turn=in_turn,
-        turn=5,
-        first_id=FIRST_ID,
-        tx_id=tx,
-        timestamp_ms=NOW_MS,
-        user_id_step=ids.draw_steps(NOW_MS, count),
         user_id_node=ids.node,
         body_bytes_max=100_000,
         record_bytes_max=200_000,
     )
+    batch = TextBatch(fields)
+    batch.begin(
+        lines,
+        turn=5,
+        first_id=FIRST_ID,
+        tx_id=tx,
+        timestamp_ms=NOW_MS,
+        user_id_step=ids.draw_steps(NOW_MS, len(lines)),
+    )
+    return batch
 
 
 def begun(room_bytes: int = 1 << 20) -> tuple[Stage, Ledger]:
@@ -76,7 +83,7 @@ def test_a_batch_is_the_records_of_its_messages(
     lines = stretches(LINES)
     expected = one_by_one(Texts(lines, NO_PROPERTIES), monkeypatch, tx=tx, every=every, in_turn=in_turn)
     stage, ledger = begun()
-    batch = TextBatch(lines, fields(UserIds(b"12345678"), len(lines), tx=tx, every=every, in_turn=in_turn))
+    batch = begun_batch(UserIds(b"12345678"), lines, tx=tx, every=every, in_turn=in_turn)
     assert batch.stage(stage, ledger) == STAGED
     assert stage.content(stage.used_bytes) == expected
     assert batch.staged_records == len(lines) * (1 + len(every) + bool(in_turn)) == stage.record_count
@@ -89,7 +96,7 @@ def test_a_batch_goes_on_in_the_next_buffer(monkeypatch: pytest.MonkeyPatch, see
     every, in_turn = (3, 4), (10, 11)
     expected = one_by_one(Texts(lines, NO_PROPERTIES), monkeypatch, tx=8_000, every=every, in_turn=in_turn)
     stage, ledger = begun(room_bytes=chance.randrange(600))
-    batch = TextBatch(lines, fields(UserIds(b"12345678"), len(lines), tx=8_000, every=every, in_turn=in_turn))
+    batch = begun_batch(UserIds(b"12345678"), lines, tx=8_000, every=every, in_turn=in_turn)
     content, records = b"", 0
     while (status := batch.stage(stage, ledger)) == NO_ROOM:
         content += stage.content(stage.used_bytes)
@@ -104,7 +111,7 @@ def test_a_batch_goes_on_in_the_next_buffer(monkeypatch: pytest.MonkeyPatch, see
 def test_a_text_that_may_be_too_long_stages_nothing() -> None:
     lines = stretches(b"short\n" + b"x" * 50_000 + b"\n")
     stage, ledger = begun()
-    batch = TextBatch(lines, fields(UserIds(), 2, tx=0, every=(3,), in_turn=()))
+    batch = begun_batch(UserIds(), lines, tx=0, every=(3,), in_turn=())
     assert batch.stage(stage, ledger) == TOO_LONG
     assert (stage.record_count, batch.begun, ledger.totals().live_records) == (0, False, 0)
 
@@ -112,8 +119,8 @@ def test_a_text_that_may_be_too_long_stages_nothing() -> None:
 def test_an_id_that_is_in_use_is_refused() -> None:
     stage, ledger = begun()
     lines = stretches(b"a\n")
-    first = TextBatch(lines, fields(UserIds(), 1, tx=0, every=(3,), in_turn=()))
+    first = begun_batch(UserIds(), lines, tx=0, every=(3,), in_turn=())
     assert first.stage(stage, ledger) == STAGED
-    again = TextBatch(lines, fields(UserIds(), 1, tx=0, every=(3,), in_turn=()))
+    again = begun_batch(UserIds(), lines, tx=0, every=(3,), in_turn=())
     assert again.stage(stage, ledger) not in (STAGED, NO_ROOM, TOO_LONG)
     assert not again.begun

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,12 +73,12 @@ class FilePublisher:
             raise SystemFailure.from_os(error, self._file_name, doing="keep what was written") from error
 
     async def _publish_completed(self, framer: Framer, data: bytes) -> None:
-        before = copy(framer)
+        before = framer.mark()
         try:
             await self._publish(framer.feed(data), whole=False)
         except BaseException:
             # Nothing of it counts, so it may be written again.
-            self._framer = before
+            framer.reset(before)
             raise
 
     async def flush(self) -> None:

@@ -20,8 +20,8 @@ from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.writing import BodyWriter
-from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES
-from journalfs.store.outgoing import RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
+from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
+from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
 from journalfs.store.texts import Texts
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
@@ -75,6 +75,7 @@ class Publishing:
         self._bodies = bodies
         self._clock = clock
         self._min_large_bytes = min_large_bytes
+        self._batches: dict[tuple[str, AnyRoute], TextBatch] = {}
 
     async def stage(self, address: str, routed: Sequence[Routed]) -> Published | None:
         """Stage messages; None when there is nothing to stage. `address` is where they are sent to.
@@ -92,7 +93,7 @@ class Publishing:
             await self.remove_bodies(large)
             raise
 
-    def stage_texts(self, address: str, texts: Texts, route: AnyRoute) -> Published | None:
+    def stage_texts(self, address: str, texts: Texts, route: AnyRoute, turn: int) -> Published | None:
         """Stage texts that all go where `route` says; None, with nothing staged, if they have to be staged
         one by one.
 
@@ -101,38 +102,45 @@ class Publishing:
         writer, ids, count = self._journals.messages, self._journals.ids, len(texts)
         alone = count == 1 and route.queues_per_message == 1
         now_ms = self._clock.now_ms()
-        fields = TextFields(
-            address=address_field(address),
-            properties=texts.properties.encoded,
-            every=route.every,
-            in_turn=route.in_turn,
-            turn=route.turn,
-            first_id=ids.draw_many(count),
-            tx_id=0 if alone else self._journals.new_tx(),
+        batch = self._batch_of(address, route)
+        first_id, tx = RecordId(ids.draw_many(count)), TxId(0) if alone else self._journals.new_tx()
+        batch.begin(
+            texts.stretches,
+            turn=turn,
+            first_id=first_id,
+            tx_id=tx,
             timestamp_ms=now_ms,
             user_id_step=USER_IDS.draw_steps(now_ms, count),
-            user_id_node=USER_IDS.node,
-            body_bytes_max=self._min_large_bytes - 1,
-            record_bytes_max=writer.record_bytes_max - RECORD_SPARE_BYTES,
         )
-        batch = TextBatch(texts.stretches, fields)
         try:
             position = writer.stage_texts(batch)
             if position is not None and not alone:
-                position = writer.stage_commit(TxId(fields.tx_id))
+                position = writer.stage_commit(tx)
         except JournalfsError:
-            self._take_back(batch, fields)
+            if not alone and writer.has_open(tx):
+                writer.stage_rollback(tx)
+            elif alone and batch.begun:
+                # Without a reference it does not count, but it would stay.
+                writer.stage_delete(first_id)
             raise
         return None if position is None else Published(position, not alone)
 
-    def _take_back(self, batch: TextBatch, fields: TextFields) -> None:
-        writer = self._journals.messages
-        if fields.tx_id:
-            if writer.has_open(TxId(fields.tx_id)):
-                writer.stage_rollback(TxId(fields.tx_id))
-        elif batch.begun:
-            # Without a reference it does not count, but it would stay.
-            writer.stage_delete(RecordId(fields.first_id))
+    def _batch_of(self, address: str, route: AnyRoute) -> TextBatch:
+        batch = self._batches.get((address, route))
+        if batch is None:
+            if len(self._batches) >= TEXT_BATCHES_KEPT_MAX:
+                self._batches.clear()
+            fields = TextFields(
+                address=address_field(address),
+                properties=NO_PROPERTIES.encoded,
+                every=route.every,
+                in_turn=route.in_turn,
+                user_id_node=USER_IDS.node,
+                body_bytes_max=self._min_large_bytes - 1,
+                record_bytes_max=self._journals.messages.record_bytes_max - RECORD_SPARE_BYTES,
+            )
+            batch = self._batches[address, route] = TextBatch(fields)
+        return batch
 
     async def write_bodies(
         self, address: str, numbered: Sequence[tuple[MessageId, Outgoing]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from journalfs.bindings.model import Queue
+from journalfs.bindings.model import BindingsState, Queue
 from journalfs.errors import NoRoute
 from journalfs.format.bindings import RoutingType
 from journalfs.ids import QueueId
@@ -27,8 +27,6 @@ class AnyRoute:
     """They get each message."""
     in_turn: tuple[QueueId, ...]
     """Each message goes to one of them."""
-    turn: int
-    """To which one the next message goes, modulo their number."""
 
     @property
     def queues_per_message(self) -> int:
@@ -40,6 +38,9 @@ class Routing:
     core: Core
     _turns: dict[str, int] = field(default_factory=dict)
     """By address: how many messages its anycast queues got, so that they take turns."""
+    _bindings: BindingsState | None = None
+    _routes: dict[tuple[str, str | None], AnyRoute | None] = field(default_factory=dict)
+    """Of these bindings, by address and queue."""
     _selectors: dict[str, Selector] = field(default_factory=dict)
 
     def to_queue(self, address: str, queue: str) -> QueueId:
@@ -53,13 +54,25 @@ class Routing:
         """Where messages go that say nothing of where they want to, None if filters decide. `queue`: to that
         one. Raises `NoRoute`.
         """
+        if self._bindings is not self.core.bindings:
+            self._bindings = self.core.bindings
+            self._routes.clear()
+        key = address, queue
+        if key not in self._routes:
+            self._routes[key] = self._route(address, queue)
+        return self._routes[key]
+
+    def _route(self, address: str, queue: str | None) -> AnyRoute | None:
         if queue is not None:
-            return AnyRoute((self.to_queue(address, queue),), (), 0)
+            return AnyRoute((self.to_queue(address, queue),), ())
         bound = self._bound(address)
         if any(each.binding.filter for each in bound):
             return None
-        anycast = _queues_of(bound, RoutingType.ANYCAST)
-        return AnyRoute(_queues_of(bound, RoutingType.MULTICAST), anycast, self._turns.get(address, 0))
+        return AnyRoute(_queues_of(bound, RoutingType.MULTICAST), _queues_of(bound, RoutingType.ANYCAST))
+
+    def turn(self, address: str) -> int:
+        """To which of the queues in turn the next message goes, modulo their number."""
+        return self._turns.get(address, 0)
 
     def took_turns(self, address: str, count: int) -> None:
         """So many messages were sent to queues in turn."""

@@ -170,7 +170,7 @@ class WritingStore(JournalStore):
         route = self._routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
         if route is None:
             return None
-        published = self._publishing.stage_texts(address, texts, route)
+        published = self._publishing.stage_texts(address, texts, route, self._routing.turn(address))
         if published is not None and route.in_turn:
             self._routing.took_turns(address, len(texts))
         return published
