@@ -149,7 +149,9 @@ def test_every_change_is_refused(orders: MountedStore, number: int) -> None:
 def test_reading_everything_changes_nothing(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
     store = store_copy("large-and-paged")
     before = tree_state(store)
-    content = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    # The index may have come along with the copy, and is ours to write.
+    theirs = [path for path in store.rglob("*") if path.is_file() and path.parent.name != "journalfs"]
+    content = {path: path.read_bytes() for path in theirs}
     with mounted(store, tmp_path / "mnt") as mount:
         for folder, _, names in os.walk(mount.path):
             for name in names:
