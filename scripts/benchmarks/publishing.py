@@ -23,8 +23,8 @@ LINES = 100_000
 LINE_BYTES = 1_024
 SMALL_DIVISOR = 50
 THREADS = {1: (50.0, 5), 8: (12.0, 1)}
-"""Of the broker's producer: how many times as fast journalfs is to be, and what the lines are divided by, for a
-single thread takes minutes.
+"""Of the broker's producer: how many times as fast journalfs is to be, and what the lines are divided by, for
+a single thread takes minutes.
 """
 CLIENTS = {1: (4_000, 0.8), 16: (32_000, 2.0)}
 """Writes in one round, and the share of the rate of one bare loop that is to be reached."""
