@@ -11,6 +11,7 @@ success that means nothing, so nothing is accepted afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 from collections import deque
@@ -81,6 +82,7 @@ class Committer:
         """The same as a place: file, and the offset behind what was written to it; None: nothing was."""
         self.failure: WriteFailed | None = None
         self.counts = CommitCounts()
+        self._token: trio.lowlevel.TrioToken | None = None
         self.gather: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         """Lets others stage what they have before a flush begins."""
         self.while_waiting: Callable[[], None] = lambda: None
@@ -177,6 +179,8 @@ class Committer:
             self._appoint()
 
     async def _follow(self, position: int) -> None:
+        if self._token is None:
+            self._token = trio.lowlevel.current_trio_token()
         task = trio.lowlevel.current_task()
         self._arrivals += 1
         heapq.heappush(self._waiting, (position, self._arrivals, task))
@@ -185,7 +189,9 @@ class Committer:
 
     def _appoint(self) -> None:
         """Wake the one who has waited for the earliest position, to lead the next flush."""
-        if self._waiting and self.failure is None:
+        if self.failure is not None:
+            self._wake()
+        elif self._waiting:
             trio.lowlevel.reschedule(heapq.heappop(self._waiting)[2])
 
     def _wake(self) -> None:
@@ -291,9 +297,14 @@ class Committer:
         self._wake()
 
     def give_up(self, name: str, error: OSError) -> None:
-        """Something else went wrong that leaves in doubt what is on the disk: accept nothing more."""
+        """Something else went wrong that leaves in doubt what is on the disk: accept nothing more. May be
+        called in any thread.
+        """
         if self.failure is None:
             self.failure = WriteFailed(name, error.strerror or str(error), system_errno=error.errno or 0)
+        if self._token is not None:
+            with contextlib.suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._wake)
 
     async def flush_all(self) -> None:
         """Write all that is staged and wait for it."""
@@ -334,4 +345,5 @@ class Committer:
             if self._leading:
                 await trio.sleep(timeout_ns / 1e9)
                 continue
-            await self.flush_all()
+            with contextlib.suppress(WriteFailed):  # it ends the loop
+                await self.flush_all()

@@ -87,6 +87,10 @@ class Publishing:
             return None
         numbered = [(MessageId(self._journals.ids.draw()), one) for one in fresh]
         large = await self.write_bodies(address, [(message_id, one.message) for message_id, one in numbered])
+        if large:
+            numbered = await self._still_fresh(address, numbered, large)
+            if not numbered:
+                return None
         try:
             return self._stage(address, numbered, large)
         except JournalfsError:
@@ -182,6 +186,19 @@ class Publishing:
         batch = _Batch(address, self._clock.now_ms(), large)
         for message_id, message in numbered:
             self._stage_message_in(tx, batch, message_id, Routed(message, (queue,)))
+
+    async def _still_fresh(
+        self, address: str, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]
+    ) -> list[tuple[MessageId, Routed]]:
+        """Those that nobody else published while their bodies were written."""
+        fresh = {id(one) for one in self._without_duplicates(address, [one for _, one in numbered])}
+        late = [message_id for message_id, one in numbered if id(one) not in fresh]
+        if late:
+            await self.remove_bodies([message_id for message_id in late if message_id in large])
+            return await self._still_fresh(
+                address, [(message_id, one) for message_id, one in numbered if id(one) in fresh], large
+            )
+        return list(numbered)
 
     def _without_duplicates(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
         fresh: list[Routed] = []

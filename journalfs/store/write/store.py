@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -97,6 +99,13 @@ class WritingStore(JournalStore):
         self._removing = Removing(core, journals, bodies)
         self._administering = Administering(core, journals)
         self._catching_up = trio.Lock()
+        self._administered = trio.Lock()
+        """Changes of the bindings come one after the other: each stands on what the one before left."""
+        self._arriving: Counter[str] = Counter()
+        """By address: calls that are bringing messages to its queues."""
+        self._leaving: set[str] = set()
+        """Addresses of which a queue is about to be deleted."""
+        self._quiet = trio.Event()
         self._unsealed = False
         self._failure_told = False
         core.explanations.of_writer = journals.messages.upkeep.explain
@@ -158,10 +167,34 @@ class WritingStore(JournalStore):
         self._writable()
         if not messages:
             return
+        async with self._arrival(address):
+            await self._publish(address, queue, messages, whole=whole)
+
+    @asynccontextmanager
+    async def _arrival(self, address: str) -> AsyncIterator[None]:
+        """While messages are on their way to an address, none of its queues is deleted."""
+        while address in self._leaving:
+            async with self._administered:
+                pass
+        self._arriving[address] += 1
+        try:
+            yield
+        finally:
+            self._arriving[address] -= 1
+            if not self._arriving[address]:
+                del self._arriving[address]
+                self._quiet.set()
+
+    async def _publish(
+        self, address: str, queue: str | None, messages: Sequence[Outgoing], *, whole: bool
+    ) -> None:
         published = self._stage_texts(address, queue, messages) if isinstance(messages, Texts) else None
         if published is None:
             published = await self._stage(address, queue, messages)
-        if published is not None:
+        if published is None:
+            # What makes them superfluous may be on its way itself.
+            await self.published()
+        else:
             wait = whole or self.sync is not SyncMode.CLOSE
             await self._settled(published.position, transactional=published.transactional, wait=wait)
 
@@ -204,6 +237,8 @@ class WritingStore(JournalStore):
         queue = self._queue(path)
         chosen = self._removing.choose(queue.content, choose(queue))
         if not len(chosen):
+            # Whatever is there is on its way out by somebody else's doing.
+            await self.published()
             return 0
         try:
             position = self._removing.stage(chosen)
@@ -223,11 +258,17 @@ class WritingStore(JournalStore):
         self, source: QueuePath, target: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]
     ) -> int:
         self._writable()
-        queue, to = self._queue(source), self._queue(target)
+        async with self._arrival(target[0]):
+            return await self._move_now(self._queue(source), self._queue(target), choose)
+
+    async def _move_now(
+        self, queue: StoreQueue, to: StoreQueue, choose: Callable[[StoreQueue], Iterable[Run]]
+    ) -> int:
         if queue is to:
             return 0
         chosen = self._removing.choose(queue.content, choose(queue))
         if not len(chosen):
+            await self.published()
             return 0
         try:
             position = await self._stage_move(queue, chosen, to)
@@ -297,40 +338,61 @@ class WritingStore(JournalStore):
     # -- administering ---------------------------------------------------------------------------------------
 
     async def create_address(self, name: str) -> None:
-        self._writable()
-        await self._bound(self._administering.create_address(name))
+        async with self._change():
+            await self._bound(self._administering.create_address(name))
 
     async def delete_address(self, name: str) -> None:
-        self._writable()
-        address = address_named(self.core.bindings, name)
-        if self.core.bindings.queues_of(name):
-            raise NotEmpty(f"{name}: queues are bound to it")
-        await self._bound(self._administering.delete_address(address))
+        async with self._change():
+            address = address_named(self.core.bindings, name)
+            if self.core.bindings.queues_of(name):
+                raise NotEmpty(f"{name}: queues are bound to it")
+            await self._bound(self._administering.delete_address(address))
 
     async def create_queue(self, address: str, name: str) -> None:
-        self._writable()
-        await self._bound(self._administering.create_queue(address_named(self.core.bindings, address), name))
+        async with self._change():
+            found = address_named(self.core.bindings, address)
+            await self._bound(self._administering.create_queue(found, name))
 
     async def delete_queue(self, address: str, name: str) -> None:
+        async with self._change():
+            self._leaving.add(address)
+            try:
+                await self._nothing_arrives(address)
+                model = queue_named(self.core.bindings, address, name)
+                queue = self._queue((address, name))
+                if len(queue) or len(queue.delivering()):
+                    raise NotEmpty(f"{address}::{name}: it holds messages")
+                await self._bound(self._administering.delete_queue(model))
+            finally:
+                self._leaving.discard(address)
+
+    async def _nothing_arrives(self, address: str) -> None:
+        """Return when all that was on its way to an address is there to be seen; new arrivals wait."""
+        while self._arriving[address]:
+            self._quiet = trio.Event()
+            await self._quiet.wait()
+        await self.published()
+
+    @asynccontextmanager
+    async def _change(self) -> AsyncIterator[None]:
+        """One change of the bindings at a time. Raises `ReadOnlyStore`."""
         self._writable()
-        model = queue_named(self.core.bindings, address, name)
-        queue = self._queue((address, name))
-        if len(queue) or len(queue.delivering()):
-            raise NotEmpty(f"{address}::{name}: it holds messages")
-        await self._bound(self._administering.delete_queue(model))
+        async with self._administered:
+            self._writable()
+            yield
 
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
-        self._writable()
         setting = name.removeprefix(HEADER_PREFIX)
-        await self._change_settings(address, queue, {setting: value.decode("utf-8", "replace").strip()})
+        async with self._change():
+            await self._change_settings(address, queue, {setting: value.decode("utf-8", "replace").strip()})
 
     async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
         """Take over what differs in an edited `.settings`; what is not named in it stays as it is."""
-        self._writable()
-        own, of_address = changed_settings(self.core, address, queue, text)
-        await self._change_settings(address, queue, own)
-        if of_address:
-            await self._change_settings(address, None, of_address)
+        async with self._change():
+            own, of_address = changed_settings(self.core, address, queue, text)
+            await self._change_settings(address, queue, own)
+            if of_address:
+                await self._change_settings(address, None, of_address)
 
     async def _change_settings(self, address: str, queue: str | None, changes: Mapping[str, str]) -> None:
         if queue is None:
