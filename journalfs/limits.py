@@ -63,6 +63,15 @@ INFLATED_IN_MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Longest body inflated in memory, and length of all that are kept together: as much as an open file holds. A
 longer one gets a temporary file."""
 
+PAGE_FILE_BYTES_MAX: Final = 2**31 - 1
+"""No broker writes further into a page: its positions there are 32-bit integers with a sign."""
+
+PAGE_HOLE_BYTES_MIN: Final = 1024 * 1024
+"""Shorter holes of a page are read as the zeros they stand for, so that a page has at most 2,048 of them."""
+
+PAGE_DAMAGES_MAX: Final = 1000
+"""Damaged places of one page that are listed one by one; what follows is listed as one."""
+
 PAGE_SCANS_KEPT_MAX: Final = 64
 """Scanned pages kept: a page of the default 10 MiB with small messages needs about 4 MiB for its columns."""
 

@@ -6,6 +6,7 @@ copied out by the core under its guard.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,10 +43,10 @@ class MappedFile:
     `close` or `refresh`.
     """
 
-    __slots__ = ("_fd", "_whole", "path", "pointer", "size_bytes", "unreadable")
+    __slots__ = ("_fd", "_whole", "holes", "path", "pointer", "size_bytes", "unreadable")
 
-    def __init__(self, path: Path | str) -> None:
-        """Map the file as long as it is now. Raises OSError."""
+    def __init__(self, path: Path | str, *, bytes_max: int | None = None) -> None:
+        """Map the file as long as it is now, or its first `bytes_max` bytes. Raises OSError."""
         self.path = Path(path)
         # Not blocking: a pipe put where a file should be would wait for a writer for ever.
         self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -54,8 +55,11 @@ class MappedFile:
         self.size_bytes = 0
         self.unreadable: tuple[Unreadable, ...] = ()
         """Where zeros stand for what cannot be read, since `mend`."""
+        self.holes: tuple[tuple[int, int], ...] = ()
+        """Start and end of what the file does not store, once `note_holes` looked."""
         try:
-            self._map(os.fstat(self._fd).st_size)
+            size_bytes = os.fstat(self._fd).st_size
+            self._map(size_bytes if bytes_max is None else min(size_bytes, bytes_max))
         except BaseException:
             self.close()
             raise
@@ -70,6 +74,7 @@ class MappedFile:
         made._whole = None
         made.size_bytes = 0
         made.unreadable = ()
+        made.holes = ()
         return made
 
     def _map(self, size_bytes: int) -> None:
@@ -81,6 +86,7 @@ class MappedFile:
         self.pointer = _owned(out[0], size_bytes)
         self._whole = None
         self.unreadable = ()
+        self.holes = ()
         self.size_bytes = size_bytes
 
     @property
@@ -98,6 +104,20 @@ class MappedFile:
             return False
         self._map(size_bytes)
         return True
+
+    def note_holes(self, bytes_min: int) -> None:
+        """Find out where the file stores nothing for `bytes_min` bytes or more: reading a mapping there takes
+        memory for zeros. Needs the descriptor.
+        """
+        found: list[tuple[int, int]] = []
+        if os.fstat(self._fd).st_blocks * 512 < self.size_bytes:
+            at = 0
+            while at < self.size_bytes:
+                start = _sought(self._fd, at, os.SEEK_HOLE, self.size_bytes)
+                at = _sought(self._fd, start, os.SEEK_DATA, self.size_bytes)
+                if at - start >= bytes_min:
+                    found.append((start, at))
+        self.holes = tuple(found)
 
     def copy(self, offset: int, length: int) -> bytes:
         """Return bytes [offset, offset + length); they must lie within `size_bytes`. Raises FileTorn."""
@@ -189,6 +209,16 @@ class MappedFile:
 def _owned(bytes_: Any, size_bytes: int) -> Any:
     """A pointer to a mapping that is freed when its last owner lets go, not when the `MappedFile` does."""
     return ffi.gc(bytes_, lambda it: lib.jfs_unmap(it, size_bytes)) if size_bytes else ffi.NULL
+
+
+def _sought(descriptor: int, at: int, whence: int, end: int) -> int:
+    """Where data or a hole begins from `at` on, `end` at the latest."""
+    try:
+        return min(os.lseek(descriptor, at, whence), end)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # nothing of the kind up to the end
+            raise
+        return end
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -172,7 +172,8 @@ class PageScan:
 
 
 def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
-    """Find the records from byte `start` on, the first of which has number `first`.
+    """Find the records from byte `start` on, the first of which has number `first`. None is looked for in the
+    file's holes that were noted.
 
     Damage is not an exception: see `PageScan.damaged_at` and `PageScan.undecoded`. Where the file cannot be
     read, zeros are scanned (`MappedFile.mend`), and a message with such a place in it is damaged.
@@ -180,7 +181,11 @@ def scan_page(file: MappedFile, start: int = 0, *, first: int = 0) -> PageScan:
 
     def scan() -> PageScan:
         out = ffi.gc(ffi.new("jfs_page *"), lib.jfs_page_free)
-        check(lib.jfs_scan_page(file.pointer, file.size_bytes, start, out), f"scanning {file.path}")
+        holes = ffi.new("jfs_hole[]", list(file.holes))
+        check(
+            lib.jfs_scan_page(file.pointer, file.size_bytes, start, holes, len(file.holes), out),
+            f"scanning {file.path}",
+        )
         return PageScan(file, out, first=first)
 
     found = file.reading(scan)

@@ -19,7 +19,12 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, PageNumber, QueueId
-from journalfs.limits import PAGE_SCANS_KEPT_MAX
+from journalfs.limits import (
+    PAGE_DAMAGES_MAX,
+    PAGE_FILE_BYTES_MAX,
+    PAGE_HOLE_BYTES_MIN,
+    PAGE_SCANS_KEPT_MAX,
+)
 from journalfs.paging.cursors import Cursors
 from journalfs.paging.folders import PageFile, PageFolder
 
@@ -119,7 +124,8 @@ class PagedAddress:
         if kept is not None and kept.stamp == page.stamp:
             return kept.mapped
         try:
-            mapped = MappedFile(page.path)
+            mapped = MappedFile(page.path, bytes_max=PAGE_FILE_BYTES_MAX)
+            mapped.note_holes(PAGE_HOLE_BYTES_MIN)
         except FileNotFoundError as error:
             raise Gone(page.path) from error
         except OSError as error:
@@ -170,16 +176,27 @@ class PagedAddress:
             yield Damage(name, 0, page.stamp.size_bytes, "unreadable", refused)
         for hole in mapped.unreadable:
             yield Damage(name, hole.offset, hole.length, "unreadable", f"cannot be read: {hole.reason}")
-        for index in scan.undecoded():
+        undecoded = scan.undecoded()
+        for index in undecoded[:PAGE_DAMAGES_MAX]:
             entry = scan.entry(index)
             yield Damage(
                 name, entry.offset, entry.record_bytes, "page", "a page record that cannot be decoded"
             )
+        rest = len(undecoded) - PAGE_DAMAGES_MAX
+        if rest > 0:
+            first, last = scan.entry(undecoded[-rest]), scan.entry(undecoded[-1])
+            length = last.offset + last.record_bytes - first.offset
+            reason = f"{rest} more page records that cannot be decoded, and what is between them"
+            yield Damage(name, first.offset, length, "page", reason)
         if scan.damaged_at is not None:
-            length = page.stamp.size_bytes - scan.damaged_at
+            length = mapped.size_bytes - scan.damaged_at
             yield Damage(
                 name, scan.damaged_at, length, "page", scan.reason or "no page record can be read here"
             )
+        too_long = page.stamp.size_bytes - PAGE_FILE_BYTES_MAX
+        if too_long > 0:
+            reason = "further into the page than a broker writes; not looked at"
+            yield Damage(name, PAGE_FILE_BYTES_MAX, too_long, "too-long", reason)
 
     def queues_in(self, number: PageNumber) -> frozenset[QueueId]:
         """The queues to which records of the page were routed."""

@@ -152,10 +152,10 @@ def _pages(folder: Path, refused: list[Refused]) -> Iterator[PageFile]:
             continue
         if page is not None:
             yield page
-        elif entry.is_symlink():
-            refused.append(Refused(path, "unreadable", "it is listed, but there is no such file"))
         elif path.exists():
             refused.append(Refused(path, "not-a-file", "not a regular file, so it is not opened"))
+        elif entry.is_symlink():
+            refused.append(Refused(path, "unreadable", "it is listed, but there is no such file"))
 
 
 def _refusal(path: Path, error: OSError) -> Refused:

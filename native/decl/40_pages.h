@@ -26,7 +26,12 @@ typedef struct {
     uint32_t queue_count;
     uint32_t queue_capacity;
 } jfs_page;
-jfs_status jfs_scan_page(const uint8_t *bytes, uint64_t size_bytes, uint64_t start, jfs_page *out);
+typedef struct {
+    uint64_t start;
+    uint64_t end;
+} jfs_hole;
+jfs_status jfs_scan_page(const uint8_t *bytes, uint64_t size_bytes, uint64_t start, const jfs_hole *holes,
+                         uint32_t hole_count, jfs_page *out);
 void jfs_page_free(jfs_page *page);
 enum {
     JFS_PAGE_TX_IDS = 0,

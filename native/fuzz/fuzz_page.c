@@ -53,7 +53,7 @@ static void check_view(const jfs_page *page, const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     jfs_page page;
-    FUZZ_CHECK(jfs_scan_page(data, size, 0, &page) == JFS_OK);
+    FUZZ_CHECK(jfs_scan_page(data, size, 0, NULL, 0, &page) == JFS_OK);
     check_entries(&page, size);
     read_lines(&page, data);
     check_view(&page, data, size);

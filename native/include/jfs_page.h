@@ -41,11 +41,19 @@ typedef struct {
 
 #define JFS_PAGE_WHOLE UINT64_MAX
 
+/* Bytes [start, end) of a file. */
+typedef struct {
+    uint64_t start;
+    uint64_t end;
+} jfs_hole;
+
 /*
  * Scans bytes[start, size). *out is overwritten; free it with jfs_page_free whatever the status. Fewer than 6 bytes at
- * the end are no damage: a broker ignores them too.
+ * the end are no damage: a broker ignores them too. `holes` are stretches that the file does not store, rising and
+ * apart; no record is looked for in them.
  */
-jfs_status jfs_scan_page(const uint8_t *bytes, uint64_t size_bytes, uint64_t start, jfs_page *out);
+jfs_status jfs_scan_page(const uint8_t *bytes, uint64_t size_bytes, uint64_t start, const jfs_hole *holes,
+                         uint32_t hole_count, jfs_page *out);
 void jfs_page_free(jfs_page *page);
 
 /* One value of every record; `out` has room for page->count of the type named. */

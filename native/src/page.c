@@ -102,24 +102,43 @@ static void damaged(jfs_page *page, uint64_t at, const char *reason) {
     page->reason = reason;
 }
 
-static int only_zeros(const uint8_t *bytes, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++)
-        if (bytes[i] != 0) return 0;
-    return 1;
-}
-
 typedef struct {
     const uint8_t *bytes;
     uint64_t size_bytes;
     uint64_t start;
+    const jfs_hole *holes;
+    uint32_t hole_count;
+    uint32_t hole; /* the first that ends behind what was searched */
     jfs_page *out;
 } scan_job;
+
+/* The next stretch from *at on, before `stop`, that is in no hole: *at is moved to its beginning, its end is returned.
+ * *at is `stop` where there is none. */
+static uint64_t next_data(const scan_job *job, uint32_t *hole, uint64_t *at, uint64_t stop) {
+    for (; *hole < job->hole_count && job->holes[*hole].start <= *at; ++*hole)
+        if (job->holes[*hole].end > *at) *at = job->holes[*hole].end;
+    if (*at > stop) *at = stop;
+    return *hole < job->hole_count && job->holes[*hole].start < stop ? job->holes[*hole].start : stop;
+}
+
+static int only_zeros_from(const scan_job *job, uint64_t at) {
+    uint32_t hole = 0;
+    for (uint64_t end; at < job->size_bytes; at = end) {
+        end = next_data(job, &hole, &at, job->size_bytes);
+        /* Bytes that equal those one place before them all equal the first. */
+        if (at == end) continue;
+        if (job->bytes[at] != 0 || memcmp(job->bytes + at, job->bytes + at + 1, end - at - 1) != 0) return 0;
+    }
+    return 1;
+}
+
+static const char no_record[] = "no record begins here";
 
 /* Why no record's frame is at `at`; NULL if one is, and then its content. */
 static const char *frame_at(const scan_job *job, uint64_t at, jfs_view *content) {
     const uint8_t *record = job->bytes + at;
     const uint64_t left = job->size_bytes - at;
-    if (record[0] != OPENING) return only_zeros(record, left) ? "only zeros follow" : "no record begins here";
+    if (record[0] != OPENING) return no_record;
     const uint32_t length = jfs_load32(record + 1);
     if (length > INT32_MAX || length > left - FRAME_BYTES) return "the record is longer than the page";
     if (record[FRAME_BYTES - 1 + length] != CLOSING || length < RECORD_FRONT)
@@ -148,12 +167,16 @@ static int resumes(const scan_job *job, uint64_t at) {
     return job->size_bytes - next < FRAME_BYTES || frame_at(job, next, &content) == NULL;
 }
 
-/* Where reading goes on behind damage at `at`; the end of the page if nowhere. */
-static uint64_t resume_after(const scan_job *job, uint64_t at) {
-    for (uint64_t next = at + 1; job->size_bytes - next >= FRAME_BYTES;) {
-        const uint8_t *found = memchr(job->bytes + next, OPENING, job->size_bytes - FRAME_BYTES + 1 - next);
-        if (found == NULL) break;
-        next = (uint64_t)(found - job->bytes);
+/* Where reading goes on behind damage at `at`; the end of the page if nowhere. Holes are not looked into: that would
+ * fill the memory with their zeros. */
+static uint64_t resume_after(scan_job *job, uint64_t at) {
+    const uint64_t stop = job->size_bytes - FRAME_BYTES + 1;
+    uint64_t next = at + 1;
+    while (next < stop) {
+        const uint64_t end = next_data(job, &job->hole, &next, stop);
+        const uint8_t *found = next < end ? memchr(job->bytes + next, OPENING, end - next) : NULL;
+        next = found == NULL ? end : (uint64_t)(found - job->bytes);
+        if (found == NULL) continue;
         if (resumes(job, next)) return next;
         next++;
     }
@@ -178,7 +201,7 @@ static jfs_status add_damaged(jfs_page *page, uint64_t offset, uint64_t bytes) {
 }
 
 static jfs_status scan_body(void *context) {
-    const scan_job *job = context;
+    scan_job *job = context;
     jfs_page *page = job->out;
     uint64_t at = job->start;
     while (job->size_bytes - at >= FRAME_BYTES) {
@@ -191,7 +214,7 @@ static jfs_status scan_body(void *context) {
         } else {
             const uint64_t next = resume_after(job, at);
             if (next == job->size_bytes) {
-                damaged(page, at, reason);
+                damaged(page, at, reason == no_record && only_zeros_from(job, at) ? "only zeros follow" : reason);
                 break;
             }
             status = add_damaged(page, at, next - at);
@@ -203,8 +226,9 @@ static jfs_status scan_body(void *context) {
     return JFS_OK;
 }
 
-jfs_status jfs_scan_page(const uint8_t *bytes, uint64_t size_bytes, uint64_t start, jfs_page *out) {
-    scan_job job = {bytes, size_bytes, start, out};
+jfs_status jfs_scan_page(const uint8_t *bytes, uint64_t size_bytes, uint64_t start, const jfs_hole *holes,
+                         uint32_t hole_count, jfs_page *out) {
+    scan_job job = {bytes, size_bytes, start, holes, hole_count, 0, out};
     memset(out, 0, sizeof *out);
     out->end_offset = start;
     out->damaged_at = JFS_PAGE_WHOLE;
