@@ -3,10 +3,10 @@
 Taken are: a broker instance (`etc/broker.xml`), a folder with `broker.xml`, a `broker.xml` itself, a data
 directory (`journal/`, `bindings/`, ...), a folder with that as `data/`, and a journal directory. When a
 broker.xml belongs to what was given, its directories win over the usual places, because they are where the
-broker writes. Two exceptions: directories of a configuration that has none of them on this machine (an
+broker writes. Exceptions: directories of a configuration that has none of them on this machine (an
 instance copied from elsewhere) give way to `data/` beside it, and a configuration whose store is not the data
-directory that was asked for is left alone. Both leave a warning. A `journalfs.toml` in the data directory
-wins over all.
+directory that was asked for, or that cannot be read beside it, is left alone. Each leaves a warning. A
+`journalfs.toml` in the data directory wins over all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
 from journalfs.config.files import TOML_NAME
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
-from journalfs.errors import NotAStore, SystemFailure, UnknownVersion, WrongCall
+from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion, WrongCall
 
 JOURNAL_PREFIX: Final = "activemq-data"
 JOURNAL_EXTENSION: Final = "amq"
@@ -96,7 +96,18 @@ def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = No
     try:
         return _checked(given, environment)
     except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or given, doing="look for a store") from error
+        raise SystemFailure.from_os(error, _refused_at(error, given), doing="look for a store") from error
+
+
+def _refused_at(error: OSError, given: Path) -> Path:
+    """What to name: of a directory that may not be looked into that itself, not the file looked for in it."""
+    place = Path(os.fsdecode(error.filename)) if error.filename is not None else given
+    if error.errno != errno.EACCES or place == given:
+        return place
+    shut = (
+        folder for folder in reversed(place.parents) if not os.access(folder, os.X_OK, effective_ids=True)
+    )
+    return next(shut, place)
 
 
 def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
@@ -108,7 +119,7 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         refuse_other_layouts(_folder(given))
         refuse_other_journals(*_usual_journals(_folder(given)))
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
-    layout = _with_own_settings(layout)
+    layout = _with_own_settings(_with_odd_files_named(layout, given))
     if layout.config is not None and layout.config.database_store:
         found = "a configuration that keeps the store in a database (JDBC)"
         raise UnknownVersion(layout.config.file, found, advice="only file stores can be mounted")
@@ -207,8 +218,26 @@ def _configuration_of(given: Path) -> tuple[Path, Path] | None:
     return file, folder.parent if folder.name == "etc" else folder
 
 
+def _with_odd_files_named(layout: StoreLayout, given: Path) -> StoreLayout:
+    """With a warning for what stands where a broker.xml is looked for and is no file: it is not opened."""
+    if layout.config is not None:
+        return layout
+    for folder in dict.fromkeys((_folder(given), layout.root, layout.root.parent)):
+        for file in (folder / "etc" / "broker.xml", folder / "broker.xml"):
+            if os.path.lexists(file) and not file.is_file():
+                layout = _with_warning(layout, f"{file}: not a regular file, so no configuration is read")
+    return layout
+
+
 def _configured(file: Path, instance: Path, environment: Mapping[str, str] | None) -> StoreLayout:
-    layout = _by_configuration(read_broker_xml(file, instance=instance, environment=environment))
+    try:
+        config = read_broker_xml(file, instance=instance, environment=environment)
+    except (ConfigError, SystemFailure) as error:
+        data = instance / "data"
+        if not _is_data_directory(data):
+            raise
+        raise _with_advice(error, f"to do without it, give the data directory {data}") from error
+    layout = _by_configuration(config)
     if layout.journal_dir.is_dir() or layout.bindings_dir.is_dir():
         return layout
     for data in (instance / "data", instance):
@@ -221,12 +250,22 @@ def _configured(file: Path, instance: Path, environment: Mapping[str, str] | Non
     return layout
 
 
+def _with_advice(error: ConfigError | SystemFailure, advice: str) -> ConfigError | SystemFailure:
+    if isinstance(error, ConfigError):
+        return ConfigError(error.file, f"{error.reason}; {advice}", line=error.line, setting=error.setting)
+    return SystemFailure(f"{error}; {advice}", system_errno=error.system_errno)
+
+
 def _data_directory(data: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     usual = _usual(data, journal=data / "journal", bindings=data / "bindings")
     found = _configuration_of(data.parent)
     if found is None:
         return usual
-    layout = _by_configuration(read_broker_xml(found[0], instance=found[1], environment=environment))
+    try:
+        config = read_broker_xml(found[0], instance=found[1], environment=environment)
+    except (ConfigError, SystemFailure) as error:
+        return _with_warning(usual, f"{error}; not used, so the settings are those of a broker without it")
+    layout = _by_configuration(config)
     if any(_is_within(part, data) for part in (layout.journal_dir, layout.bindings_dir)):
         return layout
     reason = f"{found[0]}: not used, because its store is {layout.root}, not {data}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -251,3 +252,73 @@ def test_folder_around_a_data_directory(store_copy: Callable[[str], Path]) -> No
     store = store_copy("aio")
     (store / "broker.xml").unlink()
     assert locate_store(store).journal_dir == store / "data" / "journal"
+
+
+def test_a_broken_configuration_names_the_data_directory_that_does_without_it(
+    store_copy: Callable[[str], Path],
+) -> None:
+    instance = store_copy("aio")
+    (instance / "broker.xml").write_text("<conf")
+    for given in (instance, instance / "broker.xml"):
+        with pytest.raises(ConfigError, match=rf"not well-formed.*give the data directory {instance}/data"):
+            locate_store(given)
+    for given in (instance / "data", instance / "data" / "journal"):
+        layout = locate_store(given)
+        assert layout.journal_dir == instance / "data" / "journal"
+        assert layout.config is None
+        (warning,) = layout.warnings
+        assert "not well-formed" in warning
+        assert "not used" in warning
+
+
+def test_a_configuration_that_may_not_be_read_names_the_data_directory(
+    store_copy: Callable[[str], Path],
+) -> None:
+    instance = store_copy("aio")
+    (instance / "broker.xml").chmod(0)
+    if os.geteuid() == 0:  # root may read everything, but not more than there is
+        (instance / "broker.xml").unlink()
+        (instance / "broker.xml").symlink_to("/proc/self/mem")
+    with pytest.raises(SystemFailure, match=rf"cannot read.*give the data directory {instance}/data"):
+        locate_store(instance)
+    assert locate_store(instance / "data").config is None
+
+
+@pytest.mark.parametrize("folder", ["", "etc"])
+@pytest.mark.parametrize("kind", ["pipe", "directory", "device"])
+def test_a_configuration_that_is_no_file_leaves_a_warning(
+    store_copy: Callable[[str], Path], folder: str, kind: str
+) -> None:
+    instance = store_copy("aio")
+    (instance / "broker.xml").unlink()
+    (instance / "etc").mkdir()
+    file = instance / folder / "broker.xml"
+    match kind:
+        case "pipe":
+            os.mkfifo(file)
+        case "directory":
+            file.mkdir()
+        case _:
+            file.symlink_to("/dev/zero")
+    for given in (instance, instance / "data", instance / "data" / "journal"):
+        assert locate_store(given).warnings == (f"{file}: not a regular file, so no configuration is read",)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+def test_a_journal_that_may_not_be_looked_into_is_named_itself(stores: PristineStores, mode: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # below pytest's own, nobody else may look
+        instance = Path(folder, "instance")
+        shutil.copytree(stores["aio"], instance)
+        (instance / "broker.xml").unlink()
+        Path(folder).chmod(0o755)
+        journal = instance / "data" / "journal"
+        journal.chmod(mode)
+        before = os.geteuid()
+        os.seteuid(65534 if before == 0 else before)  # root may look everywhere
+        try:
+            for given in (instance, instance / "data", journal):
+                with pytest.raises(SystemFailure, match=f"^{journal}: cannot .*: Permission denied$"):
+                    locate_store(given)
+        finally:
+            os.seteuid(before)
+            journal.chmod(0o700)
