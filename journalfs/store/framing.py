@@ -98,7 +98,19 @@ class Framer:
         splitter = self._splitter
         if isinstance(splitter, JsonSplitter) and (self._mark or not splitter.may_end):
             raise BadEnvelope("the file ends inside of a JSON value", line=self._line_feeds + 1)
-        return self._messages(splitter.finish())
+        try:
+            return self._messages(splitter.finish())
+        except NoJson:
+            raise BadEnvelope("the file ends in what is no JSON", line=self._line_feeds + 1) from None
+
+    def check_end(self) -> None:
+        """Raise BadEnvelope if the file must not end here. Nothing changes."""
+        if self.pending_bytes and self._framing is not Framing.LINES:
+            before = self.mark()
+            try:
+                self.finish()
+            finally:
+                self.reset(before)
 
     def _feed(self, data: bytes) -> Sequence[Outgoing]:
         if self._mark is not None:

@@ -186,8 +186,16 @@ def test_after_a_failure_an_unfinished_line_is_not_published(address: Address) -
         r"""(printf '{"type":"te'; printf 'xt","body":1}\n') > in.jsonl""", address.first.path, succeeds=False
     )
     assert address.first.lines() == []
-    ((what, _),) = address.refusals()
-    assert what == f"{address.name}-first/in.jsonl: EINVAL"
+    # The write, and the close of what it left unfinished.
+    assert {what for what, _ in address.refusals()} == {f"{address.name}-first/in.jsonl: EINVAL"}
+
+
+@pytest.mark.rule("S-64")
+def test_a_close_refuses_what_ends_too_early(address: Address) -> None:
+    path = address.first.path / "short.json"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    os.write(descriptor, b'{"a":1} [2,3')
+    assert errno_of(os.close, descriptor) == errno.EINVAL
 
 
 @pytest.mark.rule("S-75")

@@ -82,12 +82,15 @@ class FilePublisher:
             raise
 
     async def flush(self) -> None:
-        """What was published is durable then; the rest is published at the last close."""
+        """What was published is durable then; the rest is published at the last close, of which nobody hears
+        whether it succeeds: so what cannot be published then is refused here.
+        """
         async with self._turn:
             if self._framer is None:
                 await self._sync()
             elif self._size_bytes:
                 await self._store.published()
+                self._framer.check_end()
 
     async def _sync(self) -> None:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from journalfs.errors import NoRoute, NoSuchName, NotEmpty
+from journalfs.errors import BadEnvelope, NoRoute, NoSuchName, NotEmpty
 from journalfs.ids import MessageId
 from journalfs.store import open_store
 from tests.reference.store import load
@@ -140,3 +140,25 @@ async def test_ids_are_never_given_twice(writable: Writable) -> None:
             assert not seen & set(ids)
             seen |= set(ids)
             await store.acknowledge(("work", "work.a"), [MessageId(i) for i in ids])
+
+
+@pytest.mark.parametrize(
+    ("name", "unfinished", "rest"),
+    [
+        ("in.json", b'{"a":1} [2,3', b"]"),
+        ("in.json", b"12.", b"5 "),
+        ("in.jsonl", b'{"type":"te', b'xt","body":"x"}'),
+    ],
+)
+async def test_a_close_says_what_the_last_close_could_not_publish(
+    writable: Writable, name: str, unfinished: bytes, rest: bytes
+) -> None:
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", name)
+        await publisher.write(unfinished)
+        with pytest.raises(BadEnvelope):
+            await publisher.flush()
+        await publisher.write(rest)
+        await publisher.flush()
+        await publisher.finish()
+        assert lines_of(store, "work.a")
