@@ -4,10 +4,11 @@ A name is a generation and a number. A generation is drawn once, from the clock 
 taken in blocks from a small file beside the index, under its lock, and a block is durable before a number of
 it is used: so each number belongs to one process, whether it ends in order, is killed, or is not the only one
 to show the store. Where the file cannot tell (lost, damaged, not writable, of another generation), a
-generation begins that nobody else knows.
+generation begins that nobody else knows. It cannot tell either when it is a copy: the store that it was
+copied from went on. A copy is another inode, or has the time that its content was given instead of its own.
 
-The file: 8 bytes magic, u64 generation, u64 the first number that nobody has taken, 4 bytes CRC-32C of these.
-All little-endian, written in place: what was torn is taken for lost.
+The file: 8 bytes magic, u64 generation, u64 the first number that nobody has taken, u64 its own inode, 4
+bytes CRC-32C of these. All little-endian, written in place: what was torn is taken for lost.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from journalfs.engine.checksum import crc32c
 from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.limits import PART_NUMBER_MAX, PART_NUMBERS_TAKEN
 
-MAGIC = b"JFSPART1"
-_CONTENT = struct.Struct("<8sQQ")
+MAGIC = b"JFSPART2"
+_CONTENT = struct.Struct("<8sQQQ")
 _CHECKSUM = struct.Struct("<I")
 _RECORD_BYTES = _CONTENT.size + _CHECKSUM.size
+
+TIMES_APART_NS = 1_000_000_000
+"""Less than this lies between the two times that one write sets, however coarse the file system's clock."""
 
 GENERATION_CHANCE = 1000
 """Generations that can begin in one millisecond: two mounts of one store may begin at once."""
@@ -118,7 +122,8 @@ def _locked(path: Path) -> Iterator[int]:
     # Held for one write and its sync, so waiting for it is short.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     try:
-        give_to_owner(descriptor, path.parent)
+        if not os.fstat(descriptor).st_size:  # it was just made
+            give_to_owner(descriptor, path.parent)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:
@@ -140,17 +145,22 @@ def _read(path: Path) -> tuple[int, int] | None:
 
 
 def _content(descriptor: int) -> tuple[int, int] | None:
-    """Generation and first free number; `None` when the file does not say."""
+    """Generation and first free number; `None` when the file does not say, or was not written as this one."""
     record = os.pread(descriptor, _RECORD_BYTES + 1, 0)
     content, checksum = record[: _CONTENT.size], record[_CONTENT.size :]
     if len(content) < _CONTENT.size or checksum != _CHECKSUM.pack(crc32c(content)):
         return None
-    magic, generation, free = _CONTENT.unpack(content)
-    return (generation, free) if magic == MAGIC and 0 < free < PART_NUMBER_MAX else None
+    magic, generation, free, inode = _CONTENT.unpack(content)
+    if magic != MAGIC or not 0 < free < PART_NUMBER_MAX:
+        return None
+    status = os.fstat(descriptor)
+    # Writing sets both times; who gives a copy the first one of its original cannot give it the other.
+    is_own = inode == status.st_ino and abs(status.st_ctime_ns - status.st_mtime_ns) < TIMES_APART_NS
+    return (generation, free) if is_own else None
 
 
 def _write(descriptor: int, generation: int, free: int) -> None:
-    content = _CONTENT.pack(MAGIC, generation, free)
+    content = _CONTENT.pack(MAGIC, generation, free, os.fstat(descriptor).st_ino)
     record = content + _CHECKSUM.pack(crc32c(content))
     if os.pwrite(descriptor, record, 0) != len(record):
         raise OSError("the disk took a part of it only")

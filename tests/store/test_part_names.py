@@ -248,3 +248,34 @@ def test_names_over_many_killed_processes(little_store: LittleStore) -> None:
             os.kill(process.pid, signal.SIGKILL)
     assert len(seen.content) > 20
     assert Path(index_path(little_store.root)).exists()
+
+
+@pytest.mark.rule("S-10")
+@pytest.mark.parametrize("keeps_inode", [False, True])
+async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore, *, keeps_inode: bool) -> None:
+    """The copy holds what was used when it was made; the store went on, and so did the names of its parts."""
+    seen = Seen()
+    little_store.journal.send(1000, QUEUE_A, "in the copy")
+    little_store.open().close()
+    numbers = numbers_path(index_path(little_store.root))
+    kept, at = numbers.read_bytes(), numbers.stat()
+    index = index_path(little_store.root).read_bytes()
+    journal = little_store.journal.path.read_bytes()
+    began_at = little_store.journal.at
+    little_store.journal.send(1001, QUEUE_A, "since then")
+    store = little_store.open()
+    seen.look_at(store)
+    store.close()
+    # As `cp -a` and `rsync --inplace` put files back, a day later.
+    little_store.journal.path.write_bytes(journal)
+    little_store.journal.at = began_at
+    index_path(little_store.root).write_bytes(index)
+    if not keeps_inode:
+        numbers.rename(numbers.with_name("away"))
+    numbers.write_bytes(kept)
+    day_ns = 86_400 * 10**9
+    os.utime(
+        numbers, ns=(at.st_atime_ns - day_ns, at.st_mtime_ns - day_ns if keeps_inode else at.st_mtime_ns)
+    )
+    little_store.journal.send(1002, QUEUE_A, "another one")
+    seen.look_at(little_store.open())
