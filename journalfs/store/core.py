@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DOUBT_INTERVAL_NS = 60 * 1_000_000_000
+"""From one time that the journal is read anew because its content is in doubt to the next."""
+
 CURSOR_TYPES = (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE, MessageType.PAGE_TRANSACTION)
 
 
@@ -69,6 +72,10 @@ class Core:
     explanations: Explanations = field(init=False)
     torn: set[int] = field(default_factory=set)
     """Journal files, by slot, of which a reader could not read something that was measured."""
+    index_void: bool = False
+    """A message was not what the index says of it: the index is not to be believed again."""
+    journal_doubted: bool = False
+    """The same, and the journal is to be read anew."""
     behind: Callable[[], None] | None = None
     """Takes over what this process made durable and nobody has asked for since. Set by a store that is
     written.
@@ -80,6 +87,7 @@ class Core:
     second_folders: list[Damage] = field(default_factory=list)
     held: WeakSet[HeldFile] = field(default_factory=WeakSet)
     """Journal files that open files are rendered from: their bytes must not be overwritten."""
+    _doubted_ns: int | None = None
     _side_key: tuple[int, int] = (-1, -1)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
@@ -99,6 +107,15 @@ class Core:
     @property
     def root(self) -> Path:
         return self.layout.root
+
+    def doubt_journal(self) -> None:
+        """A message of the journal is not what it was when it was measured, though no file seems to be
+        another. Reading all of it anew is dear, so it is done now and then only, should it not help.
+        """
+        now_ns = self.clock.monotonic_ns()
+        if self._doubted_ns is None or now_ns - self._doubted_ns >= DOUBT_INTERVAL_NS:
+            self._doubted_ns = now_ns
+            self.index_void = self.journal_doubted = True
 
     def register_queues(self) -> None:
         """Give every bound queue its slot before anything refers to it, so that slots follow the bindings."""

@@ -107,6 +107,21 @@ class LargeBodies:
         for paged in self.core.pages.values():
             paged.forget_scans()
 
+    def doubt(self, message_ids: Iterable[MessageId]) -> bool:
+        """Measure messages of the journal again although their files seem to be what they were. Returns
+        whether one is another than before.
+        """
+        doubted = sorted(message_ids)
+        before = [self._lengths(message_id) for message_id in doubted]
+        self._suspects.update(doubted)
+        self.core.measure()
+        return before != [self._lengths(message_id) for message_id in doubted]
+
+    def _lengths(self, message_id: MessageId) -> tuple[int, int]:
+        state = self.core.loader.state
+        info = state.ref(state.message_refs(message_id)[0])
+        return info.tail_bytes, info.file_bytes
+
     def _remeasure(self, message_id: MessageId) -> None:
         state = self.core.loader.state
         self._refused.discard(message_id)

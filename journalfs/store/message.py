@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from journalfs.errors import Gone
 from journalfs.ids import MessageId
 from journalfs.store.api import Bytes, ByteSource
+from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.read_ahead import checked
 from journalfs.store.runs import HeldFile, Run, at_once
+from journalfs.store.sources import WatchedSource
 
 if TYPE_CHECKING:
     from journalfs.engine.lines import LineBatch
@@ -45,14 +48,10 @@ class BodySource:
         return self._size_bytes
 
     def read(self, offset: int, length: int) -> Bytes:
-        return checked(lambda: self._window(offset, length), self._check)
+        return checked(lambda: self._window(offset, length), lambda: check_all(self._held))
 
     def _window(self, offset: int, length: int) -> memoryview:
         return memoryview(self._batch.read_body(0, offset, length, body_bytes=self._size_bytes))
-
-    def _check(self) -> None:
-        for file in self._held:
-            file.check()
 
     def close(self) -> None:
         """Nothing to do: the batch lets go of its files with the last reference to it."""
@@ -63,7 +62,12 @@ class StoreMessage:
 
     def __init__(self, content: QueueContent, run: Run) -> None:
         self._content = content
+        self._take(run)
+
+    def _take(self, run: Run) -> None:
+        content = self._content
         self._run = run
+        self._failed = CloserLook(content, [run])
         columns = run.columns(content)
         self._id = MessageId(columns.ids[0])
         self._size_bytes = columns.sizes[0]
@@ -88,11 +92,20 @@ class StoreMessage:
 
     def line(self) -> bytes:
         """The envelope line, with its newline."""
+        try:
+            return self._line()
+        except NOT_AS_MEASURED as error:
+            self._failed(error)
+        run = self._content.find(self._id)
+        if run is None:
+            raise Gone(self.name.decode())
+        self._take(run)
+        return self._line()
+
+    def _line(self) -> bytes:
         batch, held = self._run.opened(self._content)
-        line = batch.line(0)
-        for file in held:
-            file.check()
-        return line
+        line = checked(lambda: memoryview(batch.line(0)), lambda: check_all(held))
+        return bytes(line)
 
     def envelope(self) -> Mapping[str, object]:
         return decode_envelope(self.line())
@@ -110,8 +123,18 @@ class StoreMessage:
         return found
 
     def open(self) -> ByteSource:
-        batch, held = self._run.opened(self._content)
-        return at_once(BodySource(batch, held, self._size_bytes), self._content)
+        try:
+            batch, held = self._run.opened(self._content)
+            source = at_once(BodySource(batch, held, self._size_bytes), self._content)
+        except NOT_AS_MEASURED as error:
+            self._failed(error)
+            raise
+        return WatchedSource(source, self._failed)
+
+
+def check_all(held: Sequence[HeldFile]) -> None:
+    for file in held:
+        file.check()
 
 
 def _put(found: dict[str, bytes], name: str, value: object) -> None:

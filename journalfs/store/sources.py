@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
-from journalfs.engine.status import FileTorn
+from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.store.api import Bytes, ByteSource
 
 
@@ -65,15 +65,15 @@ class WindowSource:
 
 
 class WatchedSource:
-    """Tells when a part of the file below can no longer be read. The reader gets the error all the same: what
-    was opened had another length than what there is now.
+    """Tells when something can no longer be rendered as it was measured. The reader gets the error all the
+    same: what was opened had another length than what there is now.
     """
 
-    __slots__ = ("_torn", "below")
+    __slots__ = ("_failed", "below")
 
-    def __init__(self, source: ByteSource, torn: Callable[[], None]) -> None:
+    def __init__(self, source: ByteSource, failed: Callable[[FileTorn | CoreRefused], None]) -> None:
         self.below = source
-        self._torn = torn
+        self._failed = failed
 
     @property
     def size_bytes(self) -> int:
@@ -82,8 +82,8 @@ class WatchedSource:
     def read(self, offset: int, length: int) -> Bytes:
         try:
             return self.below.read(offset, length)
-        except FileTorn:
-            self._torn()
+        except (FileTorn, CoreRefused) as error:
+            self._failed(error)
             raise
 
     def close(self) -> None:

@@ -225,7 +225,7 @@ class JournalStore:
 
     async def look(self) -> None:
         """Apply what changed in the store since the last look."""
-        bindings_changed, result = self._poll()
+        bindings_changed, result = self._looked()
         if result is PollResult.REWRITTEN:
             await self._reload()
         self._take_over(bindings_changed, result)
@@ -237,21 +237,39 @@ class JournalStore:
         if self._reloading:
             self.core.bodies.remeasure()
             return
-        bindings_changed, result = self._poll()
+        bindings_changed, result = self._looked()
         if result is PollResult.REWRITTEN:
             self._replace_loader(self._loaded_whole())
         self._take_over(bindings_changed, result)
+
+    def _looked(self) -> tuple[bool, PollResult]:
+        """What changed, be it only in the eyes of a reader who did not find what is known."""
+        core = self.core
+        bindings_changed, result = self._poll()
+        if core.torn and result is not PollResult.REWRITTEN:
+            core.loader.mend(core.torn)
+            result = PollResult.APPENDED
+        core.torn.clear()
+        if core.index_void:
+            self._forget_index()
+        return bindings_changed, PollResult.REWRITTEN if core.journal_doubted else result
+
+    def _forget_index(self) -> None:
+        """The next mount is not to be misled as this one was."""
+        self.core.index_void = False
+        self._written = None
+        if self.index is None:
+            return
+        try:
+            self.index.unlink(missing_ok=True)
+        except OSError as error:
+            self.core.events.add("index-not-written", f"{self.index}: cannot be removed: {error.strerror}")
 
     def _poll(self) -> tuple[bool, PollResult]:
         core = self.core
         core.live_broker = self._broker_is_there()
         bindings_changed = self._look_at_bindings()
-        result = core.loader.poll()
-        if core.torn and result is not PollResult.REWRITTEN:
-            core.loader.mend(core.torn)
-            result = PollResult.APPENDED
-        core.torn.clear()
-        return bindings_changed, result
+        return bindings_changed, core.loader.poll()
 
     def _broker_is_there(self) -> bool:
         return lock_holder(self.core.layout.node_manager_lock_dir) is not None
@@ -314,6 +332,12 @@ class JournalStore:
         self.core.measure()
         adopt_parts(loader.state, old.state)
         self.rebuilds += 1
+        doubted, self.core.journal_doubted = self.core.journal_doubted, False
+        if doubted:
+            self.core.events.add(
+                "journal-doubted", "a message was not what was known of it: the journal has been read again"
+            )
+            return
         self.core.events.add(
             "journal-rewritten", "the journal was compacted and has been read again", level=20
         )
@@ -334,9 +358,9 @@ class JournalStore:
         if self.index is None:
             return
         description = describe(self.core, self._page_parts)
-        if description is None and self.core.loader.unreadable:
+        if description is None and (self.core.loader.unreadable or self.core.bodies.unreadable):
             # It says of what cannot be read how long its lines are.
-            self.index.unlink(missing_ok=True)
+            self._forget_index()
         if description is None or description == self._written:
             return
         try:

@@ -7,12 +7,12 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from journalfs.engine.status import CoreRefused
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
 from journalfs.selector import compile_selector
 from journalfs.store.api import ByteSource, Part
+from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
 from journalfs.store.content import QueueContent
 from journalfs.store.filters import Filter, SelectorFilter
 from journalfs.store.message import SUFFIXES, StoreMessage
@@ -88,15 +88,26 @@ class QueueView:
 
     def _refresh(self) -> None:
         """Make the parts anew if the queue or what the filter looks at changed."""
-        now = (
+        now = self._now()
+        if now == self._seen:
+            return
+        failed = CloserLook(self.content, self.content.live() if self._selected is not None else ())
+        try:
+            self._choose_parts(now)
+        except NOT_AS_MEASURED as error:
+            failed(error)
+            self._choose_parts(self._now())
+
+    def _now(self) -> Hashable:
+        return (
             self.content.version,
             self.page_parts.next_number,
             self.content.core.numbers.generation,
             self.content.core.bodies.version,
             self._selected.moment() if self._selected else 0,
         )
-        if now == self._seen:
-            return
+
+    def _choose_parts(self, now: Hashable) -> None:
         parts = [*self._journal_parts(), *self._page_parts()]
         self._parts = {entry.part.name: entry for entry in parts}
         self._tail = self._filtered(self._tail_runs())
@@ -191,26 +202,18 @@ class QueueView:
         """
         for _ in range(LOOKS_AGAIN_MAX):
             self._refresh()
+            runs = choose()
+            failed = CloserLook(self.content, (run for run, _ in runs))
             try:
-                return self._watched(choose())
+                return WatchedSource(open_runs(runs, self.content), failed)
             except StaleView:
                 self.content.core.look_again()
+            except NOT_AS_MEASURED as error:
+                failed(error)
         self._refresh()
-        return self._watched(choose())
-
-    def _watched(self, runs: Sequence[tuple[Run, int]]) -> ByteSource:
-        """Open the lines of these runs. What cannot be read any more is looked at anew, for whoever opens it
-        next.
-        """
-        chosen = [run for run, _ in runs if isinstance(run, JournalRun)]
-
-        def torn() -> None:
-            with contextlib.suppress(CoreRefused):  # some of it was acknowledged since
-                for run in chosen:
-                    self.content.core.torn.update(run.slots(self.content))
-            self.content.core.look_again()
-
-        return WatchedSource(open_runs(runs, self.content), torn)
+        runs = choose()
+        failed = CloserLook(self.content, (run for run, _ in runs))
+        return WatchedSource(open_runs(runs, self.content), failed)
 
     def _sized(self, part: Part) -> list[tuple[Run, int]]:
         """The runs of a part with the lengths of their lines. Raises `Gone` when nothing is left of it."""
