@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
 from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp, name_of
+from journalfs.engine.buffers import MappedFile
 from journalfs.errors import DecodeError, UnknownVersion
 from journalfs.format.journal_file import (
     CONTROL_FILE_NAME,
@@ -24,6 +25,8 @@ from journalfs.format.journal_file import (
     read_header,
 )
 from journalfs.ids import FileId
+from journalfs.journal.file_ids import contradiction, written_rid
+from journalfs.journal.file_sizes import missing_bytes
 from journalfs.journal.heads import FIRST_RECORD_HEAD_BYTES, Head, Heads, NotAFile, read_regular_file
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
@@ -44,6 +47,9 @@ class JournalFile:
     compacted: bool
     """Its first record was written by compaction."""
     header_damaged: bool = False
+    """`file_id` is what the file's records carry instead, or 0 where that is not known yet."""
+    first_rid: int | None = None
+    """What the first record carries as the file's id, if anything was written."""
 
     @property
     def rid(self) -> int:
@@ -85,6 +91,8 @@ class DirectoryReader:
         self._root = relative_to
         self._heads = Heads(directory)
         self._files: dict[str, tuple[_Candidate, JournalFile]] = {}
+        self._written: dict[str, tuple[FileStamp, int | None]] = {}
+        """By name, what the records of a file carry whose header says something else."""
         self._last: _Look | None = None
 
     def read(self) -> JournalDirectory:
@@ -209,8 +217,56 @@ class DirectoryReader:
         if foreign is not None and all(file.header_damaged for file in files):
             advice = "this journalfs reads versions 1 and 2 with user version 0"
             raise UnknownVersion(self._directory, _header_problem(foreign), advice=advice)
+        files = self._with_own_ids(files, problems)
+        problems += self._cut_off(candidates)
         files.sort(key=lambda file: (file.file_id, not file.compacted, file.name))
         return files
+
+    def _with_own_ids(self, files: Sequence[JournalFile], problems: list[Damage]) -> list[JournalFile]:
+        """The files, those whose header's id cannot be true with the one that their records carry."""
+        sound = [file for file in files if not file.header_damaged]
+        written: dict[str, tuple[FileStamp, int | None]] = {}
+        found: list[JournalFile] = []
+        for file in files:
+            own = why = None
+            if not file.header_damaged and file.first_rid not in {None, file.file_id}:
+                others = [other for other in sound if other is not file]
+                if contradiction(file, others, file.first_rid or 0) is not None:
+                    own = self._written_rid(file)
+                    written[file.path.name] = file.stamp, own
+            if own is not None and own != file.file_id:
+                why = contradiction(file, others, own)
+            if own is None or why is None:
+                found.append(file)
+                continue
+            reason = f"the file's records carry file id {own}, and the header's, {file.file_id}, {why}"
+            problems.append(self._damage(file.path, JOURNAL_HEADER_BYTES, "bad-header", reason))
+            found.append(replace(file, file_id=FileId(own), header_damaged=True))
+        self._written = written
+        return found
+
+    def _written_rid(self, file: JournalFile) -> int | None:
+        """`None` also for a file that cannot be read: whoever reads it says so."""
+        known = self._written.get(file.path.name)
+        if known is not None and known[0] == file.stamp:
+            return known[1]
+        try:
+            with MappedFile(file.path) as mapped:
+                return written_rid(mapped)
+        except OSError:
+            return None
+
+    def _cut_off(self, candidates: Sequence[_Candidate]) -> list[Damage]:
+        sizes = {
+            candidate.path.name: candidate.head.stamp.size_bytes
+            for candidate in candidates
+            if candidate.head.stamp.size_bytes >= JOURNAL_HEADER_BYTES
+        }
+        reason = "cut off: no other file of the journal has this size, and files are made in one"
+        return [
+            self._damage(self._directory / name, missing, "short-file", reason, offset=sizes[name])
+            for name, missing in missing_bytes(sizes).items()
+        ]
 
     def _bad_header(self, candidate: _Candidate, header: JournalHeader | None) -> Damage:
         if header is not None:
@@ -287,4 +343,5 @@ def _file(candidate: _Candidate, header: JournalHeader, *, header_damaged: bool 
         candidate.head.stamp,
         compacted,
         header_damaged,
+        candidate.head.first_rid,
     )

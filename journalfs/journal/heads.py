@@ -17,6 +17,7 @@ from pathlib import Path
 
 from journalfs.damage import FileStamp
 from journalfs.format.journal_file import read_header
+from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, first_rid
 from journalfs.limits import COPY_CHUNK_BYTES, HEADS_CHECKED_SHARE, JOURNAL_HEADER_BYTES
 
 FIRST_RECORD_HEAD_BYTES = 6
@@ -36,6 +37,8 @@ class Head:
     """Why they could not, although the file could be opened."""
     empty: bool = False
     """The whole file is zeros: it was allocated and never used."""
+    first_rid: int | None = None
+    """What the first record carries as its file's id, if anything was written."""
 
 
 class NotAFile(Exception):  # noqa: N818 - what a look found, not a failure
@@ -123,7 +126,14 @@ def _read(path: str) -> Head:
         except OSError as error:
             return Head(stamp, b"", unreadable=error.strerror or str(error))
         blank = len(content) >= JOURNAL_HEADER_BYTES and read_header(content).blank
-        return Head(stamp, content, empty=blank and _all_zeros(descriptor, status.st_size))
+        empty = blank and _all_zeros(descriptor, status.st_size)
+        written = content[JOURNAL_HEADER_BYTES:]
+        if not empty and not any(written):
+            try:
+                written = os.pread(descriptor, FIRST_RECORD_REACH_BYTES, JOURNAL_HEADER_BYTES)
+            except OSError as error:
+                return Head(stamp, b"", unreadable=error.strerror or str(error))
+        return Head(stamp, content, empty=empty, first_rid=first_rid(written))
     finally:
         os.close(descriptor)
 

@@ -423,7 +423,7 @@ class JournalLoader:
             if not file.header_damaged:
                 found.append(file)
                 continue
-            rid = self._guessed_rid(file)
+            rid = file.file_id or self._guessed_rid(file)
             if rid is not None and rid not in known:
                 found.append(replace(file, file_id=FileId(rid)))
         return sorted(found, key=lambda file: (file.file_id, not file.compacted, file.name))

@@ -12,9 +12,10 @@ from journalfs.engine.backend import Backend
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import GapKind, Scan
-from journalfs.errors import UnknownVersion
+from journalfs.errors import Damaged, UnknownVersion
 from journalfs.format.journal_file import JournalHeader, parse_file_name, read_header
 from journalfs.ids import FileId
+from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, contradiction, first_rid
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.recovery import in_reading_order, recover
 from journalfs.journal.write_settings import WriteSettings, round_up
@@ -48,6 +49,7 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
         parsed.number for name in names if (parsed := parse_file_name(name, extension=settings.extension))
     ]
     last_id = max([0, *numbers, *(header.file_id for header in headers.values())])
+    _refuse_untrue_ids(backend, headers)
     opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
     empty: list[WriteFile] = []
     for name, header in headers.items():
@@ -93,6 +95,37 @@ def _headers(backend: Backend, names: list[str]) -> dict[str, JournalHeader]:
                 advice="a broker refuses to start beside this file; move it away to write this journal",
             )
     return {name: headers[name] for name in in_reading_order(heads)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Headed:
+    file_id: int
+    rid: int
+    compacted: bool
+    first_rid: int | None
+
+
+def _refuse_untrue_ids(backend: Backend, headers: dict[str, JournalHeader]) -> None:
+    """A file whose header names another id than its records, which cannot be, would be set free."""
+    found: dict[str, _Headed] = {}
+    for name, header in headers.items():
+        behind = backend.read(name, JOURNAL_HEADER_BYTES, FIRST_RECORD_REACH_BYTES)
+        first = first_rid(bytes(behind))
+        compacted = first == header.rid and behind[5] > 0
+        found[name] = _Headed(header.file_id, header.rid, compacted, first)
+    for name, file in found.items():
+        others = [other for other in found.values() if other is not file]
+        if file.first_rid in {None, file.file_id} or not contradiction(file, others, file.first_rid or 0):
+            continue
+        view = backend.view(name)
+        scan = scan_view(view, rid=0, version=2, any_rid=True, doing=f"scanning {name}")
+        if not scan.count:
+            continue
+        own = int.from_bytes(backend.read(name, scan.record(0).offset + 1, 4))
+        why = contradiction(file, others, own) if own != file.file_id else None
+        if why is not None:
+            reason = f"the file's records carry file id {own}, and the header's, {file.file_id}, {why}"
+            raise Damaged(name, 0, reason)
 
 
 def read_file(backend: Backend, ledger: Ledger, file: WriteFile) -> Scan:

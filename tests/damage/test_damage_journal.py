@@ -57,7 +57,7 @@ def test_flipped_bits(name: str, store_copy: Copy) -> None:
 @pytest.mark.rule("S-48")
 @pytest.mark.parametrize("name", STORES)
 def test_flipped_bits_of_a_file_id(name: str, store_copy: Copy) -> None:
-    """A file whose header names another id looks as one that was reclaimed, and only it is without effect."""
+    """A file whose header names a higher id looks as one used again, and only it is without effect."""
     data = store_copy(name) / "data"
     for path in journal_files(data):
         for offset in range(8, HEADER_BYTES):

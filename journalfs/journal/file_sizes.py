@@ -1,0 +1,37 @@
+"""Which journal files are shorter than they were made: files are allocated whole, in one size, and stay so.
+
+The size may have been changed by whoever owns the journal, so several sizes alone prove nothing: one that no
+other file has and that nobody sets does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+SIZE_BYTES_MIN = 1024
+"""A broker makes no smaller files."""
+
+STEPS_BYTES = (64 * 1024, 100 * 1024)
+"""Sizes that people set are multiples of one of these."""
+
+
+def missing_bytes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """How many bytes are missing at the end of each file that was cut off, by name; 0: nobody knows."""
+    counts = Counter(sizes.values())
+    return {
+        name: _usual_above(size, counts) - size
+        for name, size in sizes.items()
+        if size < SIZE_BYTES_MIN or _is_odd(size, counts)
+    }
+
+
+def _is_odd(size: int, counts: Counter[int]) -> bool:
+    if len(counts) == 1:
+        return counts[size] == 1 and size % SIZE_BYTES_MIN != 0
+    return counts[size] == 1 and size < max(counts) and all(size % step for step in STEPS_BYTES)
+
+
+def _usual_above(size: int, counts: Counter[int]) -> int:
+    """The size that most of the longer files have; `size` itself if there is none."""
+    return max((other for other in counts if other > size), key=lambda other: counts[other], default=size)
