@@ -14,10 +14,10 @@ from journalfs.cli.common import (
     json_option,
     opened,
     store_argument,
-    whole_lines,
     write_json,
     write_table,
 )
+from journalfs.cli.outlines import outlined_lines
 from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
@@ -53,17 +53,17 @@ def _read_everything(store: Store) -> tuple[int, int, list[Mapping[str, object]]
     damage: list[Mapping[str, object]] = []
     for address in store.addresses():
         for queue in address.queues():
-            for lines in _all_lines(queue):
+            for lines, size_bytes in _all_lines(queue):
                 messages += len(lines)
-                bytes_read += sum(map(len, lines))
+                bytes_read += size_bytes
                 damage += [facts for line in lines if b'"damage":' in line for facts in _damage_in(line)]
     return messages, bytes_read, damage
 
 
-def _all_lines(queue: Queue) -> Iterator[list[bytes]]:
+def _all_lines(queue: Queue) -> Iterator[tuple[list[bytes], int]]:
     for source in (queue.open_all(), queue.delivering().open_all()):
         try:
-            yield from whole_lines(source)
+            yield from outlined_lines(source)
         finally:
             source.close()
 

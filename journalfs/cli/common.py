@@ -154,12 +154,16 @@ def whole_lines(source: ByteSource) -> Iterator[list[bytes]]:
     """The lines of a file, with their ends, as many at a time as a window holds."""
     pending: list[bytes] = []
     for piece in windows(source):
-        head, separator, last = bytes(piece).rpartition(b"\n")
-        if not separator:
-            pending.append(last)
+        first, newline, rest = bytes(piece).partition(b"\n")
+        pending.append(first)
+        if not newline:
             continue
-        pending.append(head)
-        yield [line + b"\n" for line in b"".join(pending).split(b"\n")]
+        lines = [b"".join([*pending, newline])]  # no more than one copy: it may be very long
+        pending.clear()
+        whole, newline, last = rest.rpartition(b"\n")
+        if newline:
+            lines += [line + newline for line in whole.split(newline)]
+        yield lines
         pending = [last] if last else []
     if pending:
         yield [b"".join(pending)]
