@@ -224,7 +224,7 @@ def _insert(folder: Path, count: int) -> float:
 def operations(context: Context) -> None:
     """Single operations on a mount that is written, against the minimal C filesystem."""
     titles = {
-        "getattr": "getattr of a queue's tail",
+        "getattr": "getattr of a part",
         "missing": "lookup of a name that is not there",
         "write": "128 B write without sync",
         "read": "4 KiB read of a part past the page cache",
@@ -235,7 +235,7 @@ def operations(context: Context) -> None:
     ):
         part = _some_part(mounted)
         ours = {
-            "getattr": part.with_name("_tail.jsonl"),
+            "getattr": part,
             "missing": part.parent,
             "write": mounted.path / "orders" / "in.txt",
             "read": part,

@@ -24,7 +24,7 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.spool import Spool
 from journalfs.large.writing import BodyWriter
-from journalfs.limits import FOLLOW_INTERVAL_S
+from journalfs.limits import CATCH_UP_BYTES_MIN, FOLLOW_INTERVAL_S
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
 from journalfs.store.envelope_message import read_envelope
@@ -106,6 +106,8 @@ class WritingStore(JournalStore):
         self._leaving: set[str] = set()
         """Addresses of which a queue is about to be deleted."""
         self._quiet = trio.Event()
+        self._behind_since_bytes = 0
+        """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = False
         self._failure_told = False
         core.explanations.of_writer = journals.messages.upkeep.explain
@@ -441,9 +443,10 @@ class WritingStore(JournalStore):
             return
         if self._catching_up.locked() or writer.upkeep.compacting:
             await self._catch_up()
-        else:
+        elif self.core.behind is None:
             # Whoever looks first takes it over; most of what is published nobody looks at within the moment.
             self.core.behind = self._take_over_now
+            self._behind_since_bytes = writer.committer.counts.bytes_written
 
     async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
         try:
@@ -461,9 +464,11 @@ class WritingStore(JournalStore):
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
 
     def _while_waiting(self) -> None:
-        """The disk is busy: a good time to catch up."""
+        """The disk is busy: a good time to catch up, if it is worth it."""
         if self.core.behind is not None:
-            self._take_over_now()
+            written = self.journals.messages.committer.counts.bytes_written
+            if written - self._behind_since_bytes >= CATCH_UP_BYTES_MIN:
+                self._take_over_now()
 
     async def _catch_up(self) -> None:
         """Take over what is durable."""
