@@ -133,8 +133,8 @@ INLINE_FLUSH_BYTES_MAX: Final = 64 * 1024
 """No longer flush is left to the event loop: while the disk takes it, there is time for other work."""
 
 CATCH_UP_BYTES_MIN: Final = 128 * 1024
-"""What was published is taken over while the disk is busy from so many bytes on. Direct writes leave nothing in
-the page cache: fewer bytes would be read from the disk again and again."""
+"""What was published is taken over while the disk is busy from so many bytes on. Direct writes leave nothing
+in the page cache: fewer bytes would be read from the disk again and again."""
 
 TEXT_BATCHES_KEPT_MAX: Final = 1024
 """Addresses, or ways out of them, for which what all lines have in common is kept encoded."""
