@@ -24,7 +24,8 @@ jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, ui
     for (uint32_t i = 0; i < count; i++) {
         const message_item *const message = message_of(state, refs[i]);
         if (message == NULL) return JFS_RANGE;
-        if (message->flags & JFS_MESSAGE_LARGE || message->state & MESSAGE_LARGE_SOURCE) out[(*found)++] = i;
+        /* Not JFS_MESSAGE_LARGE: zeros where a message was look like a large one, and were measured as they are. */
+        if (message->state & MESSAGE_LARGE_SOURCE) out[(*found)++] = i;
     }
     return JFS_OK;
 }

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from journalfs.engine.status import CoreRefused
+from journalfs.errors import JournalfsError
+from journalfs.ids import MessageId
+from journalfs.store import open_store
+from journalfs.store.core import DOUBT_INTERVAL_NS
+from journalfs.store.index_file import index_path
 from journalfs.store.store import JournalStore
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, LittleStore
@@ -199,3 +206,112 @@ async def test_current_file_cut_off_below_what_was_read(
     assert bodies(lines_of(store, "work.a")) == [b"one"]
     store.close()
     assert bodies(lines_of(little_store.open(), "work.a")) == [b"one"]
+
+
+def rot(path: Path, offset: int, content: bytes) -> None:
+    """Other bytes in a file that looks the same by size, times and inode."""
+    before = path.stat()
+    overwrite(path, offset, content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def place_of_a_message(store: JournalStore) -> tuple[Path, int]:
+    """A file, and where in it the content of a message lies that has half of all others before it."""
+    loader = store.core.loader
+    places = [
+        (info.file_slot, info.offset)
+        for queue in store.queues()
+        for ref in loader.state.refs(queue.content.slot, "arrival", "live")
+        if (info := loader.state.ref(ref)).body_bytes > 100
+    ]
+    slot, offset = sorted(places)[len(places) // 2]
+    return loader.files.read_file(slot).file.path, offset + 20
+
+
+def lines_of_all(store: JournalStore) -> dict[str, list[bytes]]:
+    """All lines of all queues."""
+    found: dict[str, list[bytes]] = {}
+    for queue in store.queues():
+        source = queue.open_all()
+        found[queue.name] = bytes(source.read(0, source.size_bytes)).splitlines()
+    return found
+
+
+class TestRot:
+    """Bytes below a fitting index that are no longer what they were, in a file that looks as it did."""
+
+    @pytest.fixture(params=["orders-basic", "transactions", "retention"])
+    def indexed(self, request: pytest.FixtureRequest, store_copy: Callable[[str], Path]) -> Path:
+        root = store_copy(request.param)
+        open_store(root).close()
+        return root
+
+    @pytest.mark.rule("S-49", "S-54")
+    @pytest.mark.parametrize("content", [bytes(2000), random.Random(3).randbytes(2000)])
+    def test_hides_no_intact_message(self, indexed: Path, content: bytes) -> None:
+        rot(*place_of_a_message(open_store(indexed)), content)
+        scanned = open_store(indexed, index=False)
+        expected = {queue: sorted(lines) for queue, lines in lines_of_all(scanned).items()}
+        damage = scanned.core.damage()
+        assert damage
+        store = open_store(indexed)
+        assert store.core.loader.bytes_scanned == 0
+        names = {part.name for queue in store.queues() for part in queue.parts()}
+        with pytest.raises(CoreRefused):
+            lines_of_all(store)
+        assert not index_path(store.core.root).exists(), "it would mislead whoever comes after a killed mount"
+        shown = lines_of_all(store)
+        # Whose acknowledgement was lost comes behind those that have had their place all along.
+        assert {queue: sorted(lines) for queue, lines in shown.items()} == expected
+        assert (store.core.damage(), store.rebuilds) == (damage, 1)
+        assert {part.name for queue in store.queues() for part in queue.parts()} <= names
+        store.close()
+        again = open_store(indexed)
+        assert (again.core.loader.bytes_scanned, lines_of_all(again)) == (0, shown)
+        assert again.core.damage() == damage
+
+    @pytest.mark.rule("S-49", "S-54")
+    @pytest.mark.parametrize("reader", ["message", "attributes", "selection"])
+    def test_found_by_another_reader(
+        self, little_store: LittleStore, lines_of: ReadLines, reader: str
+    ) -> None:
+        for number in range(3):
+            little_store.journal.send(1000 + number, QUEUE_A, f"text {number} " + "x" * 300)
+        little_store.open().close()
+        store = little_store.open()
+        state = store.core.loader.state
+        first = state.ref(state.message_refs(1000)[0])
+        rot(little_store.journal.path, first.offset, bytes(first.body_bytes))
+        queue = next(queue for queue in store.queues() if queue.name == "work.a")
+        message = queue.message(MessageId(1000))
+        assert message is not None
+        if reader == "message":
+            with pytest.raises(JournalfsError):
+                message.open().read(0, 1000)
+        elif reader == "attributes":
+            assert "damage" in "".join(message.attributes())
+        else:
+            assert [part.messages for part in queue.where("JMSPriority >= 0").parts()] == [3]
+        assert store.rebuilds == 1
+        assert [b'"damage"' in line for line in lines_of(store, "work.a")] == [True, False, False]
+
+    @pytest.mark.rule("S-54")
+    def test_that_comes_again_and_again_is_looked_at_now_and_then(self, little_store: LittleStore) -> None:
+        for number in range(3):
+            little_store.journal.send(1000 + number, QUEUE_A, f"text {number} " + "x" * 300)
+        store = little_store.open()
+        state = store.core.loader.state
+        path, offset = little_store.journal.path, state.ref(state.message_refs(1000)[0]).offset
+        good = path.read_bytes()[offset : offset + 300]
+        rot(path, offset, bytes(300))
+        with pytest.raises(CoreRefused):
+            lines_of_all(store)
+        assert store.rebuilds == 1
+        rot(path, offset, good)
+        for rebuilds in (1, 1, 2):
+            if rebuilds == 2:
+                little_store.clock.advance(by_ms=DOUBT_INTERVAL_NS // 1_000_000)
+            with pytest.raises(CoreRefused):
+                lines_of_all(store)
+            assert store.rebuilds == rebuilds
+        assert bodies(lines_of_all(store)["work.a"])[0].startswith(b"text 0")
