@@ -1,7 +1,8 @@
 """The place to mount on: whether it can be used, what is mounted there, and how to unmount it.
 
 Nothing here needs pyfuse3, and nothing asks a mounted filesystem anything unless said so: one whose process
-was killed answers every question with an error, and one that hangs never answers.
+was killed answers every question with an error, and one that hangs never answers. What is asked is asked by a
+process of its own, which nobody has to wait for.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import errno
 import json
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,6 +36,10 @@ FILESYSTEM_TYPE: Final = "fuse.journalfs"
 FUSE_DEVICE: Final = "/dev/fuse"
 USERS_NAMED_MAX: Final = 5
 """A line on a terminal has room for about this many."""
+ANSWER_WAIT_S: Final = 5.0
+"""A mount that works answers within milliseconds, a second on a busy machine."""
+LINKS_MAX: Final = 40
+"""As many as Linux follows."""
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -62,6 +70,16 @@ class MountInUse(JournalfsError):  # noqa: N818  (named like its siblings in jou
         )
 
 
+class MountSilent(MountFailed):
+    """A mount whose process is there and does not answer: it was stopped, or waits for its disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path}: the mount there does not answer (waited {ANSWER_WAIT_S:.0f} s); "
+            "detach it with: journalfs umount --lazy"
+        )
+
+
 def mounts() -> list[Mounted]:
     """All mounts this process sees, in the order they were made."""
     table = Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
@@ -79,7 +97,7 @@ def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:
     A journalfs mount whose process died is unmounted first. Raises `MountpointBusy`, `WrongCall` or
     `MountFailed` with what stands in the way.
     """
-    path = Path(os.path.realpath(path))
+    path = resolved(path)
     mount = mounted_at(path)
     if mount is not None and mount.filesystem == FILESYSTEM_TYPE and is_dead(path):
         unmount(path, lazy=True)
@@ -114,13 +132,73 @@ def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:
 
 def is_dead(path: Path) -> bool:
     """True when a mount's process is gone. Asks the filesystem, by a question that the kernel never answers
-    from what it remembers, as it does for the attributes of the root.
+    from what it remembers, as it does for the attributes of the root. Raises `MountSilent`.
     """
+
+    def ask() -> bytes:
+        try:
+            os.statvfs(path)
+        except OSError as error:
+            if error.errno in (errno.ENOTCONN, errno.ECONNABORTED):
+                return b"dead"
+        return b"alive"
+
+    return _asked(path, ask) == b"dead"
+
+
+def resolved(path: Path) -> Path:
+    """The path without links, not asking what is mounted there."""
+    place = Path(os.path.abspath(path))
+    for _ in range(LINKS_MAX):
+        if mounted_at(place) is not None:
+            return place
+        place = Path(os.path.realpath(place.parent), place.name)
+        if mounted_at(place) is not None or not place.is_symlink():
+            return place
+        place = Path(os.path.normpath(place.parent / place.readlink()))
+    raise WrongCall(f"{path}: too many levels of symbolic links")
+
+
+def _asked(path: Path, question: Callable[[], bytes]) -> bytes:
+    """The answer of a question to a filesystem, asked by a child: whoever asks one that hangs hangs too.
+
+    Raises `MountSilent`.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            answer = question()
+            while answer:
+                answer = answer[os.write(writer, answer) :]
+        finally:
+            os._exit(0)
+    os.close(writer)
+    answered = False
     try:
-        os.statvfs(path)
-    except OSError as error:
-        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
-    return False
+        answer = _read_to_end(reader)
+        answered = answer is not None
+    finally:
+        os.close(reader)
+        os.kill(child, signal.SIGKILL)
+        # One that hangs may not even be ended: nobody waits for it.
+        os.waitpid(child, 0 if answered else os.WNOHANG)
+    if answer is None:
+        raise MountSilent(path)
+    return answer
+
+
+def _read_to_end(reader: int) -> bytes | None:
+    """What comes from a pipe until its end; None if that does not come in time."""
+    answer, deadline_ns = b"", time.monotonic_ns() + int(ANSWER_WAIT_S * 1e9)
+    while True:
+        left_s = max(0, deadline_ns - time.monotonic_ns()) / 1e9
+        if not select.select([reader], [], [], left_s)[0]:
+            return None
+        piece = os.read(reader, 65_536)
+        if not piece:
+            return answer
+        answer += piece
 
 
 def check_fuse() -> None:
@@ -140,10 +218,18 @@ def check_fuse() -> None:
 def serving_process(path: Path) -> int | None:
     """A pidfd of the process that serves the mount at `path`, as that mount tells; None if it cannot be had.
 
-    Asks the filesystem. The descriptor becomes readable when the process ends; the caller closes it.
+    Asks the filesystem. The descriptor becomes readable when the process ends; the caller closes it. Raises
+    `MountSilent`.
     """
+
+    def ask() -> bytes:
+        try:
+            return (path / ".journalfs" / "mount.json").read_bytes()
+        except OSError:
+            return b""
+
     try:
-        process = json.loads((path / ".journalfs" / "mount.json").read_bytes())["pid"]
+        process = json.loads(_asked(path, ask))["pid"]
         descriptor = os.pidfd_open(process)
     except (OSError, ValueError, KeyError):
         return None  # another user's mount, or one from within another process namespace
@@ -156,7 +242,8 @@ def serving_process(path: Path) -> int | None:
 def unmount(path: Path, *, lazy: bool = False) -> None:
     """Unmount `path`. Raises `MountInUse` naming who uses it, or `MountFailed`."""
     if os.geteuid() == 0:
-        command = ["umount", *(["--lazy"] if lazy else []), str(path)]
+        # The path is as it stands in the mount table; looking at it again would ask the filesystem.
+        command = ["umount", "--no-canonicalize", *(["--lazy"] if lazy else []), str(path)]
     else:
         tool = _fusermount()
         if tool is None:

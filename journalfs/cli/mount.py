@@ -82,15 +82,18 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     from journalfs_mount import mountpoint as places  # noqa: PLC0415
     from journalfs_mount.limits import UNMOUNT_WAIT_S  # noqa: PLC0415
 
-    place = Path(os.path.realpath(mountpoint))
+    place = places.resolved(mountpoint)
     mounted = places.mounted_at(place)
     if mounted is None or mounted.filesystem != places.FILESYSTEM_TYPE:
         raise WrongCall(f"{place}: no journalfs filesystem is mounted there")
+    if lazy:
+        places.unmount(place, lazy=True)
+        return
     dead = places.is_dead(place)
     server = None if dead else places.serving_process(place)
     try:
-        places.unmount(place, lazy=lazy or dead)
-        if server is not None and not lazy:
+        places.unmount(place, lazy=dead)
+        if server is not None:
             ended, _, _ = select.select([server], [], [], UNMOUNT_WAIT_S)
             if not ended:
                 raise MountFailed(
