@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
@@ -21,6 +21,15 @@ from journalfs.errors import IndexUnusable
 MAGIC = b"JFSINDX1"
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
+_START_BYTES = len(MAGIC) + _LENGTH.size
+
+DESCRIPTION_BYTES_MAX = 1 << 30
+"""A description has some hundred bytes for each file, page and large message."""
+
+INDEX_BYTES_MAX = 1 << 35
+"""A live state has about a hundred bytes for each message, and four billion of them at most; but nobody has
+memory for that many.
+"""
 
 FOLDER = "journalfs"
 """Everything of ours beside the broker's directories is below this name."""
@@ -110,18 +119,19 @@ def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     if path.exists() and not path.is_file():
         raise IndexUnusable(path, "not a regular file")
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = _content(path, file)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise IndexUnusable(path, f"cannot be read: {error.strerror}") from error
-    if len(content) < len(MAGIC) + _LENGTH.size + _CHECKSUM.size or not content.startswith(MAGIC):
-        raise IndexUnusable(path, "not an index of this version")
+    except MemoryError as error:
+        raise IndexUnusable(path, "there is no memory for it") from error
     view = memoryview(content)
     if _CHECKSUM.unpack(view[-_CHECKSUM.size :])[0] != crc32c(view[: -_CHECKSUM.size]):
         raise IndexUnusable(path, "the checksum does not match its content")
     (length,) = _LENGTH.unpack_from(view, len(MAGIC))
-    start = len(MAGIC) + _LENGTH.size
+    start = _START_BYTES
     try:
         head = msgspec.json.decode(view[start : start + length], type=Described)
         description = msgspec.json.decode(head.description, type=kind)
@@ -132,6 +142,29 @@ def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     for section_bytes in head.section_bytes:
         sections.append(view[at : at + section_bytes])
         at += section_bytes
-    if at != len(content) - _CHECKSUM.size:
-        raise IndexUnusable(path, "sections and file length disagree")
     return description, sections
+
+
+def _content(path: Path, file: BinaryIO) -> bytes:
+    """All of an index that is as long as it says. Raises `IndexUnusable`, OSError, MemoryError."""
+    size_bytes = os.fstat(file.fileno()).st_size
+    start = file.read(_START_BYTES)
+    if len(start) < _START_BYTES or not start.startswith(MAGIC):
+        raise IndexUnusable(path, "not an index of this version")
+    (length,) = _LENGTH.unpack_from(start, len(MAGIC))
+    if length > min(size_bytes, DESCRIPTION_BYTES_MAX):
+        raise IndexUnusable(path, "its description is said to be longer than it can be")
+    head = file.read(length)
+    try:
+        section_bytes = msgspec.json.decode(head, type=Described).section_bytes
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise IndexUnusable(path, f"its description cannot be read: {error}") from error
+    rest_bytes = sum(section_bytes) + _CHECKSUM.size
+    if size_bytes != _START_BYTES + length + rest_bytes or min(section_bytes, default=0) < 0:
+        raise IndexUnusable(path, "sections and file length disagree")
+    if size_bytes > INDEX_BYTES_MAX:
+        raise IndexUnusable(path, f"longer than {INDEX_BYTES_MAX} bytes")
+    content = start + head + file.read(rest_bytes)
+    if len(content) != size_bytes:
+        raise IndexUnusable(path, "it became shorter while it was read")
+    return content

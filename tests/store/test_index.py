@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from journalfs.errors import IndexUnusable
 from journalfs.store import open_store
-from journalfs.store.index_file import index_path
+from journalfs.store.index_file import MAGIC, index_path, read_index
 from journalfs.store.store import JournalStore
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
@@ -233,3 +236,36 @@ def test_what_a_killed_process_left_of_its_index_is_swept(little_store: LittleSt
         (little_store.root / "journalfs" / name).write_bytes(b"half")
     store.close()
     assert leftovers(little_store) == ["index", names[1], names[2]]
+
+
+@pytest.mark.rule("S-54")
+@pytest.mark.parametrize("kept_bytes", [0, 4, None], ids=["nothing", "magic", "all"])
+def test_index_that_is_longer_than_any_memory(
+    little_store: LittleStore, lines_of: ReadLines, kept_bytes: int | None
+) -> None:
+    """A sparse file takes no room on the disk, and would take all of it here."""
+    little_store.journal.send(1000, QUEUE_A, "text")
+    little_store.open().close()
+    index = little_store.root / "journalfs/index"
+    if kept_bytes is not None:
+        os.truncate(index, kept_bytes)
+    os.truncate(index, 1 << 40)
+    store = little_store.open()
+    assert len(lines_of(store, "work.a")) == 1
+    assert [event["event"] for event in store.core.events] == ["index-unusable"]
+    store.close()
+    assert index.stat().st_size < 100_000
+    assert little_store.open().core.loader.bytes_scanned == 0
+
+
+@pytest.mark.rule("S-54")
+@pytest.mark.parametrize(
+    "sizes", [[1 << 39], [(1 << 40), -(1 << 39)], []], ids=["fitting", "negative", "none"]
+)
+def test_index_whose_sections_are_said_to_be_that_long(tmp_path: Path, sizes: list[int]) -> None:
+    head = msgspec.json.encode({"description": {}, "section_bytes": sizes})
+    path = tmp_path / "index"
+    path.write_bytes(MAGIC + struct.pack("<Q", len(head)) + head)
+    os.truncate(path, path.stat().st_size + (sum(sizes) or 1 << 39) + 4)
+    with pytest.raises(IndexUnusable):
+        read_index(path, dict)
