@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import StaleView
 from journalfs.store import open_store
 from journalfs.store.queues import StoreQueue
@@ -19,6 +20,7 @@ from tests.differential.encode import record
 from tests.differential.encode_messages import core_header, nullable
 from tests.store.appending import ADD, ADD_REF, UPDATE
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.tools.failing_disk import failing_disk
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 
@@ -203,3 +205,41 @@ def test_bodies_of_paged_messages(store_copy: Callable[[str], Path]) -> None:
     assert len({damage.file for damage in store.core.damage()}) == len(
         lost & {one for ids in before.values() for one in ids}
     )
+
+
+@pytest.mark.rule("S-51", "S-54")
+def test_sector_of_a_body_that_fails_after_the_index_was_written(filled: LittleStore, tmp_path: Path) -> None:
+    """The file looks as it did. Who reads it gets an error once, and then the line says what is missing."""
+    index = tmp_path / "index"
+    body = "large-messages/1001.msg"
+    with failing_disk(filled.root, tmp_path / "whole"):
+        open_store(tmp_path / "whole", clock=filled.clock, index=index).close()
+    with failing_disk(filled.root, tmp_path / "seen", {body: [(40_960, 45_056)]}):
+        store = open_store(tmp_path / "seen", clock=filled.clock, index=index)
+        assert store.status()["journalBytesScanned"] == 0
+        with pytest.raises(FileTorn):
+            list(lines(store, "work.a"))
+        assert not index.exists()
+        for name in ("work.a", "work.b"):
+            assert_harmed(store, name, "cut")
+        assert [(one.file, one.offset) for one in store.core.damage()] == [(body, 40_960)]
+        store.close()
+    assert not index.exists()
+
+
+@pytest.mark.rule("S-51", "S-54")
+def test_bytes_of_a_body_that_changed_without_a_trace(filled: LittleStore) -> None:
+    path = body_path(filled, 1001)
+    before = path.stat()
+    filled.open().close()
+    path.write_bytes(nullable("\u03a9" * len(TEXT)))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    store = filled.open()
+    with pytest.raises(CoreRefused):
+        list(lines(store, "work.a"))
+    for _ in range(2):
+        assert_harmed(store, "work.a", "other")
+        assert store.rebuilds == 0, "the journal is not to blame"
+        store.close()
+        store = filled.open()
+        assert store.core.loader.bytes_scanned == 0
