@@ -26,6 +26,7 @@ from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
 from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile
+from journalfs.journal.file_sizes import data_end
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
@@ -72,6 +73,8 @@ class JournalLoader:
     files: FileSet = field(default_factory=FileSet)
     bytes_scanned: int = 0
     """Bytes of journal read so far; stays 0 when the index answered everything."""
+    missing: tuple[Damage, ...] = ()
+    """Files that were taken away with live messages in them, as far as somebody knew them before."""
     _problems: tuple[Damage, ...] = ()
     _gaps: dict[int, tuple[Damage, ...]] = field(default_factory=dict)
     _held_since_ns: dict[int, int] = field(default_factory=dict)
@@ -178,7 +181,10 @@ class JournalLoader:
         """Everything in the journal that could not be read, by file and offset."""
         gaps = (damage for gaps in self._gaps.values() for damage in gaps)
         anomalies = anomaly_damage(self.state.anomalies(), self._name_of)
-        return sorted({*self._problems, *self._refused.values(), *self._unreadable(), *gaps, *anomalies})
+        missing = (one for one in self.missing if not (self.relative_to / one.file).exists())
+        return sorted(
+            {*missing, *self._problems, *self._refused.values(), *self._unreadable(), *gaps, *anomalies}
+        )
 
     def _unreadable(self) -> Iterator[Damage]:
         for slot, places in self.files.unreadable.items():
@@ -330,9 +336,11 @@ class JournalLoader:
         if checksum == read.window_crc and read.slot not in self._held_since_ns:
             return False
         read.window_crc = checksum
-        return (
-            scan_journal(mapped, rid=read.file.rid, version=read.file.version, start=read.position).count > 0
+        stop = data_end(read.file.path, read.file.stamp.size_bytes)
+        scan = scan_journal(
+            mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=stop
         )
+        return scan.count > 0
 
     def _refreshed(self, read: ReadFile) -> MappedFile:
         mapped = self.files[read.slot]
@@ -351,6 +359,8 @@ class JournalLoader:
         """
         mapped = self._refreshed(read)
         stop = self._stop(read)
+        if stop is None:
+            stop = data_end(read.file.path, read.file.stamp.size_bytes)
         scan = scan_journal(
             mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=stop
         )

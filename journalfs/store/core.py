@@ -33,6 +33,7 @@ from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
 from journalfs.paging.cursors import Cursors, SideRecord
 from journalfs.paging.folders import PageFolder, PagingDirectory
+from journalfs.store.absent import missing_directories
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
 from journalfs.store.explaining import Explanations
@@ -251,6 +252,7 @@ class Core:
         found = [*self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
         found += [*self.paging.problems(), *self.second_folders, *self.large.problems(self.root)]
         found.extend(self.lost.damage())
+        found.extend(missing_directories(self))
         for paged in self.pages.values():
             found.extend(paged.damage())
         return sorted(found)

@@ -9,6 +9,8 @@ time.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from journalfs.damage import Damage, FileStamp
@@ -20,6 +22,7 @@ from journalfs.journal.files import ReadFile
 from journalfs.journal.loader import JournalLoader, holds_prefix
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import PagedAddress, PageSummary
+from journalfs.showing import shown
 from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
@@ -71,6 +74,8 @@ class IndexDescription(msgspec.Struct, frozen=True):
     large_damage: list[tuple[int, Damage]]
     large_bodies: list[tuple[int, BodyFile]]
     """What the large messages of the journal were measured with."""
+    missing: list[Damage] = []
+    """Journal files that were taken away with live messages in them."""
 
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
@@ -84,20 +89,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
     for read in core.loader.files.read_files():
         if read.file.header_damaged:
             return None
-        gaps = list(core.loader.gaps().get(read.slot, ()))
-        journal.append(
-            IndexedFile(
-                read.slot,
-                read.file.name,
-                read.file.file_id,
-                read.stamp,
-                read.position,
-                read.records,
-                read.prefix_crc,
-                read.window_crc,
-                gaps,
-            )
-        )
+        journal.append(describe_file(read, core.loader.gaps().get(read.slot, ())))
     return IndexDescription(
         format=FORMAT,
         generation=core.numbers.generation,
@@ -110,6 +102,22 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         ],
         large_damage=[(message_id, damage) for message_id, damage in core.bodies.known_damage()],
         large_bodies=[(message_id, body) for message_id, body in core.bodies.known_bodies()],
+        missing=list(core.loader.missing),
+    )
+
+
+def describe_file(read: ReadFile, gaps: Iterable[Damage] = ()) -> IndexedFile:
+    """How far one file was read."""
+    return IndexedFile(
+        read.slot,
+        shown(read.file.name),
+        read.file.file_id,
+        read.stamp,
+        read.position,
+        read.records,
+        read.prefix_crc,
+        read.window_crc,
+        list(gaps),
     )
 
 
@@ -202,7 +210,7 @@ def _resumed(indexed: IndexedFile, file: JournalFile, *, trusted: bool) -> ReadF
     """
     if file.stamp.size_bytes < indexed.position:
         return None
-    same = trusted and file.stamp == indexed.stamp and file.name == indexed.name
+    same = trusted and file.stamp == indexed.stamp and shown(file.name) == indexed.name
     if not same:
         try:
             if not holds_prefix(file, indexed.position, indexed.prefix_crc):

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.damage import Damage
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.status import CoreRefused
@@ -17,6 +18,7 @@ from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
+from journalfs.store.absent import missing_files
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
@@ -63,6 +65,7 @@ class Opening:
         self.clock = clock
         self.ours = ours
         self.events = Events(clock)
+        self.missing: list[Damage] = []
         self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
         for warning in layout.warnings:
             self.events.add("configuration", warning)
@@ -72,6 +75,7 @@ class Opening:
         description, state = self._stored_index()
         loader = self._resumed(description, state) if description and state else None
         core = self._core(loader or self._scanned(), self._numbers(description))
+        core.loaded.missing = tuple(self.missing)
         store = make(core, self.index, self._loader)
         if description is not None:
             self._resume_derived(store, description)
@@ -126,10 +130,14 @@ class Opening:
         loader = self._loader(state)
         for queue_id in sorted(self.bindings.queues):
             state.register_queue(queue_id)
+        self.missing = list(description.missing)
         if not fits(loader, description) or loader.poll() is PollResult.REWRITTEN:
-            self.events.add(
-                "index-outdated", f"{self.index}: the journal was rewritten since; it is scanned", level=20
-            )
+            if not self.layout.journal_dir.is_dir():
+                return None  # it is listed with what is damaged
+            found = missing_files(loader, description.journal, state)
+            self.missing += found
+            why = f"{len(found)} journal files were taken away" if found else "the journal was rewritten"
+            self.events.add("index-outdated", f"{self.index}: {why} since; it is scanned", level=20)
             return None
         return loader
 

@@ -12,10 +12,11 @@ from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, QueueId
 from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.store.absent import missing_files
 from journalfs.store.api import Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
 from journalfs.store.core import Core
-from journalfs.store.index import describe
+from journalfs.store.index import describe, describe_file
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
@@ -41,6 +42,7 @@ class JournalStore:
         self._bindings_seen: BindingsStamp = ()
         self._tails: dict[QueueId, tuple[int, int, int]] = {}
         self._reloading = False
+        self._gone = False
         core.look_again = self.look_now
         self._written: object = None
         self._disk_bytes = self._free_bytes = 0
@@ -86,6 +88,7 @@ class JournalStore:
             "readOnly": True,
             "persistent": True,
             "liveBroker": core.live_broker,
+            "storeGone": self._gone,
             "generation": core.numbers.generation,
             "addresses": len(self._addresses),
             "queues": len(self.queues()),
@@ -246,6 +249,8 @@ class JournalStore:
         """What changed, be it only in the eyes of a reader who did not find what is known."""
         core = self.core
         bindings_changed, result = self._poll()
+        if self._gone:
+            return False, PollResult.UNCHANGED
         if core.torn and result is not PollResult.REWRITTEN:
             core.loader.mend(core.torn)
             result = PollResult.APPENDED
@@ -267,9 +272,32 @@ class JournalStore:
 
     def _poll(self) -> tuple[bool, PollResult]:
         core = self.core
+        if self._is_gone():
+            return False, PollResult.UNCHANGED
         core.live_broker = self._broker_is_there()
+        bindings = core.bindings, core.bindings_damage, self._bindings_seen
         bindings_changed = self._look_at_bindings()
-        return bindings_changed, core.loader.poll()
+        result = core.loader.poll()
+        if self._is_gone():
+            # Since a moment ago: what was looked at may have been gone already.
+            core.bindings, core.bindings_damage, self._bindings_seen = bindings
+            return False, PollResult.UNCHANGED
+        return bindings_changed, result
+
+    def _is_gone(self) -> bool:
+        """Whether the directories that something was read from are gone: moved, removed or unmounted. What is
+        known is shown until they are back.
+        """
+        core = self.core
+        gone = bool(len(core.loaded.files)) and not core.layout.journal_dir.is_dir()
+        gone = gone or (bool(core.bindings.queues) and not core.layout.bindings_dir.is_dir())
+        if gone and not self._gone:
+            reason = "it was moved, removed or unmounted; what was read of it is shown until it is back"
+            core.events.add("store-gone", f"{core.root}: {reason}")
+        elif self._gone and not gone:
+            core.events.add("store-back", f"{core.root}: the store is there again", level=20)
+        self._gone = gone
+        return gone
 
     def _broker_is_there(self) -> bool:
         return lock_holder(self.core.layout.node_manager_lock_dir) is not None
@@ -277,6 +305,8 @@ class JournalStore:
     def _take_over(self, bindings_changed: bool, result: PollResult) -> None:
         """Bring what is derived in line with what was polled."""
         core = self.core
+        if self._gone:
+            return
         if bindings_changed:
             core.register_queues()
         bodies_changed = core.bodies.changed
@@ -325,7 +355,11 @@ class JournalStore:
 
     def _replace_loader(self, loader: JournalLoader) -> None:
         """Go on with a journal that was read anew; parts are carried over from the state it replaces."""
+        if self._is_gone():
+            return
         old = self.core.loaded
+        missing = missing_files(old, [describe_file(read) for read in old.files.read_files()], old.state)
+        loader.missing = (*old.missing, *missing)
         loader.bytes_scanned += old.bytes_scanned
         self.core.loaded = loader
         self.core.epoch += 1
@@ -338,9 +372,10 @@ class JournalStore:
                 "journal-doubted", "a message was not what was known of it: the journal has been read again"
             )
             return
-        self.core.events.add(
-            "journal-rewritten", "the journal was compacted and has been read again", level=20
+        why = (
+            f"{len(missing)} files of the journal were taken away" if missing else "the journal was compacted"
         )
+        self.core.events.add("journal-rewritten", f"{why} and it has been read again", level=20)
 
     def _loaded(self) -> JournalLoader:
         loader = self._make_loader()
@@ -355,7 +390,8 @@ class JournalStore:
         """Write the index if anything was read that it does not hold. A failure costs only the next mount's
         time.
         """
-        if self.index is None:
+        if self.index is None or self._is_gone() or not self.core.layout.journal_dir.is_dir():
+            # Without its directories the index may be all that is known of a store.
             return
         description = describe(self.core, self._page_parts)
         if description is None and (self.core.loader.unreadable or self.core.bodies.unreadable):

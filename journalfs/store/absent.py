@@ -1,0 +1,117 @@
+"""What a store must have and has not: journal files that live messages lay in, and whole directories."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from journalfs.damage import Damage, FileStamp, name_of
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.scan import scan_journal
+from journalfs.engine.state import LiveState
+from journalfs.format.journal_file import CONTROL_FILE_NAME
+from journalfs.format.record_types import MessageType
+from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.loader import JournalLoader, holds_prefix
+
+if TYPE_CHECKING:
+    from journalfs.store.core import Core
+
+PAGE_TYPES = (MessageType.PAGE_TRANSACTION, MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE)
+"""Records that are there only while an address has pages."""
+
+
+class KnownFile(Protocol):
+    """A journal file as it was when it was last read; the index keeps such a description."""
+
+    @property
+    def slot(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def file_id(self) -> int: ...
+
+    @property
+    def stamp(self) -> FileStamp: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def prefix_crc(self) -> int: ...
+
+
+def missing_files(loader: JournalLoader, known: Sequence[KnownFile], state: LiveState) -> list[Damage]:
+    """Files of which `known` says that live messages of `state` lay in them, and that were taken away: a
+    broker that frees a file has written to others since, or replaced them by compacted ones.
+    """
+    directory = loader.directory
+    if not directory.is_dir() or (directory / CONTROL_FILE_NAME).exists():
+        return []
+    listing = read_directory(directory, extension=loader.extension, relative_to=loader.relative_to)
+    listed: dict[int, JournalFile] = {file.file_id: file for file in listing.files}
+    used = set(state.used_files(max((file.slot for file in known), default=-1) + 1))
+    gone = [file for file in known if file.file_id not in listed and file.records and file.slot in used]
+    if not gone or not listed.keys() <= {file.file_id for file in known}:
+        return []
+    rest = [file for file in known if file.file_id in listed]
+    newest = max((file.file_id for file in rest if file.records), default=-1)
+    if not all(_unchanged(file, listed[file.file_id], grows=file.file_id >= newest) for file in rest):
+        return []
+    messages = _messages_by_file(state)
+    return [
+        Damage(
+            name_of(directory / file.name, loader.relative_to),
+            0,
+            0,
+            "missing-file",
+            f"taken away, with {messages[file.slot]} messages that were in it when it was last read",
+        )
+        for file in gone
+    ]
+
+
+def _unchanged(known: KnownFile, file: JournalFile, *, grows: bool) -> bool:
+    same = file.stamp == known.stamp and file.name == known.name
+    try:
+        if not same and not holds_prefix(file, known.position, known.prefix_crc):
+            return False
+        if same and not grows:
+            return True
+        with MappedFile(file.path) as mapped:
+            return not scan_journal(mapped, rid=file.rid, version=file.version, start=known.position).count
+    except OSError:
+        return False
+
+
+def _messages_by_file(state: LiveState) -> Counter[int]:
+    found: set[tuple[int, int]] = set()
+    for info in state.queues():
+        for reference in state.refs(info.slot, "arrival", "all"):
+            message = state.ref(reference)
+            found.add((message.file_slot, message.message_id))
+    return Counter(slot for slot, _ in found)
+
+
+def missing_directories(core: Core) -> Iterator[Damage]:
+    """Directories that are not there, although the rest of the store says that something was in them."""
+    layout = core.layout
+    if (core.bindings.queues or core.pages) and not layout.journal_dir.is_dir():
+        yield _missing(layout.journal_dir, core.root, "the message journal")
+    if not layout.paging_dir.is_dir() and any(_has_records(core, kind) for kind in PAGE_TYPES):
+        yield _missing(layout.paging_dir, core.root, "pages that the journal refers to")
+
+
+def _has_records(core: Core, kind: MessageType) -> bool:
+    return next(iter(core.loader.state.side(kind)), None) is not None
+
+
+def _missing(directory: Path, root: Path, what: str) -> Damage:
+    return Damage(name_of(directory, root), 0, 0, "missing-directory", f"no such directory, for {what}")

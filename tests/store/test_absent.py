@@ -1,0 +1,159 @@
+"""What was taken away from a store: files of the journal, directories, the store itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from journalfs.store.index_file import index_path
+from journalfs.store.opening import open_store
+from journalfs.store.store import JournalStore
+from tests.store.appending import JournalAppender
+from tests.store.conftest import QUEUE_A, LittleStore
+
+ReadLines = Callable[[JournalStore, str], list[bytes]]
+Copy = Callable[[str], Path]
+
+
+def kinds(store: JournalStore) -> list[tuple[str, str]]:
+    return [(damage.file, damage.kind) for damage in store.core.damage()]
+
+
+def events(store: JournalStore) -> str:
+    return " ".join(str(event["event"]) + str(event["message"]) for event in store.core.events)
+
+
+@pytest.mark.rule("S-49")
+def test_a_file_taken_away_between_two_mounts(store_copy: Copy) -> None:
+    data = store_copy("killed") / "data"
+    open_store(data).close()
+    file = data / "journal/activemq-data-4.amq"
+    shutil.move(file, data / "away")
+    for _ in range(3):
+        store = open_store(data)
+        lost = [one for one in store.core.damage() if one.kind == "missing-file"]
+        shown = sum(len(queue) for queue in store.queues())
+        assert [one.file for one in lost] == ["journal/activemq-data-4.amq"]
+        assert shown == 2671
+        assert "with 457 messages" in lost[0].reason  # some are in two queues, some are being delivered
+        store.close()
+    shutil.move(data / "away", file)
+    store = open_store(data)
+    assert sum(len(queue) for queue in store.queues()) == 3088
+    assert kinds(store) == []
+    store.close()
+
+
+@pytest.mark.rule("S-49")
+async def test_a_file_taken_away_while_it_is_shown(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    second.send(1001, QUEUE_A)
+    store = little_store.open()
+    little_store.journal.path.unlink()
+    await store.look()
+    assert len(lines_of(store, "work.a")) == 1
+    assert kinds(store) == [("journal/activemq-data-1.amq", "missing-file")]
+    store.close()
+
+
+@pytest.mark.rule("S-45")
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_file_set_free_is_not_missing(
+    little_store: LittleStore, lines_of: ReadLines, shown: bool
+) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    second.send(1001, QUEUE_A)
+    store = little_store.open()
+    if not shown:
+        store.close()
+    second.acknowledge(1000, QUEUE_A, tx_id=3000)
+    little_store.journal.path.unlink()
+    if not shown:
+        store = little_store.open()
+    await store.look()
+    assert len(lines_of(store, "work.a")) == 1
+    assert "missing-file" not in [kind for _, kind in kinds(store)]
+    store.close()
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("name", ["orders-basic", "large-and-paged"])
+def test_a_missing_journal_directory(name: str, store_copy: Copy) -> None:
+    data = store_copy(name) / "data"
+    store = open_store(data)
+    messages = sum(len(queue) for queue in store.queues())
+    store.close()
+    path = index_path(data)
+    assert path is not None
+    index = path.read_bytes()
+    shutil.move(data / "journal", data / "away")
+    store = open_store(data)
+    assert ("journal", "missing-directory") in kinds(store)
+    assert "rewritten" not in events(store)
+    store.close()
+    assert path.read_bytes() == index
+    shutil.move(data / "away", data / "journal")
+    store = open_store(data)
+    assert sum(len(queue) for queue in store.queues()) == messages
+    assert ("journal", "missing-directory") not in kinds(store)
+    assert store.status()["journalBytesScanned"] == 0
+    store.close()
+
+
+@pytest.mark.rule("S-49")
+def test_a_missing_paging_directory(store_copy: Copy) -> None:
+    data = store_copy("large-and-paged") / "data"
+    shutil.rmtree(data / "paging")
+    store = open_store(data, index=False)
+    assert ("paging", "missing-directory") in kinds(store)
+    store.close()
+
+
+@pytest.mark.rule("S-44")
+@pytest.mark.parametrize("what", ["", "journal", "bindings"])
+async def test_a_store_that_goes_and_comes_back(
+    little_store: LittleStore, lines_of: ReadLines, what: str
+) -> None:
+    little_store.journal.send(1000, QUEUE_A, "first")
+    store = little_store.open()
+    before = lines_of(store, "work.a")
+    place = little_store.root / what
+    away = little_store.root.parent / "away"
+    os.rename(place, away)
+    for _ in range(3):
+        await store.look()
+        store.look_now()
+        assert lines_of(store, "work.a") == before
+        assert store.status()["storeGone"] is True
+    store.save_index()
+    assert what or not place.exists()
+    os.rename(away, place)
+    little_store.journal.send(1001, QUEUE_A, "second")
+    await store.look()
+    assert len(lines_of(store, "work.a")) == 2
+    assert store.status()["storeGone"] is False
+    assert events(store).count("store-gone") == 1
+    assert "journal-rewritten" not in events(store)
+    store.close()
+
+
+def test_a_sparse_file_is_not_read_where_nothing_is(little_store: LittleStore, lines_of: ReadLines) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    store = little_store.open(index=False)
+    assert lines_of(store, "work.a")
+    os.truncate(little_store.journal.path, 2**33)
+    before = time.process_time()
+    store = little_store.open(index=False)
+    assert time.process_time() - before < 1
+    assert len(lines_of(store, "work.a")) == 1
+    assert store.core.loader.bytes_scanned < 2**20
+    little_store.journal.send(1001, QUEUE_A)
+    store.look_now()
+    assert len(lines_of(store, "work.a")) == 2
