@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import find_queues, index_option, opened, store_argument, whole_lines, write_all
+from journalfs.cli.common import (
+    WINDOW_BYTES,
+    find_queues,
+    index_option,
+    opened,
+    store_argument,
+    whole_lines,
+    write_all,
+)
+from journalfs.errors import JournalfsError
 
 if TYPE_CHECKING:
     from journalfs.selector import Selector
-    from journalfs.store.api import ByteSource
+    from journalfs.store.api import ByteSource, View
 
 
 @click.command(epilog="Example: journalfs cat /var/lib/artemis/data orders::billing | jq .body")
@@ -33,11 +42,24 @@ def cat(*, store: Path, target: str | None, text: str | None, _as_json: bool, no
         selector = compile_selector(text)
     with opened(store, index=not no_index) as found:
         for queue in find_queues(found, target):
-            source = queue.open_all()
+            source = _opened(queue)
             if selector is None:
                 write_all(source)
             else:
                 _write_accepted(source, selector)
+
+
+def _opened(queue: View) -> ByteSource:
+    """Open all of a queue. Where reading shows that it is not what was known of it, it was looked at again by
+    then: open what there is.
+    """
+    source = queue.open_all()
+    try:
+        source.read(0, WINDOW_BYTES)
+    except JournalfsError:
+        source.close()
+        return queue.open_all()
+    return source
 
 
 def _write_accepted(source: ByteSource, selector: Selector) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -228,3 +229,20 @@ def test_check_names_a_large_message_that_is_gone(
 
 def test_check_of_no_store_is_no_damage(tmp_path: Path) -> None:
     assert journalfs("check", tmp_path).returncode == EXIT_NOT_A_STORE
+
+
+@pytest.mark.rule("S-54")
+def test_cat_shows_what_is_intact_where_the_index_misleads(store_copy: Callable[[str], Path]) -> None:
+    """A disk lost some bytes, and no time of the file tells."""
+    path = store_copy("orders-basic")
+    journalfs("ls", path)
+    damaged = path / "data/journal/activemq-data-1.amq"
+    before = damaged.stat()
+    with damaged.open("r+b") as file:
+        file.seek(72_000)
+        file.write(bytes(2000))
+    os.utime(damaged, ns=(before.st_atime_ns, before.st_mtime_ns))
+    expected = journalfs("cat", "--no-index", path).stdout.splitlines()
+    for _ in range(2):
+        assert sorted(journalfs("cat", path).stdout.splitlines()) == sorted(expected)
+    assert journalfs("check", path).returncode == EXIT_DAMAGED
