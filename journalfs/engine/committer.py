@@ -136,17 +136,20 @@ class Committer:
         Raises WriteFailed when it cannot be any more. Cancelled before the call, nothing was waited for;
         cancelled during it, the flush goes on and cancellation is delivered when its outcome is known.
         """
-        if self._leading or self.reached_position >= position:
+        if self.reached_position >= position:
             await trio.lowlevel.checkpoint()
+            return
+        if self._leading:
+            await trio.lowlevel.checkpoint_if_cancelled()
         else:
             await self._gathered(position)
-        if self.reached_position >= position:
-            return
-        with trio.CancelScope(shield=True):
-            while self.reached_position < position and self.failure is None:
-                if self._leading:
-                    await self._follow(position)
-                else:
+            if self.reached_position >= position:
+                return
+        while self.reached_position < position and self.failure is None:
+            if self._leading:
+                await self._follow(position)
+            else:
+                with trio.CancelScope(shield=True):
                     await self._lead(position)
         if self.reached_position < position and self.failure is not None:
             raise self.failure

@@ -169,23 +169,24 @@ class WritingStore(JournalStore):
         self._writable()
         if not messages:
             return
-        async with self._arrival(address):
+        await self._arrive(address)
+        try:
             await self._publish(address, queue, messages, whole=whole)
+        finally:
+            self._arrived(address)
 
-    @asynccontextmanager
-    async def _arrival(self, address: str) -> AsyncIterator[None]:
-        """While messages are on their way to an address, none of its queues is deleted."""
+    async def _arrive(self, address: str) -> None:
+        """Begin to be on the way to an address: until `_arrived`, none of its queues is deleted."""
         while address in self._leaving:
             async with self._administered:
                 pass
         self._arriving[address] += 1
-        try:
-            yield
-        finally:
-            self._arriving[address] -= 1
-            if not self._arriving[address]:
-                del self._arriving[address]
-                self._quiet.set()
+
+    def _arrived(self, address: str) -> None:
+        self._arriving[address] -= 1
+        if not self._arriving[address]:
+            del self._arriving[address]
+            self._quiet.set()
 
     async def _publish(
         self, address: str, queue: str | None, messages: Sequence[Outgoing], *, whole: bool
@@ -260,8 +261,11 @@ class WritingStore(JournalStore):
         self, source: QueuePath, target: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]
     ) -> int:
         self._writable()
-        async with self._arrival(target[0]):
+        await self._arrive(target[0])
+        try:
             return await self._move_now(self._queue(source), self._queue(target), choose)
+        finally:
+            self._arrived(target[0])
 
     async def _move_now(
         self, queue: StoreQueue, to: StoreQueue, choose: Callable[[StoreQueue], Iterable[Run]]
