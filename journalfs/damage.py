@@ -6,10 +6,14 @@ from pathlib import Path
 
 import msgspec
 
+from journalfs.showing import shown
+
 
 def name_of(path: Path, root: Path) -> str:
-    """What a store's file is called: relative to the data directory, or whole where it lies elsewhere."""
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    """What a store's file is called: relative to the data directory, or whole where it lies elsewhere.
+    `path_of` leads back.
+    """
+    return shown(str(path.relative_to(root) if path.is_relative_to(root) else path))
 
 
 class Damage(msgspec.Struct, frozen=True, order=True):

@@ -174,7 +174,7 @@ def _log_to_stderr(*, debug: bool) -> None:
 def _log_in_background(*, debug: bool, log_file: Path | None) -> None:
     handler: logging.Handler
     if log_file is not None:
-        handler = logging.FileHandler(log_file)
+        handler = logging.FileHandler(log_file, errors="backslashreplace")
         handler.setFormatter(logging.Formatter(_LINE_FORMAT))
     elif SYSLOG_SOCKET.exists():
         handler = logging.handlers.SysLogHandler(str(SYSLOG_SOCKET))

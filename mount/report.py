@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from journalfs.clock import Clock
+from journalfs.showing import shown, shown_in
 from journalfs.store.api import Bytes, VirtualDirectory, VirtualFile
 from journalfs_mount.limits import REFUSALS_MAX
 
@@ -51,9 +52,9 @@ class MountReport:
             "started": self.started_ms,
             "loop": self.loop,
             "follow": self.follow,
-            **({} if self.follow_failure is None else {"followFailure": self.follow_failure}),
-            **self.details,
-            "refused": list(self._refusals),
+            **({} if self.follow_failure is None else {"followFailure": shown(self.follow_failure)}),
+            **{name: shown_in(value) for name, value in self.details.items()},
+            "refused": shown_in(list(self._refusals)),
             "requests": dict(sorted(self.requests.items())),
         }
         return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

@@ -183,10 +183,16 @@ def write_json(values: Iterable[object]) -> None:
     """One JSON object a line."""
     import msgspec  # noqa: PLC0415
 
+    from journalfs.showing import shown_in  # noqa: PLC0415
+
     encode = msgspec.json.Encoder().encode
     out = sys.stdout.buffer
     for value in values:
-        out.write(encode(value) + b"\n")
+        try:
+            line = encode(value)
+        except UnicodeEncodeError:  # a name that is no UTF-8
+            line = encode(shown_in(value))
+        out.write(line + b"\n")
 
 
 def write_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from journalfs.errors import EXIT_SYSTEM, EXIT_WRONG_CALL, JournalfsError
+from journalfs.showing import shown
 
 
 class LazyGroup(click.Group):
@@ -46,11 +47,11 @@ class LazyGroup(click.Group):
         try:
             return super().main(*arguments, **keywords)
         except JournalfsError as error:
-            print(f"journalfs: {error}", file=sys.stderr)
+            print(f"journalfs: {shown(str(error))}", file=sys.stderr)
             sys.exit(getattr(error, "code", error.exit_code))
         except OSError as error:
             if error.errno != errno.EPIPE:
-                print(f"journalfs: {_refusal(error)}", file=sys.stderr)
+                print(f"journalfs: {shown(_refusal(error))}", file=sys.stderr)
                 sys.exit(EXIT_SYSTEM)
             # The reader of our output left, as `head` does. Keep the interpreter from failing at its own
             # flush.

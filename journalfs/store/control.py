@@ -18,6 +18,7 @@ from journalfs.format.record_types import user_type_name
 from journalfs.ids import PageNumber
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
+from journalfs.showing import path_of, shown
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
 from journalfs.store.explaining import with_explanations
@@ -67,8 +68,8 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
 
 
 def encoded(name: str) -> str:
-    """A control tree name for anything: only `/`, `%`, NUL and a leading dot are escaped."""
-    escaped = name.replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
+    """A control tree name for anything: only `/`, `%`, NUL, a leading dot and no UTF-8 are escaped."""
+    escaped = shown(name).replace("%", "%25").replace("/", "%2F").replace("\0", "%00")
     return "%2E" + escaped[1:] if escaped.startswith(".") else escaped
 
 
@@ -78,7 +79,7 @@ def encoded(name: str) -> str:
 def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
     def files() -> dict[str, JournalFile]:
         listing = read_directory(directory, extension=extension, relative_to=root)
-        return {file.name + LINES_SUFFIX: file for file in listing.files}
+        return {shown(file.name) + LINES_SUFFIX: file for file in listing.files}
 
     def make(name: str) -> VirtualFile | None:
         file = files().get(name)
@@ -95,7 +96,7 @@ def _record_view(file: JournalFile) -> ByteSource:
     mapped = _mapped(file.path)
     scan = scan_journal(mapped, rid=file.rid, version=file.version, any_rid=file.header_damaged)
     mapped.detach()
-    return WindowSource(RecordView(mapped, scan, file.name))
+    return WindowSource(RecordView(mapped, scan, shown(file.name)))
 
 
 def _mapped(path: Path) -> MappedFile:
@@ -140,7 +141,7 @@ def _pages_of(address: str, paged: PagedAddress, root: Path) -> VirtualDirectory
 def _page_file(address: str, paged: PagedAddress, number: PageNumber, root: Path) -> VirtualFile:
     file = paged.files[number]
     # All addresses have pages of the same names, so that a page is known by its folder only.
-    name = os.path.relpath(file.path, root)
+    name = shown(os.path.relpath(file.path, root))
     return SourceFile(
         lambda: WindowSource(PageView(paged.mapped(number), paged.scan(number), name, address=address)),
         lambda: file.stamp.mtime_ns,
@@ -211,14 +212,16 @@ def _damaged(store: JournalStore) -> VirtualDirectory:
         makers: dict[str, Callable[[], ByteSource]] = {
             "json": lambda: BytesSource(to_json(_damage_facts(damage))),
             "bin": lambda: _file_window(
-                store.core.root / damage.file,
+                path_of(damage.file, store.core.root),
                 damage.offset,
                 min(damage.length_bytes, DAMAGED_BYTES_SHOWN_MAX),
             ),
         }
         maker = makers.get(suffix)
         return (
-            SourceFile(maker, lambda: _mtime_ns(store.core.root / damage.file)) if maker is not None else None
+            SourceFile(maker, lambda: _mtime_ns(path_of(damage.file, store.core.root)))
+            if maker is not None
+            else None
         )
 
     return MadeDirectory(names, make, lambda: store.core.clock.now_ms() * 1_000_000)

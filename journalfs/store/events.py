@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from journalfs.clock import Clock
 from journalfs.limits import EVENTS_KEPT_MAX
+from journalfs.showing import shown
 
 logger = logging.getLogger("journalfs")
 
@@ -23,6 +24,7 @@ class Events:
 
     def add(self, identifier: str, message: str, *, level: int = logging.WARNING, **facts: object) -> None:
         """`identifier` is stable for programs, `message` says what happened and what to do about it."""
+        message = shown(message)
         self.last_ms = self.clock.now_ms()
         self._kept.append({"time": self.last_ms, "event": identifier, "message": message, **facts})
         logger.log(level, "%s", message)

@@ -16,6 +16,7 @@ from journalfs.format.record_types import user_type_name
 from journalfs.ids import QueueId
 from journalfs.journal.account import JournalAccount
 from journalfs.journal.reports import FileReport
+from journalfs.showing import shown
 from journalfs.store.api import VirtualDirectory, VirtualFile
 from journalfs.store.virtual import MadeDirectory, MadeFile
 
@@ -82,7 +83,7 @@ class Explanations:
     def fact(self, name: str) -> FileFacts | None:
         """One file; None if there is none of that name."""
         for read in self.core.loader.files.read_files():
-            if read.file.name == name:
+            if shown(read.file.name) == shown(name):
                 return self._facts(read.slot, {report.name: report for report in self._reports()})
         return None
 
@@ -101,7 +102,19 @@ class Explanations:
         report = reports.get(file.name)
         if report is None:
             return FileFacts(
-                file.name, file.file_id, file.stamp.size_bytes, "free", None, 0, 0, 0, 0, [], {}, [], []
+                shown(file.name),
+                file.file_id,
+                file.stamp.size_bytes,
+                "free",
+                None,
+                0,
+                0,
+                0,
+                0,
+                [],
+                {},
+                [],
+                [],
             )
         state = self.core.loader.state
         shares, referenced = queue_shares(state, slot)
@@ -109,7 +122,7 @@ class Explanations:
         messages = max(0, report.live_adds - sum(others.values()))
         now_ms = self.core.clock.now_ms()
         return FileFacts(
-            file=file.name,
+            file=shown(file.name),
             file_id=report.file_id,
             bytes=report.size_bytes,
             state="current" if report.current else "reclaimable" if report.reclaimable else "kept",
@@ -147,7 +160,7 @@ def with_explanations(journal: VirtualDirectory, core: Core) -> VirtualDirectory
     """The directory of a journal's record views, with an explanation beside each."""
 
     def files() -> list[str]:
-        return [read.file.name for read in core.loader.files.read_files()]
+        return [shown(read.file.name) for read in core.loader.files.read_files()]
 
     def make(name: str) -> VirtualDirectory | VirtualFile | None:
         file = name.removesuffix(SUFFIX)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
 from journalfs.limits import VIRTUAL_SIZES_KEPT_MAX
+from journalfs.showing import shown_in
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.sources import BytesSource
 
@@ -16,11 +18,18 @@ _known_sizes: dict[Hashable, int] = {}
 
 def to_json(value: object) -> bytes:
     """Pretty, stable JSON with a final newline, for people and programs."""
-    return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
+    return msgspec.json.format(_encoded(value), indent=2) + b"\n"
 
 
 def to_json_lines(values: Iterable[object]) -> bytes:
-    return b"".join(msgspec.json.encode(value) + b"\n" for value in values)
+    return b"".join(_encoded(value, order=None) + b"\n" for value in values)
+
+
+def _encoded(value: object, order: Literal["deterministic"] | None = "deterministic") -> bytes:
+    try:
+        return msgspec.json.encode(value, order=order)
+    except UnicodeEncodeError:  # a name of the disk that is no UTF-8
+        return msgspec.json.encode(shown_in(value), order=order)
 
 
 @dataclass(slots=True)

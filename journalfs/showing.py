@@ -1,0 +1,43 @@
+"""Names from the disk as text.
+
+The name of a file is bytes. Those that are no UTF-8 reach us as lone surrogates, which neither JSON nor a
+terminal takes: they are shown as `\\xff`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_SHOWN_BYTES: Final = re.compile(r"\\x([89a-f][0-9a-f])")
+
+
+def shown(text: str) -> str:
+    """The text with what is no character escaped: a byte as `\\xff`, half of a character as `\\ud800`."""
+    return text if text.isascii() else _SURROGATES.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def shown_in(value: object) -> object:
+    """A value that becomes JSON, all its texts as `shown` gives them."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {shown(key) if isinstance(key, str) else key: shown_in(one) for key, one in value.items()}
+    return [shown_in(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def path_of(name: str, root: Path) -> Path:
+    """The file that a shown name means. One that is called like that itself comes first."""
+    path = root / name
+    if "\\x" not in name or os.path.lexists(path):
+        return path
+    return root / _SHOWN_BYTES.sub(lambda match: chr(0xDC00 + int(match[1], 16)), name)
