@@ -168,21 +168,20 @@ def _asked(path: Path, question: Callable[[], bytes]) -> bytes:
     child = os.fork()
     if child == 0:
         try:
-            answer = question()
-            while answer:
-                answer = answer[os.write(writer, answer) :]
+            left = question()
+            while left:
+                left = left[os.write(writer, left) :]
         finally:
             os._exit(0)
     os.close(writer)
-    answered = False
+    answer: bytes | None = None
     try:
         answer = _read_to_end(reader)
-        answered = answer is not None
     finally:
         os.close(reader)
         os.kill(child, signal.SIGKILL)
         # One that hangs may not even be ended: nobody waits for it.
-        os.waitpid(child, 0 if answered else os.WNOHANG)
+        os.waitpid(child, os.WNOHANG if answer is None else 0)
     if answer is None:
         raise MountSilent(path)
     return answer
