@@ -75,7 +75,7 @@ class LongLine:
         return b"\\n" * (min(length, left) // 2) if left > 1 else b"n"[:left] + self.TAIL
 
     def close(self) -> None:
-        pass
+        assert self.size_bytes, "nothing is held"
 
 
 def test_a_long_line_takes_the_memory_of_a_window() -> None:
