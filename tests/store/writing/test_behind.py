@@ -1,0 +1,101 @@
+"""What is published is taken over when somebody looks: nobody sees that it had not been."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import Any
+
+import pytest
+import trio
+
+from journalfs.journal import loader as loading
+from journalfs.limits import CATCH_UP_BYTES_MIN
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
+from tests.store.writing.conftest import Writable, lines_of, queue_of
+
+
+def bodies(store: WritingStore, queue: str = "work.a") -> list[Any]:
+    return [json.loads(line)["body"] for line in lines_of(store, queue)]
+
+
+async def published(store: WritingStore, *texts: str) -> None:
+    publisher = store.publisher("work", "work.a", "in.txt")
+    await publisher.write("".join(f"{text}\n" for text in texts).encode())
+
+
+async def test_publishing_does_not_look_and_looking_shows_all(writable: Writable) -> None:
+    # Without its own work, which looks from time to time.
+    with closing(open_for_writing(writable.root, clock=writable.clock, index=False)) as store:
+        queue = queue_of(store, "work.a")
+        before = len(queue)
+        scanned = store.core.loaded.bytes_scanned
+        for number in range(5):
+            await published(store, f"text {number}")
+        assert store.core.behind is not None
+        assert store.core.loaded.bytes_scanned == scanned
+        assert len(queue) == before + 5
+        assert store.core.behind is None
+        assert bodies(store)[-5:] == [f"text {number}" for number in range(5)]
+
+
+async def test_a_queue_that_was_asked_for_before_shows_what_came_since(writable: Writable) -> None:
+    async with writable.open() as store:
+        queue = queue_of(store, "work.a")
+        where = queue.where("JMSPriority = 4")
+        assert (len(queue), len(where)) == (0, 0)
+        await published(store, "one", "two")
+        assert queue.version > 0
+        assert (len(where), queue.status()["messages"]) == (2, 2)
+
+
+async def test_much_is_taken_over_while_the_disk_is_busy(writable: Writable) -> None:
+    """Or the next look would take as long as all of it."""
+    async with writable.open() as store:
+        for _ in range(20):
+            await published(store, "x" * CATCH_UP_BYTES_MIN, *("y" * 1000 for _ in range(200)))
+        written = store.journals.messages.committer.counts.bytes_written
+        assert store.core.loaded.bytes_scanned > written // 2
+
+
+@pytest.mark.parametrize("kept_up", [True, False])
+async def test_what_was_published_is_there_through_a_compaction(writable: Writable, kept_up: bool) -> None:
+    async with writable.open() as store:
+        for number in range(3):
+            await published(store, f"before {number}")
+        expected = [f"before {number}" for number in range(3)]
+        if kept_up:
+            assert bodies(store) == expected
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.journals.messages.upkeep.compact)
+            for number in range(10):
+                await published(store, f"while {number}")
+                expected.append(f"while {number}")
+                assert bodies(store) == expected
+                await trio.sleep(0)
+        assert bodies(store) == expected
+
+
+async def test_free_files_are_not_searched_for_what_this_process_wrote(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[int] = []
+    scan = loading.scan_journal
+
+    def watched(file: Any, **how: Any) -> Any:
+        stop = how.get("stop")
+        ends.append((file.size_bytes if stop is None else stop) - how["start"])
+        return scan(file, **how)
+
+    async with writable.open() as store:
+        monkeypatch.setattr(loading, "scan_journal", watched)
+        before = store.journals.messages.committer.counts.bytes_written
+        for number in range(30):
+            await published(store, *(f"{number} {text} " + "x" * 2000 for text in range(40)))
+            assert len(queue_of(store, "work.a")) == (number + 1) * 40
+        written = store.journals.messages.committer.counts.bytes_written - before
+        files = len(store.core.loader.files)
+        assert files > 2
+        # A file that is left behind is read to its end.
+        assert sum(ends) <= written + files * 100_000
