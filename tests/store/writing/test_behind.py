@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from journalfs.journal import loader as loading
+from journalfs.engine.scan import scan_journal
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
@@ -73,7 +73,7 @@ async def test_what_was_published_is_there_through_a_compaction(writable: Writab
                 await published(store, f"while {number}")
                 expected.append(f"while {number}")
                 assert bodies(store) == expected
-                await trio.sleep(0)
+                await trio.lowlevel.checkpoint()
         assert bodies(store) == expected
 
 
@@ -81,15 +81,14 @@ async def test_free_files_are_not_searched_for_what_this_process_wrote(
     writable: Writable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends: list[int] = []
-    scan = loading.scan_journal
 
     def watched(file: Any, **how: Any) -> Any:
         stop = how.get("stop")
         ends.append((file.size_bytes if stop is None else stop) - how["start"])
-        return scan(file, **how)
+        return scan_journal(file, **how)
 
     async with writable.open() as store:
-        monkeypatch.setattr(loading, "scan_journal", watched)
+        monkeypatch.setattr("journalfs.journal.loader.scan_journal", watched)
         before = store.journals.messages.committer.counts.bytes_written
         for number in range(30):
             await published(store, *(f"{number} {text} " + "x" * 2000 for text in range(40)))
