@@ -26,8 +26,8 @@ from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
 from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile
-from journalfs.journal.file_sizes import data_end
 from journalfs.journal.files import FileSet, ReadFile
+from journalfs.journal.heads import data_end
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
 UNSETTLED_GAP_WAIT_MS = 1_000
