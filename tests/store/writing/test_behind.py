@@ -94,7 +94,6 @@ async def test_free_files_are_not_searched_for_what_this_process_wrote(
             await published(store, *(f"{number} {text} " + "x" * 2000 for text in range(40)))
             assert len(queue_of(store, "work.a")) == (number + 1) * 40
         written = store.journals.messages.committer.counts.bytes_written - before
-        files = len(store.core.loader.files)
-        assert files > 2
-        # A file that is left behind is read to its end.
-        assert sum(ends) <= written + files * 100_000
+        assert len(store.core.loader.files) > 2
+        # Files that are left behind are read to their ends.
+        assert sum(ends) < written * 3 // 2
