@@ -73,6 +73,10 @@ class MessageFile(Node):
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self._message().attributes()
 
+    async def set_extended(self, name: str, value: bytes) -> None:
+        queue = self._address_name, self._queue_name
+        await self.context.changing().set_message_attribute(queue, self._message_id, name, value)
+
     def concerns(self, address_name: str) -> bool:
         return self._address_name == address_name
 

@@ -341,3 +341,18 @@ def test_all_of_it_is_there_after_a_remount(remount: Remount) -> None:
     remount()
     assert [read_lines(queue.path) for queue in (address.first, address.second)] == before
     assert [line["body"] for line in before[0]] == ["three"]
+
+
+@pytest.mark.rule("S-87")
+def test_delivery_count_and_schedule_of_a_message_are_attributes(address: Address) -> None:
+    (address.first.path / "in.txt").write_text("x\n")
+    (name,) = address.first.listed()
+    path = address.first.path / ".messages" / name
+    os.setxattr(path, "user.journalfs.deliveryCount", b"4")
+    assert os.getxattr(path, "user.journalfs.deliveryCount") == b"4"
+    assert address.first.lines()[0]["deliveryCount"] == 4
+    later = 4_000_000_000_000
+    os.setxattr(path, "user.journalfs.scheduledTime", str(later).encode())
+    assert address.first.lines()[0]["scheduledTime"] == later
+    assert errno_of(os.setxattr, path, "user.journalfs.priority", b"9") == errno.EINVAL
+    assert errno_of(os.setxattr, path, "user.journalfs.deliveryCount", b"many") == errno.EINVAL
