@@ -51,6 +51,7 @@ def lines(context: Context) -> None:
     count = LINES // SMALL_DIVISOR if context.small else LINES
     source = context.work / "lines.txt"
     _write_lines(source, count)
+    shutil.rmtree(context.work / "producing", ignore_errors=True)
     instance = BrokerInstance.create(context.work / "producing", None)
     rates: dict[str, list[float]] = {kind.value: [] for kind in KINDS}
     memory: list[float] = []
