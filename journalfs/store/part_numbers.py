@@ -79,6 +79,11 @@ class PartNumbers:
             self.begin, self.end = above + 1, PART_NUMBER_MAX
         return self.begin < self.end
 
+    def keep(self, highest: int) -> None:
+        """Names of this generation are shown now: the next process is to go on with it."""
+        if highest and self.path is not None and not self._published:
+            self.take(highest)
+
     def used(self, number: int) -> None:
         self.highest = max(self.highest, number)
 

@@ -124,6 +124,7 @@ class JournalStore:
         self._bindings_seen = bindings_stamp(self.core.layout.bindings_dir, relative_to=self.core.root)
         self._settle()
         self._seal(everything=True)
+        self.core.numbers.keep(self._highest_number())
         self._look_at_disk()
 
     def resume_page_parts(self, parts: Mapping[QueueId, PageParts]) -> None:
