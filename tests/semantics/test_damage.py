@@ -108,8 +108,8 @@ def shown_by_reference(data: Path) -> Ids:
 def test_a_store_with_a_foreign_file_mounts(
     unseen_copy: StoreCopy, tmp_path: Path, name: str, content: bytes
 ) -> None:
-    """All that is in the other files is shown, and the foreign one is listed. Zeros alone would be a file that
-    waits for its first header, but no broker makes one of a hundred bytes.
+    """All that is in the other files is shown, and the foreign one is listed: also zeros, which would be a
+    file that waits for its first header, but no broker makes one of a hundred bytes.
     """
     store = unseen_copy("aio")
     path = store / name
