@@ -284,12 +284,12 @@ def _parts(mounted: Mounted) -> list[Path]:
 
 
 @contextmanager
-def minimal(context: Context, file_bytes: int, entries: int) -> Iterator[Mounted]:
-    """Serve the minimal C filesystem."""
+def minimal(context: Context, file_bytes: int, entries: int, timeout_s: int = 300) -> Iterator[Mounted]:
+    """Serve the minimal C filesystem; the kernel may keep what it was told for so long."""
     program = context.program("minimal_fs", "fuse3")
     mountpoint = context.work / "minimal"
     mountpoint.mkdir(exist_ok=True)
-    process = subprocess.Popen([str(program), str(mountpoint), str(file_bytes), str(entries), "300"])
+    process = subprocess.Popen([str(program), str(mountpoint), str(file_bytes), str(entries), str(timeout_s)])
     with ExitStack() as cleaning:
         cleaning.callback(process.wait, timeout=30)
         cleaning.callback(run_quietly, ["fusermount3", "-u", str(mountpoint)])

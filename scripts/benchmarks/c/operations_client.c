@@ -1,6 +1,6 @@
 /* Times single filesystem operations from C, so that the caller costs next to nothing.
  *
- * operations_client getattr PATH COUNT          statx that always asks the filesystem
+ * operations_client getattr PATH COUNT          statx that always asks the filesystem, of a name in an open directory
  * operations_client missing DIRECTORY COUNT     look up names that are not there, a new one each time
  * operations_client read PATH COUNT             4 KiB reads past the page cache, at multiples of 4 KiB in turn
  * operations_client open PATH COUNT             open and close
@@ -39,7 +39,7 @@ static int do_getattr(target *t, uint64_t i)
 {
     struct statx found;
     (void)i;
-    return statx(AT_FDCWD, t->path, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &found);
+    return statx(t->fd, strrchr(t->path, '/') + 1, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &found);
 }
 
 static int do_missing(target *t, uint64_t i)
@@ -110,7 +110,14 @@ int main(int argc, char **argv)
     target t = {.path = argv[2], .fd = -1};
     struct stat found;
     int (*operation)(target *, uint64_t) = do_getattr;
-    if (strcmp(argv[1], "missing") == 0) {
+    if (strcmp(argv[1], "getattr") == 0) {
+        const char *const slash = strrchr(t.path, '/');
+        char *const parent = slash == NULL ? NULL : strndup(t.path, (size_t)(slash - t.path) + 1);
+        if (parent == NULL)
+            return 1;
+        t.fd = open(parent, O_RDONLY | O_DIRECTORY);
+        free(parent);
+    } else if (strcmp(argv[1], "missing") == 0) {
         operation = do_missing;
         t.fd = open(t.path, O_RDONLY | O_DIRECTORY);
     } else if (strcmp(argv[1], "read") == 0) {
