@@ -259,8 +259,8 @@ def operations(context: Context) -> None:
                         },
                         against="minimal C filesystem",
                         goal=Goal("ratio", "at least", 1 / 1.5),
-                        note="Each value is the median of a run's operations. Nothing that the kernel was told "
-                        "is kept, on either side.",
+                        note="Each value is the median of a run's operations. Nothing that the kernel was "
+                        "told is kept, on either side.",
                     )
                 )
 
