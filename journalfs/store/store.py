@@ -199,7 +199,7 @@ class JournalStore:
         """No part of any queue has a higher one."""
         journal = (info.next_part - 1 for info in self.core.loader.state.queues())
         pages = (parts.next_number - 1 - PAGE_PART_BASE for parts in self._page_parts.values())
-        return max(self.core.numbers.highest, *journal, *pages)
+        return max((self.core.numbers.highest, *journal, *pages))
 
     def _tail_is_due(self, queue: StoreQueue) -> bool:
         now_ms = self.core.clock.monotonic_ns() // NS_PER_MS  # the other clock may be set back
