@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import uuid
 from pathlib import Path
 
@@ -53,6 +54,28 @@ def test_records() -> None:
     address = bindings.decode_address_binding(added.body)
     assert (address.name, address.routing_types) == ("orders", (bindings.RoutingType.ANYCAST,))
     assert decode_xid(xid) == Xid(17, b"bq-", b"gt-1")
+
+
+def crc32c(data: bytes) -> int:
+    """Bit by bit, as the polynomial says."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_checksums() -> None:
+    [flush] = examples("checksums.md")
+    content = bytes(journal.HEADER_BYTES) + flush
+    added, checksum = journal.scan(content, rid=1).records
+    assert (added.record_id, added.user_type, added.body) == (41, 45, b"part")
+    assert (checksum.kind, checksum.user_type, checksum.length) == (journal.EVENT, 99, 51)
+    name, begin, length, *_ = struct.unpack_from(">4sII", checksum.body)
+    assert (name, begin, begin + length) == (b"JFS1", added.offset, checksum.offset)
+    covered = (1).to_bytes(8) + checksum.body[:24] + content[begin : begin + length]
+    assert crc32c(covered) == int.from_bytes(checksum.body[24:])
 
 
 def test_bindings() -> None:

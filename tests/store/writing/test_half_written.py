@@ -28,7 +28,7 @@ async def test_bindings_are_read_as_far_as_they_are_durable(writable: Writable) 
         file_id, end = limit
         (path,) = (
             file
-            for file in (writable.root / "bindings").iterdir()
+            for file in (writable.root / "bindings").glob("*.bindings")
             if int.from_bytes(file.read_bytes()[8:16]) == file_id
         )
         descriptor = os.open(path, os.O_WRONLY)
