@@ -10,14 +10,11 @@ import pytest
 
 from journalfs import errors
 from journalfs.clock import FakeClock, SystemClock
+from tests.tidy.identifiers import error_kinds
 
 DOCUMENT = (Path(__file__).resolve().parents[1] / "docs" / "ERRORS.md").read_text()
 
-KINDS = [
-    kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, errors.JournalfsError)
-]
+KINDS = list(error_kinds().values())
 
 SAMPLES = [
     errors.SystemFailure.from_os(OSError(errno.EACCES, "Permission denied"), "/x", doing="read"),

@@ -7,19 +7,11 @@ import re
 import pytest
 
 import journalfs.errors
-from journalfs.errors import JournalfsError
+from tests.tidy.identifiers import error_kinds, event_identifiers
 from tests.tidy.sources import ROOT, python_sources
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TROUBLESHOOTING = ROOT / "docs" / "TROUBLESHOOTING.md"
-
-
-def identifiers() -> dict[str, type[JournalfsError]]:
-    return {
-        kind.identifier: kind
-        for kind in vars(journalfs.errors).values()
-        if isinstance(kind, type) and issubclass(kind, JournalfsError)
-    }
 
 
 def entries() -> list[tuple[str, str]]:
@@ -30,13 +22,20 @@ def entries() -> list[tuple[str, str]]:
 
 def test_every_error_has_an_entry() -> None:
     named = set(re.findall(r"^\[([a-z-]+)", TROUBLESHOOTING.read_text(), re.MULTILINE))
-    assert named == identifiers().keys()
+    assert named == error_kinds().keys()
 
 
 def test_every_entry_has_the_right_exit_code() -> None:
     for heading, text in entries():
         for identifier, code in re.findall(r"^\[([a-z-]+), exit (\d+)\]", text, re.MULTILINE):
-            assert identifiers()[identifier].exit_code == int(code), heading
+            assert error_kinds()[identifier].exit_code == int(code), heading
+
+
+def test_every_event_is_in_the_table() -> None:
+    _, _, section = TROUBLESHOOTING.read_text().partition("\n## Events\n")
+    listed = set(re.findall(r"^\| `([a-z-]+)` \|", section.partition("\n## ")[0], re.MULTILINE))
+    assert listed
+    assert listed == event_identifiers().keys() - error_kinds().keys()
 
 
 def test_every_quoted_text_is_in_the_sources() -> None:
