@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, unique
 from typing import Final, NamedTuple
@@ -40,8 +40,14 @@ BODY_SECTIONS: Final = frozenset({SectionCode.DATA, SectionCode.SEQUENCE, Sectio
 
 _NUMBERS: Final = frozenset(map(int, SectionCode))
 
+HEADER_TTL: Final = 2
+"""Field of the header that says how long the message lives."""
+
 PROPERTIES_TO: Final = 2
 """Field of the properties that says where the message is sent to."""
+
+PROPERTIES_EXPIRY: Final = 8
+"""And until when it lives."""
 
 _SYMBOLS: Final = {
     b"amqp:header:list": SectionCode.HEADER,
@@ -262,12 +268,14 @@ def split_large(payload: bytes) -> tuple[AmqpParts, LargeCache]:
     return parts, cache
 
 
-def annotated(annotations: bytes, pairs: Sequence[tuple[Value, Value]]) -> Section:
+def annotated(
+    annotations: bytes, pairs: Sequence[tuple[Value, Value]], *, without: Iterable[Value] = ()
+) -> Section:
     """An encoded section of message annotations, or a null, with these pairs as well, in place of those with
-    the same keys. Raises `DecodeError`.
+    the same keys, and without those with the keys in `without`. Raises `DecodeError`.
     """
     items = [] if annotations == NULL else items_of(_value_of(annotations))
-    replaced = {key.encoded for key, _ in pairs}
+    replaced = {key.encoded for key, _ in pairs} | {key.encoded for key in without}
     kept = [
         (_as_is(key), _as_is(content))
         for key, content in zip(items[::2], items[1::2], strict=True)
@@ -278,11 +286,20 @@ def annotated(annotations: bytes, pairs: Sequence[tuple[Value, Value]]) -> Secti
 
 def readdressed(properties: bytes, address: Value) -> Section:
     """An encoded section of properties with another `to`. Raises `DecodeError`."""
-    items = [_as_is(item) for item in items_of(_value_of(properties))]
-    missing = PROPERTIES_TO + 1 - len(items)
-    items += [_as_is(NULL)] * missing
-    items[PROPERTIES_TO] = address
-    return section(SectionCode.PROPERTIES, list_of(items))
+    return section(SectionCode.PROPERTIES, _with_item(properties, PROPERTIES_TO, address))
+
+
+def expiring(properties: bytes, expiration_ms: int) -> Section:
+    """An encoded section of properties, or a null, with the time at which the message expires, 0: never.
+    Raises `DecodeError`.
+    """
+    time = scalar("timestamp", expiration_ms) if expiration_ms else _as_is(NULL)
+    return section(SectionCode.PROPERTIES, _with_item(properties, PROPERTIES_EXPIRY, time))
+
+
+def without_ttl(header: bytes) -> Section:
+    """An encoded header that does not say how long the message lives. Raises `DecodeError`."""
+    return section(SectionCode.HEADER, _with_item(header, HEADER_TTL, _as_is(NULL)))
 
 
 def made_durable(header: bytes) -> Section:
@@ -290,6 +307,16 @@ def made_durable(header: bytes) -> Section:
     items = [] if header == NULL else [_as_is(item) for item in items_of(_value_of(header))]
     items[:1] = [scalar("boolean", True)]
     return section(SectionCode.HEADER, list_of(items))
+
+
+def _with_item(encoded: bytes, index: int, item: Value) -> Value:
+    """The list of an encoded section, or a null, with another item; nulls at its end are left out."""
+    items = [] if encoded == NULL else [_as_is(one) for one in items_of(_value_of(encoded))]
+    items += [_as_is(NULL)] * (index + 1 - len(items))
+    items[index] = item
+    while items and items[-1].encoded == NULL:
+        items.pop()
+    return list_of(items)
 
 
 def _value_of(encoded: bytes) -> bytes:

@@ -24,6 +24,13 @@ GROUP_ID: Final = "_AMQ_GROUP_ID"
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 SCHEDULED: Final = "_AMQ_SCHED_DELIVERY"
 ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
+LAST_VALUE: Final = "_AMQ_LVQ_NAME"
+ORIGINAL_QUEUE: Final = "_AMQ_ORIG_QUEUE"
+ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
+ORIGINAL_MESSAGE_ID: Final = "_AMQ_ORIG_MESSAGE_ID"
+ORIGINAL_ROUTING_TYPE: Final = "_AMQ_ORIG_ROUTING_TYPE"
+ACTUAL_EXPIRY: Final = "_AMQ_ACTUAL_EXPIRY"
+"""What brokers note on a copy that goes to a dead-letter or an expiry address."""
 
 
 @unique

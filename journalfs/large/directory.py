@@ -120,6 +120,16 @@ class LargeDirectory:
             return None
         return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
+    def file(self, message_id: MessageId | None) -> Path | None:
+        """The body's file as it is on the disk, if there is one. Raises `BodyUnreadable`."""
+        if message_id is None:
+            return None
+        path = self.path / format_large_name(message_id)
+        try:
+            return self._existing(message_id, None)
+        except OSError as error:
+            raise BodyUnreadable(path, 0, f"cannot be read: {error.strerror or error}") from error
+
     def _existing(self, message_id: MessageId, origin: MessageId | None) -> Path | None:
         for candidate in (message_id, origin):
             if candidate is not None:

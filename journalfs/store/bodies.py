@@ -13,13 +13,14 @@ Buffer: TypeAlias = bytes | memoryview
 
 
 class FileBody:
-    """What a file holds when this is made; the file is kept open, so it may be removed at once."""
+    """What a file holds when this is made; it stays mapped, so the file may be removed at once."""
 
     __slots__ = ("_file",)
 
     def __init__(self, path: Path) -> None:
         """Raises OSError."""
         self._file = MappedFile(path)
+        self._file.detach()
 
     def __len__(self) -> int:
         return self._file.size_bytes

@@ -86,6 +86,10 @@ class Core:
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)
+    tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
+    """Messages that left a queue since the store was opened without anybody having asked, by the name that a
+    broker has for the reason.
+    """
     held: WeakSet[HeldFile] = field(default_factory=WeakSet)
     """Journal files that open files are rendered from: their bytes must not be overwritten."""
     _doubted_ns: int | None = None

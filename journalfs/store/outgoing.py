@@ -44,6 +44,8 @@ class Outgoing(ABC):
     """The schedule that it had in the queue it comes from."""
     large: bool = False
     """Its body belongs in a file of its own, however small it is."""
+    sent_to: str | None = None
+    """The address that the record it was taken from names."""
 
     @property
     @abstractmethod
@@ -85,6 +87,18 @@ class Outgoing(ABC):
         """A copy with these broker's properties as well, in place of those of the same names. It is for the
         broker's own copies (dead letters, moves): an AMQP one is addressed anew.
         """
+
+    @abstractmethod
+    def integer(self, name: str) -> int | None:
+        """A whole number among its broker's properties."""
+
+    @abstractmethod
+    def expiring_at(self, expiration_ms: int) -> Self:
+        """A copy that expires at that time, 0: never. An AMQP one is addressed anew."""
+
+    @abstractmethod
+    def wanting(self, routing_type: int | None) -> Self:
+        """A copy that wants queues of that kind, None: of either."""
 
     @abstractmethod
     def kept(self) -> Self:
@@ -145,6 +159,12 @@ class Properties:
         found = self.get(name)
         is_integer = found is not None and isinstance(found.value, int) and found.code is not Code.BOOLEAN
         return found.value if is_integer else None  # type: ignore[union-attr,return-value]
+
+    def without(self, name: str) -> Properties:
+        """Itself, or all others where there is one of that name."""
+        if self.get(name) is None:
+            return self
+        return Properties(tuple(entry for entry in self.entries if entry.name != name))
 
     def with_(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Properties:
         """With these as well: in the place of what has their name, new ones at the end."""
@@ -227,6 +247,22 @@ class CoreMessage(Outgoing):
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
         changed = copy(self)
         changed.properties = self.properties.with_(extra)
+        return changed
+
+    def integer(self, name: str) -> int | None:
+        return self.properties.integer(name)
+
+    def expiring_at(self, expiration_ms: int) -> Self:
+        changed = copy(self)
+        changed.expiration_ms = expiration_ms
+        return changed
+
+    def wanting(self, routing_type: int | None) -> Self:
+        changed = copy(self)
+        if routing_type is None:
+            changed.properties = self.properties.without(core_message.ROUTING_TYPE)
+        else:
+            changed.properties = self.properties.with_({core_message.ROUTING_TYPE: (Code.BYTE, routing_type)})
         return changed
 
     def kept(self) -> Self:

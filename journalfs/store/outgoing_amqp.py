@@ -11,6 +11,7 @@ from journalfs.engine.lines import LineBatch
 from journalfs.format.amqp_message import (
     ADDRESS_PROPERTY,
     BODY_SECTIONS,
+    STANDARD,
     AmqpParts,
     LargeCache,
     Section,
@@ -18,9 +19,11 @@ from journalfs.format.amqp_message import (
     annotated,
     encode_large,
     encode_standard,
+    expiring,
     made_durable,
     readdressed,
     split_sections,
+    without_ttl,
 )
 from journalfs.format.amqp_types import NULL, Value, scalar
 from journalfs.format.core_message import DUPLICATE_ID
@@ -43,6 +46,8 @@ _ANNOTATION_TYPES: Final = {
 _ROUTING_OF_DESTINATION: Final = {0: 1, 1: 0, 2: 1, 3: 0}
 """`x-opt-jms-dest` (a queue, a topic, temporary ones) -> routing type."""
 
+_ROUTING_TYPE: Final = "x-opt-routing-type"
+
 
 class AmqpMessage(Outgoing):
     """A message stored as AMQP."""
@@ -60,6 +65,11 @@ class AmqpMessage(Outgoing):
         self._readdressed = False
         """Its properties are to name the address that it is recorded for."""
         self._made_durable = False
+        self._expires_anew = False
+        """Its sections are to say what `expiration_ms` says."""
+        self._wanted: tuple[int | None] | None = None
+        """The routing type that its annotations are to say; None: as they do."""
+        self.sent_to = parts.address
         self.expiration_ms = parts.expiration_ms
         self.large = cache is not None
         payload = self.large_record(0, parts.address or "", 0)[1]
@@ -79,7 +89,7 @@ class AmqpMessage(Outgoing):
 
     @property
     def routing_type(self) -> int | None:
-        wanted = self._annotation("x-opt-routing-type")
+        wanted = self._wanted[0] if self._wanted is not None else self._annotation(_ROUTING_TYPE)
         if isinstance(wanted, int):
             return wanted
         destination = self._annotation("x-opt-jms-dest")
@@ -113,8 +123,8 @@ class AmqpMessage(Outgoing):
 
     def record(self, message_id: int, address: str, now_ms: int) -> Record:
         message = bytes(whole(self._body))
-        if self._notes or self._readdressed or self._made_durable:
-            message = b"".join(one.encoded for one in self._changed(split_sections(message), address))
+        if self._changed or self._made_durable:
+            message = b"".join(one.encoded for one in self._rewritten(split_sections(message), address))
         return MessageType.MESSAGE, encode_standard(self._parts_for(message_id, address), message)
 
     def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
@@ -123,13 +133,14 @@ class AmqpMessage(Outgoing):
             parts = replace(parts, durable=True)
         if cache is None:
             cache = LargeCache.of(split_sections(bytes(whole(self._body))))
-        if self._notes or self._readdressed:
+        if self._changed:
             parts = replace(parts, rewritten=True)
             cache = replace(
-                cache, message_annotations=annotated(cache.message_annotations, self._notes).encoded
+                cache,
+                header=self._header(cache.header),
+                message_annotations=self._annotations(cache.message_annotations),
+                properties=self._properties(cache.properties, address),
             )
-            if self._readdressed and cache.properties != NULL:
-                cache = replace(cache, properties=readdressed(cache.properties, _text(address)).encoded)
         return MessageType.MESSAGE, encode_large(parts, cache)
 
     def large_body(self) -> Iterator[Buffer]:
@@ -138,9 +149,25 @@ class AmqpMessage(Outgoing):
 
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> AmqpMessage:
         changed = copy(self)
-        changed._extra = self._extra.with_(extra)
+        changed._extra = self._extra.with_({ADDRESS_PROPERTY: (Code.STRING, ""), **extra})
+        changed._parts = replace(self._parts, persister=STANDARD)
         notes = ((_annotation_key(name), _annotation_value(*typed)) for name, typed in extra.items())
         changed._notes = (*self._notes, *notes)
+        changed._readdressed = True
+        return changed
+
+    def integer(self, name: str) -> int | None:
+        return self._extra.integer(name)
+
+    def expiring_at(self, expiration_ms: int) -> AmqpMessage:
+        changed = copy(self)
+        changed.expiration_ms = expiration_ms
+        changed._expires_anew = changed._readdressed = True
+        return changed
+
+    def wanting(self, routing_type: int | None) -> AmqpMessage:
+        changed = copy(self)
+        changed._wanted = (routing_type,)
         changed._readdressed = True
         return changed
 
@@ -155,25 +182,49 @@ class AmqpMessage(Outgoing):
         changed.durable = changed._made_durable = True
         return changed
 
-    def _changed(self, sections: Sequence[Section], address: str) -> Iterator[Section]:
-        """The sections with what was added, all in their order."""
-        rest = {one.code: one for one in sections if one.code not in BODY_SECTIONS}
-        bodies = [one for one in sections if one.code in BODY_SECTIONS]
-        annotations, properties = rest.get(SectionCode.MESSAGE_ANNOTATIONS), rest.get(SectionCode.PROPERTIES)
+    @property
+    def _changed(self) -> bool:
+        return bool(self._notes) or self._readdressed
+
+    def _rewritten(self, sections: Sequence[Section], address: str) -> Iterator[Section]:
+        """The sections with what was changed, all in their order."""
+        rest = {one.code: one.encoded for one in sections if one.code not in BODY_SECTIONS}
+        header = rest.get(SectionCode.HEADER, NULL)
         if self._made_durable:
-            header = rest.get(SectionCode.HEADER)
-            rest[SectionCode.HEADER] = made_durable(header.encoded if header else NULL)
-        if self._notes:
-            rest[SectionCode.MESSAGE_ANNOTATIONS] = annotated(
-                annotations.encoded if annotations else NULL, self._notes
-            )
-        if self._readdressed and properties is not None:
-            rest[SectionCode.PROPERTIES] = readdressed(properties.encoded, _text(address))
-        footer = rest.pop(SectionCode.FOOTER, None)
-        yield from sorted(rest.values())
-        yield from bodies
-        if footer is not None:
-            yield footer
+            header = made_durable(header).encoded
+        rest[SectionCode.HEADER] = self._header(header)
+        rest[SectionCode.MESSAGE_ANNOTATIONS] = self._annotations(
+            rest.get(SectionCode.MESSAGE_ANNOTATIONS, NULL)
+        )
+        rest[SectionCode.PROPERTIES] = self._properties(rest.get(SectionCode.PROPERTIES, NULL), address)
+        footer = rest.pop(SectionCode.FOOTER, NULL)
+        yield from (Section(code, rest[code]) for code in sorted(rest) if rest[code] != NULL)
+        yield from (one for one in sections if one.code in BODY_SECTIONS)
+        if footer != NULL:
+            yield Section(SectionCode.FOOTER, footer)
+
+    def _header(self, encoded: bytes) -> bytes:
+        """The section as it is to be, from what it is; null: there is none."""
+        return without_ttl(encoded).encoded if self._expires_anew and encoded != NULL else encoded
+
+    def _annotations(self, encoded: bytes) -> bytes:
+        notes, without = list(self._notes), []
+        if self._wanted is not None:
+            key, (kind,) = scalar("symbol", _ROUTING_TYPE.encode()), self._wanted
+            if kind is None:
+                without.append(key)
+            else:
+                notes.append((key, scalar("byte", kind)))
+        if not notes and (not without or encoded == NULL):
+            return encoded
+        return annotated(encoded, notes, without=without).encoded
+
+    def _properties(self, encoded: bytes, address: str) -> bytes:
+        if self._expires_anew and (self.expiration_ms or encoded != NULL):
+            encoded = expiring(encoded, self.expiration_ms).encoded
+        if self._readdressed and encoded != NULL:
+            encoded = readdressed(encoded, _text(address)).encoded
+        return encoded
 
     def _parts_for(self, message_id: int, address: str) -> AmqpParts:
         """The record's own fields; a property that repeats the address does so for the new one."""

@@ -14,6 +14,11 @@ from journalfs.store.page_parts import PageParts
 from journalfs.store.settings import address_attributes, address_toml, queue_attributes, queue_toml
 from journalfs.store.views import DeliveringView, QueueView
 
+COUNTED = ("messagesExpired", "messagesKilled")
+"""Messages that left since the store was opened without anybody having asked; a store that is only read has
+none.
+"""
+
 
 class StoreQueue(QueueView):
     """A queue and everything live in it."""
@@ -68,6 +73,7 @@ class StoreQueue(QueueView):
             "tailMessages": tail.messages,
             "paused": self.model.paused,
         }
+        status |= {name: content.core.tally[content.queue_id, name] for name in COUNTED}
         if self.model.lost:
             status |= {"binding": "lost", "routingType": None}
         return status

@@ -21,6 +21,7 @@ class StoredCore(CoreMessage):
         self.user_id = header.user_id
         self._record = record
         self._own = (parts.message_id, parts.address, header.expiration_ms)
+        self.sent_to = parts.address
         self.durable = header.durable
         self.priority = header.priority
         self.timestamp_ms = header.timestamp_ms

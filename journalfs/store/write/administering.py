@@ -56,8 +56,10 @@ class Administering:
         position = self._in_transaction(lambda tx: self._delete_in(tx, address_id))
         return self._delete_statuses(BindingType.ADDRESS_STATUS, address_id) or position
 
-    def _add_address(self, tx: TxId, name: str, routing: tuple[RoutingType, ...]) -> None:
-        binding = AddressBinding(name, routing, auto_created=False, internal=False, unknown=b"")
+    def _add_address(
+        self, tx: TxId, name: str, routing: tuple[RoutingType, ...], *, auto_created: bool = False
+    ) -> None:
+        binding = AddressBinding(name, routing, auto_created=auto_created, internal=False, unknown=b"")
         self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
 
     # ---- queues ----
@@ -68,24 +70,49 @@ class Administering:
             raise NameTaken(
                 f"{name}: there is a queue of this name bound to {taken.address}; names are unique in a store"
             )
-        binding = self._new_queue(address, name)
+        kinds = address.binding.routing_types
+        default = self._default_routing(address.name, "default-queue-routing-type")
+        binding = self._new_queue(address.name, name, kinds[0] if len(kinds) == 1 else default)
 
         def stage(tx: TxId) -> None:
             self._ensure_routing(tx, address, binding.routing_type)
-            self._add_in(tx, self._new_id(), BindingType.QUEUE_BINDING, encode.encode_queue_binding(binding))
+            self._add_queue(tx, binding)
 
         return self._in_transaction(stage)
+
+    def create_automatic(self, address_name: str, name: str, accepted: str) -> Position:
+        """A queue that nobody asked for by name, with a filter, and its address if that is missing."""
+        address = self._state.addresses.get(address_name)
+        routing = self._default_routing(address_name, "default-queue-routing-type")
+        binding = self._new_queue(address_name, name, routing, accepted=accepted, auto_created=True)
+
+        def stage(tx: TxId) -> None:
+            if address is None:
+                self._add_address(tx, address_name, (routing,), auto_created=True)
+            else:
+                self._ensure_routing(tx, address, routing)
+            self._add_queue(tx, binding)
+
+        return self._in_transaction(stage)
+
+    def _add_queue(self, tx: TxId, binding: QueueBinding) -> None:
+        self._add_in(tx, self._new_id(), BindingType.QUEUE_BINDING, encode.encode_queue_binding(binding))
 
     def delete_queue(self, queue: Queue) -> Position:
         position = self._in_transaction(lambda tx: self._delete_in(tx, queue.queue_id))
         return self._delete_statuses(BindingType.QUEUE_STATUS, queue.queue_id) or position
 
-    def _new_queue(self, address: Address, name: str) -> QueueBinding:
-        """A durable queue with the defaults that the address's settings give."""
+    def _new_queue(
+        self,
+        of: str,
+        name: str,
+        routing: RoutingType,
+        *,
+        accepted: str | None = None,
+        auto_created: bool = False,
+    ) -> QueueBinding:
+        """A durable queue with the defaults that the settings of the address `of` give."""
         value = self._in_force().value
-        of = address.name
-        kinds = address.binding.routing_types
-        routing = kinds[0] if len(kinds) == 1 else self._default_routing(of, "default-queue-routing-type")
 
         def number(setting: str, otherwise: int) -> int:
             found = value(of, setting)
@@ -98,9 +125,9 @@ class Administering:
         return QueueBinding(
             name=name,
             address=of,
-            filter=None,
+            filter=accepted,
             metadata="",
-            auto_created=False,
+            auto_created=auto_created,
             max_consumers=number("default-max-consumers", -1),
             purge_on_no_consumers=bool(value(of, "default-purge-on-no-consumers")),
             routing_type=routing,
@@ -113,9 +140,9 @@ class Administering:
             non_destructive=bool(value(of, "default-non-destructive")),
             group_rebalance=bool(value(of, "default-group-rebalance")),
             group_buckets=number("default-group-buckets", -1),
-            auto_delete=False,
-            auto_delete_delay_ms=0,
-            auto_delete_message_count=0,
+            auto_delete=bool(value(of, f"auto-delete-{'' if auto_created else 'created-'}queues")),
+            auto_delete_delay_ms=number("auto-delete-queues-delay", 0),
+            auto_delete_message_count=number("auto-delete-queues-message-count", 0),
             group_first_key=text("default-group-first-key"),
             ring_size=number("default-ring-size", -1),
             enabled=True,

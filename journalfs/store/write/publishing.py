@@ -187,6 +187,30 @@ class Publishing:
         for message_id, message in numbered:
             self._stage_message_in(tx, batch, message_id, Routed(message, (queue,)))
 
+    def stage_routed_in(
+        self,
+        tx: TxId,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        *,
+        large: frozenset[MessageId],
+    ) -> None:
+        """Stage messages as part of a transaction that the store itself sends. The address remembers their
+        duplicate ids, and takes a message whose id it remembers already all the same.
+        """
+        batch, remembered = _Batch(address, self._clock.now_ms(), large), []
+        try:
+            for message_id, one in numbered:
+                duplicate_id = one.message.duplicate_id
+                if duplicate_id is not None and not self._duplicates.has(address, duplicate_id):
+                    remembered.append(duplicate_id)
+                    self._stage_duplicate_id(tx, address, duplicate_id)
+                self._stage_message_in(tx, batch, message_id, one)
+        except JournalfsError:
+            for duplicate_id in remembered:
+                self._duplicates.forget(address, duplicate_id)
+            raise
+
     async def _still_fresh(
         self, address: str, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]
     ) -> list[tuple[MessageId, Routed]]:

@@ -7,7 +7,6 @@ by the same loader that follows a broker.
 from __future__ import annotations
 
 import logging
-from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +18,7 @@ import trio
 from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
-from journalfs.ids import FileId, MessageId, PageNumber, RecordId, TxId
+from journalfs.ids import FileId, MessageId, RecordId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.spool import Spool
@@ -27,18 +26,20 @@ from journalfs.large.writing import BodyWriter
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLLOW_INTERVAL_S
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
-from journalfs.store.envelope_message import read_envelope
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import NO_PROPERTIES, Outgoing
 from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.runs import JournalRun, Run
 from journalfs.store.store import JournalStore
 from journalfs.store.texts import Texts
+from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.duplicates import DuplicateIds
+from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.message_settings import message_update
+from journalfs.store.write.moving import Moving, runs_of
 from journalfs.store.write.publisher import FilePublisher, messages_of
 from journalfs.store.write.publishing import Published, Publishing, Routed
 from journalfs.store.write.removing import Chosen, Removing
@@ -97,7 +98,20 @@ class WritingStore(JournalStore):
             min_large_bytes=min_large_bytes,
         )
         self._removing = Removing(core, journals, bodies)
+        self._moving = Moving(journals, self._publishing, self._removing)
         self._administering = Administering(core, journals)
+        self._rules = AddressRules(core)
+        self._forwarding = Forwarding(
+            core,
+            journals,
+            self._publishing,
+            self._removing,
+            routing=self._routing,
+            rules=self._rules,
+            bringing=self._bringing,
+            make_queue=self._make_queue,
+            settled=lambda position: self._settled(position, transactional=True, wait=True),
+        )
         self._catching_up = trio.Lock()
         self._administered = trio.Lock()
         """Changes of the bindings come one after the other: each stands on what the one before left."""
@@ -188,6 +202,14 @@ class WritingStore(JournalStore):
             del self._arriving[address]
             self._quiet.set()
 
+    @asynccontextmanager
+    async def _bringing(self, address: str) -> AsyncIterator[None]:
+        await self._arrive(address)
+        try:
+            yield
+        finally:
+            self._arrived(address)
+
     async def _publish(
         self, address: str, queue: str | None, messages: Sequence[Outgoing], *, whole: bool
     ) -> None:
@@ -230,7 +252,7 @@ class WritingStore(JournalStore):
     # -- acknowledging ---------------------------------------------------------------------------------------
 
     async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        return await self._remove(queue, lambda found: self._runs(found, message_ids))
+        return await self._remove(queue, lambda found: runs_of(found, message_ids))
 
     async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
         return await self._remove(queue, lambda found: found.part_runs(part_name))
@@ -252,7 +274,7 @@ class WritingStore(JournalStore):
         return len(chosen)
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
-        return await self._move(source, target, lambda found: self._runs(found, message_ids))
+        return await self._move(source, target, lambda found: runs_of(found, message_ids))
 
     async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int:
         return await self._move(source, target, lambda found: found.part_runs(part_name))
@@ -261,11 +283,8 @@ class WritingStore(JournalStore):
         self, source: QueuePath, target: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]
     ) -> int:
         self._writable()
-        await self._arrive(target[0])
-        try:
+        async with self._bringing(target[0]):
             return await self._move_now(self._queue(source), self._queue(target), choose)
-        finally:
-            self._arrived(target[0])
 
     async def _move_now(
         self, queue: StoreQueue, to: StoreQueue, choose: Callable[[StoreQueue], Iterable[Run]]
@@ -277,50 +296,29 @@ class WritingStore(JournalStore):
             await self.published()
             return 0
         try:
-            position = await self._stage_move(queue, chosen, to)
+            position = await self._moving.stage(queue, chosen, to)
             await self._settled(position, transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
         self._after_removal(chosen)
         return len(chosen)
 
-    async def _stage_move(self, source: StoreQueue, chosen: Chosen, target: StoreQueue) -> Position:
-        """Messages in the journal stay the records that they are and change queues; those in pages, which are
-        never rewritten, are copied, and so are those that the other queue has already.
+    async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
+        """Send messages that were delivered in vain too often to the dead-letter address of their queue's
+        address, or drop them if there is none; how many left.
         """
-        address, queue = target.model.address, target.content.queue_id
-        as_they_are = self._removing.take_places(chosen, target.content)
-        again = [message_id for message_id in chosen.messages if message_id not in as_they_are]
-        paged = [PageRun(PageNumber(one.page), array("I", [one.index])) for one in chosen.paged]
-        runs = [*self._runs(source, again), *paged]
-        copies = [(MessageId(self.journals.ids.draw()), self._copy(source, run)) for run in runs]
-        due_ms = source.content.due_ms()
-        large = await self._publishing.write_bodies(address, copies)
+        return await self._forward(queue, message_ids, Why.KILLED)
 
-        def stage(tx: TxId) -> None:
-            left = iter(copies)
-            for message_id in chosen.messages:
-                if message_id in as_they_are:
-                    self._removing.stage_reference_in(tx, message_id, queue, due_ms.get(message_id, 0))
-                else:
-                    self._publishing.stage_copies_in(tx, address, [next(left)], queue, large=large)
-            self._publishing.stage_copies_in(tx, address, list(left), queue, large=large)
-            self._removing.stage_in(tx, chosen)
-
+    async def _forward(self, path: QueuePath, message_ids: Sequence[MessageId], why: Why) -> int:
+        self._writable()
+        queue = self._queue(path)
+        chosen = self._removing.choose(queue.content, runs_of(queue, message_ids))
         try:
-            return self._removing.in_transaction(stage)
-        except JournalfsError:
-            await self._publishing.remove_bodies(large)
-            raise
-
-    @staticmethod
-    def _copy(source: StoreQueue, run: Run) -> Outgoing:
-        """What a run of one message holds. Deliveries that were tried from the queue that it leaves do not
-        count.
-        """
-        copy = read_envelope(bytes(run.batch(source.content).line(0)))
-        copy.delivery_count = 0
-        return copy.kept()
+            count = await self._forwarding.forward(queue, chosen, why)
+        finally:
+            self._removing.let_go(chosen)
+        self._after_removal(chosen)
+        return count
 
     def _after_removal(self, chosen: Chosen) -> None:
         try:
@@ -335,11 +333,6 @@ class WritingStore(JournalStore):
         if queue is None:
             raise NoSuchName(f"{path[0]}::{path[1]}: there is no such queue")
         return queue
-
-    @staticmethod
-    def _runs(queue: StoreQueue, message_ids: Sequence[MessageId]) -> list[Run]:
-        found = (queue.message_run(message_id) for message_id in message_ids)
-        return [run for run in found if run is not None]
 
     # -- administering ---------------------------------------------------------------------------------------
 
@@ -358,6 +351,12 @@ class WritingStore(JournalStore):
         async with self._change():
             found = address_named(self.core.bindings, address)
             await self._bound(self._administering.create_queue(found, name))
+
+    async def _make_queue(self, address: str, name: str, accepted: str) -> None:
+        """A queue with a filter, unless there is one of that name."""
+        async with self._change():
+            if self.core.bindings.queue_named(name) is None:
+                await self._bound(self._administering.create_automatic(address, name, accepted))
 
     async def delete_queue(self, address: str, name: str) -> None:
         async with self._change():

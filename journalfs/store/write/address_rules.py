@@ -1,0 +1,89 @@
+"""What an address's settings ask of whoever writes: looked up once, and again when the bindings changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from journalfs.bindings.model import BindingsState
+from journalfs.config.in_force import SettingsInForce
+from journalfs.config.setting_names import Value
+from journalfs.store.core import Core
+from journalfs.store.settings import settings_in_force
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryRule:
+    """When messages expire that are sent to an address: `expiry-delay`, `min-expiry-delay`,
+    `max-expiry-delay` in milliseconds, -1 where they say nothing, and `no-expiry`.
+    """
+
+    never: bool
+    delay_ms: int
+    min_ms: int
+    max_ms: int
+
+    @property
+    def changes_nothing_unstated(self) -> bool:
+        """Whether a message that states no expiration gets none."""
+        return self.never or (self.delay_ms < 0 and self.min_ms == self.max_ms == -1)
+
+    def expiration_ms(self, stated_ms: int, now_ms: int) -> int:
+        """The expiration of a message that states this one, 0: none."""
+        if self.never:
+            return 0
+        if self.delay_ms >= 0:
+            return stated_ms or now_ms + self.delay_ms
+        if stated_ms == 0:
+            given_ms = self.max_ms if self.max_ms != -1 else self.min_ms
+            return now_ms + given_ms if given_ms != -1 else 0
+        if self.max_ms != -1 and stated_ms > now_ms + self.max_ms:
+            return now_ms + self.max_ms
+        if self.min_ms != -1 and stated_ms < now_ms + self.min_ms:
+            return now_ms + self.min_ms
+        return stated_ms
+
+
+@dataclass(slots=True)
+class AddressRules:
+    core: Core
+    _bindings: BindingsState | None = None
+    _settings: SettingsInForce | None = None
+    _values: dict[tuple[str, str], Value | None] = field(default_factory=dict)
+    _expiry: dict[str, ExpiryRule] = field(default_factory=dict)
+
+    def _in_force(self) -> SettingsInForce:
+        if self._settings is None or self._bindings is not self.core.bindings:
+            self._bindings = self.core.bindings
+            self._settings = settings_in_force(self.core)
+            self._values.clear()
+            self._expiry.clear()
+        return self._settings
+
+    def value(self, address: str, name: str) -> Value | None:
+        settings = self._in_force()
+        key = (address, name)
+        if key not in self._values:
+            self._values[key] = settings.value(address, name)
+        return self._values[key]
+
+    def text(self, address: str, name: str) -> str:
+        """A setting that is text; empty where there is none."""
+        value = self.value(address, name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, address: str, name: str) -> int:
+        """A setting that is a number; -1 where there is none."""
+        value = self.value(address, name)
+        return value if isinstance(value, int) else -1
+
+    def expiry(self, address: str) -> ExpiryRule:
+        self._in_force()
+        rule = self._expiry.get(address)
+        if rule is None:
+            rule = self._expiry[address] = ExpiryRule(
+                bool(self.value(address, "no-expiry")),
+                self.number(address, "expiry-delay"),
+                self.number(address, "min-expiry-delay"),
+                self.number(address, "max-expiry-delay"),
+            )
+        return rule

@@ -1,0 +1,247 @@
+"""What a store itself sends on: messages that expired, or were delivered in vain too often.
+
+Each leaves its queue in the transaction that adds its copy to the queues of the expiry or dead-letter
+address. The copy is what a broker makes: a new id, no expiration, the new address, and where it comes from
+among its properties (docs/format/messages.md, "Sequences"). Without such an address, or without a queue there
+that takes it, the message is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from journalfs.engine.waiting import unbroken
+from journalfs.errors import JournalfsError, RecordTooLarge
+from journalfs.format import core_message
+from journalfs.format.bindings import RoutingType
+from journalfs.format.properties import Code, PropertyValue
+from journalfs.ids import MessageId, QueueId, TxId
+from journalfs.journal.writer import Position
+from journalfs.store.core import Core
+from journalfs.store.outgoing import Outgoing
+from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import Run
+from journalfs.store.stored_runs import stored_messages
+from journalfs.store.write.address_rules import AddressRules
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.moving import paged_runs
+from journalfs.store.write.publishing import Publishing, Routed
+from journalfs.store.write.removing import Chosen, Paged, Removing
+from journalfs.store.write.routing import Routing
+
+
+class Why(Enum):
+    """Why messages leave a queue without anybody having asked; the value names the setting of where to."""
+
+    EXPIRED = "expiry"
+    KILLED = "dead-letter"
+
+    @property
+    def counter(self) -> str:
+        """What a broker calls the number of such messages of a queue."""
+        return "messagesExpired" if self is Why.EXPIRED else "messagesKilled"
+
+
+_ROUTING_TYPES: Final = frozenset(kind.value for kind in RoutingType)
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """Messages on their way out of a queue, and what is made of them."""
+
+    chosen: Chosen
+    copies: dict[str, list[tuple[MessageId, Routed]]] = field(default_factory=dict)
+    """By the address that they are sent to."""
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """A message that was chosen, and read."""
+
+    chosen: MessageId | Paged
+    message_id: MessageId
+    message: Outgoing
+    address: str
+    """The one it was sent to."""
+
+
+class Forwarding:
+    def __init__(
+        self,
+        core: Core,
+        journals: Journals,
+        publishing: Publishing,
+        removing: Removing,
+        *,
+        routing: Routing,
+        rules: AddressRules,
+        bringing: Callable[[str], AbstractAsyncContextManager[None]],
+        make_queue: Callable[[str, str, str], Awaitable[None]],
+        settled: Callable[[Position], Awaitable[None]],
+    ) -> None:
+        """`bringing` keeps the queues of an address from being deleted meanwhile, `make_queue` makes a queue
+        by address, name and filter unless it is there, `settled` waits until a position is durable.
+        """
+        self._core = core
+        self._journals = journals
+        self._publishing = publishing
+        self._removing = removing
+        self._routing = routing
+        self._rules = rules
+        self._bringing = bringing
+        self._make_queue = make_queue
+        self._settled = settled
+        self._kept: set[tuple[QueueId, MessageId | Paged]] = set()
+        """Messages that could not be read, and were told of."""
+
+    async def forward(self, queue: StoreQueue, chosen: Chosen, why: Why) -> int:
+        """Send on, or drop, what was chosen of a queue; how many left it. Whoever chose lets them go."""
+        return await self._forward(queue, list(self._origins(queue, chosen)), why)
+
+    async def _forward(self, queue: StoreQueue, origins: Sequence[_Origin], why: Why) -> int:
+        try:
+            return await self._forward_together(queue, origins, why)
+        except RecordTooLarge as error:
+            # What is noted on a copy may be too much for a message whose properties all but fill a record.
+            if len(origins) == 1:
+                self._keep(queue, origins[0].chosen, error)
+                return 0
+        return sum([await self._forward(queue, [origin], why) for origin in origins])
+
+    async def _forward_together(self, queue: StoreQueue, origins: Sequence[_Origin], why: Why) -> int:
+        ways = {one.address: self._destination(queue.model.address, one.address, why) for one in origins}
+        for address, to in ways.items():
+            if to:
+                await self._make_resources(address, to, why)
+        async with AsyncExitStack() as stack:
+            for to in sorted({to for to in ways.values() if to}):
+                await stack.enter_async_context(self._bringing(to))
+            leaving = self._leaving(queue, origins, ways, why)
+            if not len(leaving.chosen):
+                return 0
+            await self._settled(await self._staged(leaving))
+        self._tell(queue, leaving, why)
+        return len(leaving.chosen)
+
+    # ---- where to ----
+
+    def _destination(self, queue_address: str, message_address: str, why: Why) -> str:
+        """The address that copies go to; empty: nowhere."""
+        of = message_address if why is Why.EXPIRED else queue_address
+        return self._rules.text(of, f"{why.value}-address")
+
+    async def _make_resources(self, address: str, to: str, why: Why) -> None:
+        """The queue that is made for what comes from one address, where the settings say so."""
+        value = self._rules.value
+        if address == to or not value(address, f"auto-create-{why.value}-resources"):
+            return
+        text, prefix = self._rules.text, f"{why.value}-queue-"
+        name = text(address, prefix + "prefix") + address + text(address, prefix + "suffix")
+        if self._core.bindings.queue_named(name) is None:
+            quoted = address.replace("'", "''")
+            await self._make_queue(to, name, f"{core_message.ORIGINAL_ADDRESS} = '{quoted}'")
+
+    # ---- what becomes of them ----
+
+    def _origins(self, queue: StoreQueue, chosen: Chosen) -> Iterator[_Origin]:
+        """The chosen messages that are there and can be read whole; the others stay."""
+        entries: list[tuple[MessageId | Paged, Run | None]]
+        entries = [(message_id, queue.message_run(message_id)) for message_id in chosen.messages]
+        entries += zip(chosen.paged, paged_runs(chosen), strict=True)
+        for entry, run in entries:
+            if run is None:
+                continue
+            try:
+                ((message_id, message),) = stored_messages(queue.content, run)
+            except JournalfsError as error:
+                self._keep(queue, entry, error)
+                continue
+            yield _Origin(entry, message_id, message, message.sent_to or queue.model.address)
+
+    def _keep(self, queue: StoreQueue, entry: MessageId | Paged, error: Exception) -> None:
+        """Say once that a message stays where it is."""
+        known = (queue.content.queue_id, entry)
+        if known not in self._kept:
+            self._kept.add(known)
+            which = f"page {entry.page}, message {entry.index}" if isinstance(entry, Paged) else entry
+            text = f"{queue.model.address}::{queue.name}: {which} stays here, though it should go: {error}"
+            self._core.events.add("not-forwarded", text)
+
+    def _leaving(
+        self, queue: StoreQueue, origins: Sequence[_Origin], ways: Mapping[str, str], why: Why
+    ) -> _Leaving:
+        leaving = _Leaving(Chosen(queue.content.queue_id))
+        for origin in origins:
+            if isinstance(origin.chosen, Paged):
+                leaving.chosen.paged.append(origin.chosen)
+            else:
+                leaving.chosen.messages.append(origin.chosen)
+            to = ways[origin.address]
+            routed = self._routed(queue, origin, to, why) if to else None
+            if routed is not None and routed.queues:
+                numbered = (MessageId(self._journals.ids.draw()), routed)
+                leaving.copies.setdefault(to, []).append(numbered)
+            else:
+                leaving.dropped += 1
+        return leaving
+
+    def _routed(self, queue: StoreQueue, origin: _Origin, to: str, why: Why) -> Routed | None:
+        """The copy, and the queues that get it; None where no queue is bound to its address."""
+        if not self._core.bindings.queues_of(to):
+            return None
+        now_ms = self._core.clock.now_ms()
+        notes: dict[str, tuple[Code, PropertyValue]] = {
+            core_message.ORIGINAL_QUEUE: (Code.STRING, queue.name),
+            core_message.ORIGINAL_ADDRESS: (Code.STRING, origin.address),
+            core_message.ORIGINAL_MESSAGE_ID: (Code.LONG, origin.message_id),
+        }
+        message = origin.message
+        if message.routing_type is not None:
+            notes[core_message.ORIGINAL_ROUTING_TYPE] = (Code.BYTE, message.routing_type)
+        if why is Why.EXPIRED:
+            notes[core_message.ACTUAL_EXPIRY] = (Code.LONG, now_ms)
+        # A message that was such a copy before wants again what its sender wanted.
+        wanted = message.integer(core_message.ORIGINAL_ROUTING_TYPE)
+        copy = message.with_properties(notes).wanting(wanted if wanted in _ROUTING_TYPES else None)
+        copy = copy.expiring_at(self._rules.expiry(to).expiration_ms(0, now_ms)).kept()
+        return Routed(copy, self._routing.by_address(to, [copy])[0])
+
+    # ---- records ----
+
+    async def _staged(self, leaving: _Leaving) -> Position:
+        large: list[MessageId] = []
+        try:
+            for to, copies in leaving.copies.items():
+                numbered = [(message_id, one.message) for message_id, one in copies]
+                large += await self._publishing.write_bodies(to, numbered)
+            return self._removing.in_transaction(lambda tx: self._stage_in(tx, leaving, frozenset(large)))
+        except BaseException:
+            await unbroken(lambda: self._publishing.remove_bodies(large))
+            raise
+
+    def _stage_in(self, tx: TxId, leaving: _Leaving, large: frozenset[MessageId]) -> None:
+        for to, copies in leaving.copies.items():
+            self._publishing.stage_routed_in(tx, to, copies, large=large)
+        self._removing.stage_in(tx, leaving.chosen)
+
+    def _tell(self, queue: StoreQueue, leaving: _Leaving, why: Why) -> None:
+        count = len(leaving.chosen)
+        self._core.tally[queue.content.queue_id, why.counter] += count
+        ways = [f"{len(copies)} sent to {to}" for to, copies in leaving.copies.items()]
+        if leaving.dropped:
+            ways.append(f"{leaving.dropped} dropped, having nowhere to go ({why.value}-address)")
+        where = f"{queue.model.address}::{queue.name}"
+        facts = {"queue": queue.name, "messages": count, "dropped": leaving.dropped}
+        if why is Why.EXPIRED:
+            message = f"{where}: {count} messages expired: {', '.join(ways)}"
+            self._core.events.add("expired", message, level=logging.INFO, **facts)
+        else:
+            message = f"{where}: {count} messages were delivered in vain too often: {', '.join(ways)}"
+            level = logging.WARNING if leaving.dropped else logging.INFO
+            self._core.events.add("dead-letters", message, level=level, **facts)

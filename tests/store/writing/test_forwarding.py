@@ -1,0 +1,312 @@
+"""Dead letters: what becomes of messages that the store itself sends on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import trio
+
+from journalfs.ids import MessageId
+from journalfs.store.write.store import WritingStore
+from tests.reference.store import load
+from tests.store.conftest import START_MS
+from tests.store.test_pages import small, write_page
+from tests.store.writing.conftest import Writable, lines_of, queue_of
+
+A = ("work", "work.a")
+SETTINGS = '[address-settings."work"]\ndead-letter-address = "dead"\n'
+CORE = {
+    "type": "text",
+    "body": "core",
+    "priority": 7,
+    "groupId": "g",
+    "expiration": START_MS + 1000,
+    "properties": {"_AMQ_ROUTING_TYPE": 0, "color": "red"},
+    "propertyTypes": {"_AMQ_ROUTING_TYPE": "byte"},
+    "deliveryCount": 3,
+}
+AMQP = {
+    "amqp": {
+        "header": {"durable": True, "ttl": {"t": "uint", "v": 1000}},
+        "messageAnnotations": [
+            [{"t": "symbol", "v": "x-opt-routing-type"}, {"t": "byte", "v": 0}],
+            [{"t": "symbol", "v": "mine"}, {"t": "int", "v": 5}],
+        ],
+        "properties": {
+            "to": "work",
+            "subject": "s",
+            "absoluteExpiryTime": {"t": "timestamp", "v": START_MS + 1000},
+        },
+        "body": {"section": "value", "value": {"t": "string", "v": "amqp"}},
+    },
+}
+
+
+def configure(writable: Writable, settings: str = SETTINGS) -> None:
+    path = writable.root / "journalfs.toml"
+    path.write_text(path.read_text() + settings)
+
+
+async def make_dead(store: WritingStore, *queues: str) -> None:
+    await store.create_address("dead")
+    for name in queues:
+        await store.create_queue("dead", name)
+
+
+async def published(store: WritingStore, *lines: dict[str, Any]) -> list[MessageId]:
+    """Publish envelopes to `work.a`; their ids."""
+    publisher = store.publisher("work", "work.a", "in.jsonl")
+    await publisher.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+    await publisher.finish()
+    return [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+
+
+def dead(store: WritingStore, queue: str = "dead") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines_of(store, queue, "dead")]
+
+
+def events(store: WritingStore, identifier: str) -> list[dict[str, object]]:
+    return [event for event in store.core.events if event["event"] == identifier]
+
+
+def on_disk(writable: Writable, queue: str) -> list[dict[str, Any]]:
+    found = load(writable.root, writable.clock.now_ms())
+    (messages,) = (one["messages"] for one in found["queues"] if one["name"] == queue)
+    return list(messages)
+
+
+@pytest.mark.rule("S-96")
+async def test_a_core_message(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        (origin,) = await published(store, CORE)
+        before = json.loads(lines_of(store, "work.a")[0])
+        assert await store.send_to_dead_letters(A, [origin]) == 1
+        assert not lines_of(store, "work.a")
+        (copy,) = dead(store)
+        assert copy["id"] != origin
+        assert copy["address"] == "dead"
+        assert copy["properties"] == {
+            "color": "red",
+            "_AMQ_GROUP_ID": "g",
+            "_AMQ_ORIG_QUEUE": "work.a",
+            "_AMQ_ORIG_ADDRESS": "work",
+            "_AMQ_ORIG_MESSAGE_ID": origin,
+            "_AMQ_ORIG_ROUTING_TYPE": 0,
+        }
+        assert copy["propertyTypes"] == {"_AMQ_ORIG_MESSAGE_ID": "long", "_AMQ_ORIG_ROUTING_TYPE": "byte"}
+        assert "expiration" not in copy
+        assert "deliveryCount" not in copy
+        kept = ("type", "body", "priority", "timestamp", "groupId", "durable")
+        assert [copy[key] for key in kept] == [before[key] for key in kept]
+        assert queue_of(store, "work.a").status()["messagesKilled"] == 1
+        (event,) = events(store, "dead-letters")
+        assert (event["messages"], event["dropped"]) == (1, 0)
+    (found,) = on_disk(writable, "dead")
+    assert found["body"] == "core"
+    assert on_disk(writable, "work.a") == []
+
+
+@pytest.mark.rule("S-96")
+async def test_an_amqp_message(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        (origin,) = await published(store, AMQP)
+        assert await store.send_to_dead_letters(A, [origin]) == 1
+        (copy,) = dead(store)
+    assert "expiration" not in copy
+    assert copy["amqp"]["header"] == {"durable": True}
+    assert copy["amqp"]["properties"] == {"to": "dead", "subject": "s"}
+    annotations = {key["v"]: value for key, value in copy["amqp"]["messageAnnotations"]}
+    assert annotations == {
+        "mine": {"t": "int", "v": 5},
+        "x-opt-ORIG-QUEUE": {"t": "string", "v": "work.a"},
+        "x-opt-ORIG-ADDRESS": {"t": "string", "v": "work"},
+        "x-opt-ORIG-MESSAGE-ID": {"t": "long", "v": origin},
+        "x-opt-ORIG-ROUTING-TYPE": {"t": "byte", "v": 0},
+    }
+    assert copy["extraProperties"]["_AMQ_AD"] == {"t": "string", "v": "dead"}
+    assert copy["extraProperties"]["_AMQ_ORIG_MESSAGE_ID"] == {"t": "long", "v": origin}
+
+
+@pytest.mark.parametrize("line", [CORE, AMQP], ids=["core", "amqp"])
+async def test_a_large_message_gets_a_body_of_its_own(writable: Writable, line: dict[str, Any]) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        (origin,) = await published(store, {**line, "largeMessage": True})
+        directory = writable.root / "large-messages"
+        body = (directory / f"{origin}.msg").read_bytes()
+        assert await store.send_to_dead_letters(A, [origin]) == 1
+        (copy,) = dead(store)
+        assert copy["largeMessage"]
+        assert "damage" not in copy
+    (file,) = directory.iterdir()
+    assert file.name == f"{copy['id']}.msg"
+    assert file.read_bytes() == body
+
+
+async def test_messages_of_a_page(writable: Writable) -> None:
+    configure(writable)
+    write_page(writable.little, 1, [small(2000 + n) for n in range(3)])
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        assert await store.send_to_dead_letters(A, [MessageId(2000), MessageId(2002)]) == 2
+        assert [json.loads(line)["id"] for line in lines_of(store, "work.a")] == [2001]
+        copies = dead(store)
+        assert [copy["body"] for copy in copies] == ["paged 2000", "paged 2002"]
+        assert [copy["properties"]["_AMQ_ORIG_MESSAGE_ID"] for copy in copies] == [2000, 2002]
+    assert [one["body"] for one in on_disk(writable, "work.a")] == ["paged 2001"]
+    assert [one["body"] for one in on_disk(writable, "dead")] == ["paged 2000", "paged 2002"]
+
+
+async def test_a_copy_of_a_copy_wants_what_its_sender_wanted(writable: Writable) -> None:
+    configure(writable)
+    line = {
+        "body": "x",
+        "properties": {"_AMQ_ORIG_ROUTING_TYPE": 1},
+        "propertyTypes": {"_AMQ_ORIG_ROUTING_TYPE": "byte"},
+    }
+    async with writable.open() as store:
+        await make_dead(store, "dead", "dead.any")
+        await store.set_attribute("dead", "dead.any", "user.journalfs.routing-type", b"ANYCAST")
+        ids = await published(store, line, {"body": "y"})
+        assert await store.send_to_dead_letters(A, ids) == 2
+        assert [copy["body"] for copy in dead(store, "dead.any")] == ["x", "y"]
+        assert [copy["body"] for copy in dead(store)] == ["y"]
+
+
+@pytest.mark.rule("S-96")
+@pytest.mark.parametrize("settings", ["", SETTINGS], ids=["no address", "no queue"])
+async def test_nowhere_to_go(writable: Writable, settings: str) -> None:
+    configure(writable, settings)
+    async with writable.open() as store:
+        ids = await published(store, {"body": "x"}, {"body": "y", "largeMessage": True})
+        assert await store.send_to_dead_letters(A, ids) == 2
+        assert not lines_of(store, "work.a")
+        (event,) = events(store, "dead-letters")
+        assert (event["messages"], event["dropped"]) == (2, 2)
+        assert queue_of(store, "work.a").status()["messagesKilled"] == 2
+    assert not list((writable.root / "large-messages").iterdir())
+
+
+async def test_a_filter_that_refuses_it_drops_it(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        await store.set_attribute("dead", "dead", "user.journalfs.filter", b"color = 'red'")
+        ids = await published(store, {"body": "x"}, CORE)
+        assert await store.send_to_dead_letters(A, ids) == 2
+        assert [copy["body"] for copy in dead(store)] == ["core"]
+        (event,) = events(store, "dead-letters")
+        assert (event["messages"], event["dropped"]) == (2, 1)
+
+
+@pytest.mark.parametrize("line", [CORE, AMQP], ids=["core", "amqp"])
+async def test_queues_that_are_made_for_them(writable: Writable, line: dict[str, Any]) -> None:
+    made = 'auto-create-dead-letter-resources = true\ndead-letter-queue-suffix = ".s"\n'
+    configure(writable, SETTINGS + made)
+    async with writable.open() as store:
+        (origin,) = await published(store, line)
+        assert await store.send_to_dead_letters(A, [origin]) == 1
+        (copy,) = dead(store, "DLQ.work.s")
+        assert copy["address"] == "dead"
+        queue = queue_of(store, "DLQ.work.s", "dead").model.binding
+        assert (queue.auto_created, queue.auto_delete) == (True, True)
+        assert queue.filter == "_AMQ_ORIG_ADDRESS = 'work'"
+        assert store.core.bindings.addresses["dead"].binding.auto_created
+        # What comes from elsewhere goes elsewhere.
+        await store.create_address("other")
+        (origin,) = await published(store, line)
+        assert await store.send_to_dead_letters(A, [origin]) == 1
+        assert len(dead(store, "DLQ.work.s")) == 2
+
+
+async def test_what_cannot_be_read_stays(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        ids = await published(store, {"body": "x", "largeMessage": True}, {"body": "y"})
+        (writable.root / "large-messages" / f"{ids[0]}.msg").unlink()
+        for count in (1, 0):
+            assert await store.send_to_dead_letters(A, ids) == count
+            assert [json.loads(line)["id"] for line in lines_of(store, "work.a")] == [ids[0]]
+        assert [copy["body"] for copy in dead(store)] == ["y"]
+        (event,) = events(store, "not-forwarded")
+        assert str(ids[0]) in str(event["message"])
+
+
+async def test_duplicate_ids_are_remembered_where_it_goes(writable: Writable) -> None:
+    configure(writable)
+    line = {"body": "x", "duplicateId": "d"}
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        ids = await published(store, line)
+        assert await store.send_to_dead_letters(A, ids) == 1
+        publisher = store.publisher("dead", "dead", "in.jsonl")
+        await publisher.write(json.dumps(line).encode() + b"\n")
+        await publisher.finish()
+        assert len(dead(store)) == 1, "the id is known there now"
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in.jsonl")
+        await publisher.write(b'{"body": "y", "duplicateId": "e"}\n')
+        await publisher.finish()
+        publisher = store.publisher("dead", "dead", "in.jsonl")
+        await publisher.write(b'{"body": "z", "duplicateId": "e"}\n')
+        await publisher.finish()
+        ids = [MessageId(json.loads(one)["id"]) for one in lines_of(store, "work.a")]
+        assert await store.send_to_dead_letters(A, ids) == 1
+        assert [copy["body"] for copy in dead(store)] == ["x", "z", "y"], "it is taken all the same"
+
+
+async def test_the_settings_of_where_it_goes_say_when_it_expires(writable: Writable) -> None:
+    configure(writable, SETTINGS + '[address-settings."dead"]\nexpiry-delay = 5000\n')
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        ids = await published(store, CORE, AMQP)
+        assert await store.send_to_dead_letters(A, ids) == 2
+        core, amqp = dead(store)
+        assert core["expiration"] == amqp["expiration"] == START_MS + 5000
+        assert amqp["amqp"]["properties"]["absoluteExpiryTime"]["v"] == START_MS + 5000
+
+
+async def test_a_copy_that_fits_no_record_stays_and_holds_up_nobody(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        room = (store.journals.messages.record_bytes_max - 266) // 2 * "x"
+        full = {"body": "f", "largeMessage": True, "properties": {"p": room}, "duplicateId": "d"}
+        await make_dead(store, "dead")
+        ids = await published(store, {"body": "x", "largeMessage": True}, full, {"body": "y"})
+        assert await store.send_to_dead_letters(A, ids) == 2
+        assert [json.loads(line)["id"] for line in lines_of(store, "work.a")] == [ids[1]]
+        assert [copy["body"] for copy in dead(store)] == ["x", "y"]
+        (event,) = events(store, "not-forwarded")
+        assert str(ids[1]) in str(event["message"])
+        publisher = store.publisher("dead", "dead", "in.jsonl")
+        await publisher.write(b'{"body": "z", "duplicateId": "d"}\n')
+        await publisher.finish()
+        copies = dead(store)
+        assert len(copies) == 3, "its duplicate id is not known here"
+    names = {file.name for file in (writable.root / "large-messages").iterdir()}
+    assert names == {f"{ids[1]}.msg", f"{copies[0]['id']}.msg"}
+
+
+async def test_a_message_is_sent_once_however_many_ask(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        ids = await published(store, {"body": "x"})
+        counts: list[int] = []
+
+        async def send() -> None:
+            counts.append(await store.send_to_dead_letters(A, ids))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(send)
+        assert sorted(counts) == [0, 0, 1]
+        assert len(dead(store)) == 1
