@@ -326,6 +326,19 @@ class NoRoute(JournalfsError):
         self.target = target
 
 
+class AddressFull(JournalfsError):
+    """A publication that a limit keeps out; `limit` is the setting."""
+
+    identifier = "address-full"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EDQUOT
+
+    def __init__(self, address: str, limit: str) -> None:
+        super().__init__(f"{address}: {limit} is reached, nothing is taken; consume messages or raise it")
+        self.address = address
+        self.limit = limit
+
+
 class NameTaken(JournalfsError):
     """An address or queue of that name exists already; queue names are unique in a broker."""
 

@@ -27,6 +27,11 @@ class Stretches:
     def __len__(self) -> int:
         return self.count
 
+    @property
+    def span_bytes(self) -> int:
+        """From the beginning of the first to the end of the last: as much as they are together, or more."""
+        return int(self.pointer[self.count - 1].end - self.pointer[0].begin) if self.count else 0
+
     def __iter__(self) -> Iterator[bytes]:
         for index in range(self.count):
             stretch = self.pointer[index]

@@ -152,20 +152,14 @@ class LiveState:
         def fill(out: Any, room: int, count: Any) -> int:
             return int(lib.jfs_state_queues(self.pointer, out, room, count))
 
-        return [
-            QueueInfo(
-                slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version, q.next_part
-            )
-            for slot, q in enumerate(struct_list("jfs_queue_info", fill, "listing queues"))
-        ]
+        found = struct_list("jfs_queue_info", fill, "listing queues")
+        return [_queue_info(slot, q) for slot, q in enumerate(found)]
 
     def queue(self, slot: int) -> QueueInfo:
         """One queue. Raises CoreRefused if there is no such slot."""
         q = ffi.new("jfs_queue_info *")
         check(lib.jfs_state_queue(self.pointer, slot, q), f"looking at queue slot {slot}")
-        return QueueInfo(
-            slot, q.queue_id, q.live_count, q.delivering_count, q.live_bytes, q.version, q.next_part
-        )
+        return _queue_info(slot, q)
 
     def oldest_ms(self, slot: int) -> int:
         """Earliest timestamp of a live message of the queue, in epoch milliseconds; 0: none has one."""
@@ -477,6 +471,21 @@ class LiveState:
         state.pointer = ffi.gc(out[0], lib.jfs_state_free)
         state._files = dict(files)
         return state
+
+
+def _queue_info(slot: int, q: Any) -> QueueInfo:
+    return QueueInfo(
+        slot=slot,
+        queue_id=q.queue_id,
+        live_count=q.live_count,
+        delivering_count=q.delivering_count,
+        live_bytes=q.live_bytes,
+        owned=q.owned,
+        owned_large=q.owned_large,
+        owned_bytes=q.owned_bytes,
+        version=q.version,
+        next_part=q.next_part,
+    )
 
 
 def _operation(op: Any) -> Operation:

@@ -18,6 +18,14 @@ class QueueInfo(msgspec.Struct, frozen=True):
     """Messages that a prepared transaction has acknowledged; not in `live_count`."""
     live_bytes: int
     """Sizes of the live messages' own files."""
+    owned: int
+    """Messages that count in this queue: a message that is in several counts in one of them, which is another
+    one once it has left that.
+    """
+    owned_large: int
+    """Of these, those whose record has only the header of a core message."""
+    owned_bytes: int
+    """Lengths of the bodies of their records, of those that have only a header twice."""
     version: int
     """Grows with each change of the queue."""
     next_part: int

@@ -234,6 +234,13 @@ QueuePath: TypeAlias = tuple[str, str]
 """Names of an address and of a queue bound to it."""
 
 
+class Patience(Protocol):
+    """How somebody waits for room in a full address."""
+
+    async def wait(self, until: Callable[[], Awaitable[None]]) -> None:
+        """Await `until`, or raise to give up: nothing has been taken then."""
+
+
 class Publisher(Protocol):
     """A file that is being written: what its bytes say becomes messages."""
 
@@ -261,12 +268,14 @@ class WritableStore(Store, Protocol):
     raises (`JournalfsError`, whose `errno` says which) changed nothing.
     """
 
-    def publisher(self, address: str, queue: str | None, file_name: str) -> Publisher:
+    def publisher(self, address: str, queue: str | None, file_name: str, patience: Patience) -> Publisher:
         """A new file in an address (`queue` is None: routed to its queues) or in one queue. The name's suffix
-        says what one message is.
+        says what one message is; `patience` is how its writes wait where the address is full.
         """
 
-    async def publish_files(self, address: str, queue: str | None, files: Sequence[tuple[Path, str]]) -> None:
+    async def publish_files(
+        self, address: str, queue: str | None, files: Sequence[tuple[Path, str]], patience: Patience
+    ) -> None:
         """Publish staged files, given with the names that say what one message is, in one transaction."""
 
     async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:

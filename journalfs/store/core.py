@@ -83,6 +83,8 @@ class Core:
     """
     look_again: Callable[[], None] = lambda: None
     """Takes over what the broker did since the last look, at once. Set by the store."""
+    limits_of: Callable[[str], Mapping[str, object]] = lambda address: {}
+    """Which limit acts on an address; nothing where nobody publishes. Set by a store that is written."""
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)

@@ -10,6 +10,7 @@ from journalfs.bindings.model import Queue as QueueModel
 from journalfs.store.content import QueueContent, total_messages
 from journalfs.store.core import Core
 from journalfs.store.filters import ScheduledFilter
+from journalfs.store.memory import Held, held_in_queues
 from journalfs.store.page_parts import PageParts
 from journalfs.store.settings import address_attributes, address_toml, queue_attributes, queue_toml
 from journalfs.store.views import DeliveringView, QueueView
@@ -124,7 +125,13 @@ class StoreAddress:
             "autoCreated": self.model.binding.auto_created,
             "internal": self.model.binding.internal,
             "duplicateIdCacheSize": self.core.duplicate_ids().get(self.name, 0),
+            "addressSize": self.held().size_bytes,
+            **self.core.limits_of(self.name),
         }
+
+    def held(self) -> Held:
+        """What its messages would take in a broker's memory."""
+        return held_in_queues(self.core, self.name, [queue.content.queue_id for queue in self.bound.values()])
 
     def settings_toml(self) -> str:
         return address_toml(self.core, self.model)

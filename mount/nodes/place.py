@@ -9,6 +9,7 @@ from journalfs_mount.names import TAIL_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
+from journalfs_mount.patience import IMPATIENT
 from journalfs_mount.refusals import Refused
 from journalfs_mount.staging import PlaceName
 from journalfs_mount.written_names import Fate, fate_of, is_temporary
@@ -88,7 +89,7 @@ class Place(Directory):
         target, files = self._required_target(), staged.files(name)
         if files:
             store = self.context.changing()
-            await store.publish_files(target.address_name, target.queue_name, files)
+            await store.publish_files(target.address_name, target.queue_name, files, IMPATIENT)
         staged.discard()
 
     def _required_target(self) -> Target:

@@ -16,6 +16,7 @@ from journalfs.store.api import Publisher
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Unreadable
+from journalfs_mount.patience import IMPATIENT
 from journalfs_mount.refusals import Refused
 from journalfs_mount.written import NameKey, WrittenName
 
@@ -34,7 +35,7 @@ class Target:
     def publish(self, node: Node, name: bytes, flags: int) -> WritingFile:
         """Open `name` for writing; `node` is what the kernel knows it by."""
         store, key = node.context.changing(), (self.address_name, self.queue_name, name)
-        publisher = store.publisher(self.address_name, self.queue_name, os.fsdecode(name))
+        publisher = store.publisher(self.address_name, self.queue_name, os.fsdecode(name), IMPATIENT)
         return WritingFile(node, key, publisher, flags)
 
     def drop(self, node: Node, name: bytes, flags: int) -> WritingFile:

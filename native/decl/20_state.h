@@ -54,6 +54,9 @@ typedef struct {
     int64_t queue_id;
     uint64_t version;
     uint64_t live_bytes;
+    uint64_t owned_bytes;
+    uint32_t owned;
+    uint32_t owned_large;
     uint32_t live_count;
     uint32_t delivering_count;
     uint32_t next_part;

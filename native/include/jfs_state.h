@@ -87,6 +87,9 @@ typedef struct {
     int64_t queue_id;
     uint64_t version;          /* grows with each change of the queue */
     uint64_t live_bytes;       /* sizes of the live messages' own files */
+    uint64_t owned_bytes;      /* bodies of records of the messages that count here, a lone header's twice */
+    uint32_t owned;            /* how many these are: each message counts in one queue */
+    uint32_t owned_large;      /* of these, those whose record has only the header of a core message */
     uint32_t live_count;
     uint32_t delivering_count; /* acknowledged by a prepared transaction */
     uint32_t next_part; /* above the number of any part it had */

@@ -109,6 +109,9 @@ typedef struct {
     VECTOR(part_item) parts;   /* by number; those that became empty are left until there are many */
     uint64_t version;
     uint64_t live_bytes;
+    uint64_t owned_bytes;      /* bodies of the records of messages that it owns; of a lone header twice */
+    uint32_t owned;            /* messages whose first_ref is one of its references: each counts in one queue */
+    uint32_t owned_large;      /* of these, those whose record has only the header */
     uint32_t held;             /* entries of arrival that are not gone */
     uint32_t live_count;
     uint32_t delivering_count;
@@ -191,6 +194,8 @@ void message_remove(jfs_state *state, uint32_t message);
 void message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure);
 
 /* state_refs.c */
+void message_own(jfs_state *state, const message_item *m);    /* after, */
+void message_disown(jfs_state *state, const message_item *m); /* and before its first reference or its record change */
 uint32_t ref_find(const jfs_state *state, uint32_t message, uint32_t queue);
 jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t queue);
 void ref_remove(jfs_state *state, uint32_t ref);

@@ -40,7 +40,9 @@ static jfs_status await_measure(jfs_state *state, uint32_t message) {
 static jfs_status message_move(jfs_state *state, uint32_t message, const jfs_operation *add) {
     message_item *const m = &state->messages.items[message];
     const int same = m->body_bytes == add->body_bytes;
+    message_disown(state, m);
     message_locate(m, add);
+    message_own(state, m);
     if (same || !(m->state & MESSAGE_MEASURED)) return JFS_OK;
     m->state &= (uint8_t)~(MESSAGE_MEASURED | MESSAGE_LARGE_SOURCE);
     return await_measure(state, message);

@@ -87,6 +87,9 @@ jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info
     *out = (jfs_queue_info){.queue_id = queue->queue_id,
                             .version = queue->version,
                             .live_bytes = queue->live_bytes,
+                            .owned_bytes = queue->owned_bytes,
+                            .owned = queue->owned,
+                            .owned_large = queue->owned_large,
                             .live_count = queue->live_count,
                             .delivering_count = queue->delivering_count,
                             .next_part = queue->next_part};

@@ -57,6 +57,25 @@ static jfs_status count_ref(jfs_state *state, uint32_t ref) {
     return status;
 }
 
+/* A message that is in several queues is held once: it counts in the queue of its first reference. A header is held
+ * twice, encoded and decoded.
+ */
+static void count_owned(jfs_state *state, const message_item *m, int add) {
+    const int large = (m->source & JFS_SOURCE_CORE_LARGE) != 0;
+    const uint64_t bytes = large ? 2 * (uint64_t)m->body_bytes : m->body_bytes;
+    queue_item *queue;
+    if (m->first_ref == JFS_NONE) return;
+    queue = &state->queues.items[state->refs.items[m->first_ref].queue];
+    /* Unsigned differences wrap and come out right. */
+    queue->owned += add ? 1U : -1U;
+    queue->owned_large += large ? (add ? 1U : -1U) : 0U;
+    queue->owned_bytes += add ? bytes : -bytes;
+}
+
+void message_own(jfs_state *state, const message_item *m) { count_owned(state, m, 1); }
+
+void message_disown(jfs_state *state, const message_item *m) { count_owned(state, m, 0); }
+
 jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
     queue_item *const queue = &state->queues.items[slot];
     message_item *const m = &state->messages.items[message];
@@ -79,7 +98,9 @@ jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
     r->prev = JFS_NONE;
     r->next = m->first_ref;
     if (r->next != JFS_NONE) state->refs.items[r->next].prev = ref;
+    message_disown(state, m);
     m->first_ref = ref;
+    message_own(state, m);
     queue->live_count++;
     queue->live_bytes += message_file_bytes(m);
     state->live_refs++;
@@ -113,7 +134,9 @@ void ref_remove(jfs_state *state, uint32_t ref) {
     if (r->prev != JFS_NONE) {
         state->refs.items[r->prev].next = r->next;
     } else {
+        message_disown(state, m);
         m->first_ref = r->next;
+        message_own(state, m);
     }
     if (r->next != JFS_NONE) state->refs.items[r->next].prev = r->prev;
     decor_free(state, r);

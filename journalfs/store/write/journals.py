@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from journalfs.bindings.model import BindingsState
@@ -33,6 +33,19 @@ class Journals:
     def failure(self) -> Exception | None:
         """Why nothing can be written any more."""
         return self.messages.committer.failure or self.bindings.committer.failure
+
+    def status(self) -> Mapping[str, object]:
+        """What was written, and why nothing can be any more."""
+        failure, writer = self.failure, self.messages
+        return {
+            "writeFailure": str(failure) if failure is not None else None,
+            "journalType": str(writer.backend.kind),
+            "recordsLive": writer.totals().live_records,
+            "flushes": writer.committer.counts.flushes,
+            "bytesWritten": writer.committer.counts.bytes_written,
+            "compactions": writer.upkeep.compactions,
+            "filesFreed": writer.upkeep.files_freed,
+        }
 
     async def run(self) -> None:
         """Both journals' own work, until cancelled."""

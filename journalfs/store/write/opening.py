@@ -27,6 +27,7 @@ from journalfs.store.journals import (
 )
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
+from journalfs.store.write.disk_limits import disk_limits
 from journalfs.store.write.journals import Journals, open_journals
 from journalfs.store.write.orphans import set_orphans_aside
 from journalfs.store.write.store import SyncMode, WritingStore
@@ -115,6 +116,7 @@ class _Taking:
             sync=self.sync,
             large_sync=self.settings.large_message_sync,
             min_large_bytes=self.settings.min_large_message_size_bytes,
+            disk=disk_limits(core),
         )
 
     def _journals(self, undo: ExitStack) -> Journals:

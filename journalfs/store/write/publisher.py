@@ -13,8 +13,10 @@ from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.large.spool import Spool
 from journalfs.limits import COPY_CHUNK_BYTES
+from journalfs.store.api import Patience
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
+from journalfs.store.write.admission import Admitted
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
@@ -39,8 +41,11 @@ def messages_of(path: Path, file_name: str) -> list[Outgoing]:
 class FilePublisher:
     """One open file. Writes are taken in the order in which they come."""
 
-    def __init__(self, store: WritingStore, address: str, queue: str | None, file_name: str) -> None:
+    def __init__(
+        self, store: WritingStore, address: str, queue: str | None, file_name: str, patience: Patience
+    ) -> None:
         self._store = store
+        self._patience = patience
         self._address = address
         self._queue = queue
         self._file_name = file_name
@@ -56,12 +61,15 @@ class FilePublisher:
         return self._size_bytes
 
     async def write(self, data: bytes) -> None:
-        async with self._turn:
-            if self._framer is None:
-                await self._collect(data)
-            else:
-                await self._publish_completed(self._framer, data)
-            self._size_bytes += len(data)
+        admission = self._store.admission
+        admitted = admission.at_once(self._address) or await admission.enter(self._address, self._patience)
+        with admitted:
+            async with self._turn:
+                if self._framer is None:
+                    await self._collect(data)
+                else:
+                    await self._publish_completed(self._framer, data, admitted)
+                self._size_bytes += len(data)
 
     async def _collect(self, data: bytes) -> None:
         if self._spool.fits(len(data)):
@@ -72,10 +80,10 @@ class FilePublisher:
         except OSError as error:
             raise SystemFailure.from_os(error, self._file_name, doing="keep what was written") from error
 
-    async def _publish_completed(self, framer: Framer, data: bytes) -> None:
+    async def _publish_completed(self, framer: Framer, data: bytes, admitted: Admitted) -> None:
         before = framer.mark()
         try:
-            await self._publish(framer.feed(data), whole=False)
+            await self._publish(framer.feed(data), admitted, whole=False)
         except BaseException:
             # Nothing of it counts, so it may be written again.
             framer.reset(before)
@@ -106,7 +114,7 @@ class FilePublisher:
             if self._framer is None:
                 await self._publish_whole()
             else:
-                await self._publish(self._framer.finish(), whole=True)
+                await self._publish(self._framer.finish(), self._taken_before(), whole=True)
                 if self._size_bytes:
                     await self._store.published()
 
@@ -116,7 +124,7 @@ class FilePublisher:
         """
         content = self._spool.path or self._spool.content()
         try:
-            await self._publish([WholeFile(content)], whole=True)
+            await self._publish([WholeFile(content)], self._taken_before(), whole=True)
         except JournalfsError:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(
@@ -129,5 +137,9 @@ class FilePublisher:
         self._ended = True
         self._spool.discard()
 
-    async def _publish(self, messages: Sequence[Outgoing], *, whole: bool) -> None:
-        await self._store.publish(self._address, self._queue, messages, whole=whole)
+    def _taken_before(self) -> Admitted:
+        """What is published at the last close was taken by a write; nobody could be told otherwise now."""
+        return Admitted(self._store.admission.decide_late(self._address))
+
+    async def _publish(self, messages: Sequence[Outgoing], admitted: Admitted, *, whole: bool) -> None:
+        await self._store.publish(self._address, self._queue, messages, whole=whole, admitted=admitted)

@@ -7,7 +7,6 @@ by the same loader that follows a broker.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -24,7 +23,7 @@ from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.spool import Spool
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLLOW_INTERVAL_S
-from journalfs.store.api import QueuePath
+from journalfs.store.api import Patience, QueuePath
 from journalfs.store.core import Core
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
@@ -35,6 +34,9 @@ from journalfs.store.store import JournalStore
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.administering import Administering, address_named, queue_named
+from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
+from journalfs.store.write.arrivals import Arrivals
+from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
@@ -78,6 +80,7 @@ class WritingStore(JournalStore):
         sync: SyncMode,
         large_sync: bool,
         min_large_bytes: int,
+        disk: DiskLimits,
     ) -> None:
         def make_limited_loader() -> JournalLoader:
             loader = make_loader()
@@ -97,6 +100,9 @@ class WritingStore(JournalStore):
             core.clock,
             min_large_bytes=min_large_bytes,
         )
+        self._administered = trio.Lock()
+        """Changes of the bindings come one after the other: each stands on what the one before left."""
+        self._arrivals = Arrivals(self._administered)
         self._removing = Removing(core, journals, bodies)
         self._moving = Moving(journals, self._publishing, self._removing)
         self._administering = Administering(core, journals)
@@ -108,22 +114,19 @@ class WritingStore(JournalStore):
             self._removing,
             routing=self._routing,
             rules=self._rules,
-            bringing=self._bringing,
+            bringing=self._arrivals.bringing,
             make_queue=self._make_queue,
             settled=lambda position: self._settled(position, transactional=True, wait=True),
         )
         self._catching_up = trio.Lock()
-        self._administered = trio.Lock()
-        """Changes of the bindings come one after the other: each stands on what the one before left."""
-        self._arriving: Counter[str] = Counter()
-        """By address: calls that are bringing messages to its queues."""
-        self._leaving: set[str] = set()
-        """Addresses of which a queue is about to be deleted."""
-        self._quiet = trio.Event()
+        self.admission = Admission(
+            core, disk, self._current, lambda: journals.messages.committer.reached_position
+        )
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = False
         self._failure_told = False
+        core.limits_of = self.admission.status
         core.explanations.of_writer = journals.messages.upkeep.explain
         journals.messages.pool.held = self._is_held
         journals.messages.before_emptying = self._let_files_go
@@ -136,38 +139,39 @@ class WritingStore(JournalStore):
         return self.journals.failure is not None
 
     def status(self) -> Mapping[str, object]:
-        failure = self.journals.failure
-        writer = self.journals.messages
-        counts = writer.committer.counts
         return {
             **super().status(),
             "readOnly": self.read_only,
             "sync": str(self.sync),
-            "writeFailure": str(failure) if failure is not None else None,
-            "journalType": str(writer.backend.kind),
             "nodeId": str(self._lock.node_id),
-            "recordsLive": writer.totals().live_records,
-            "flushes": counts.flushes,
-            "bytesWritten": counts.bytes_written,
-            "compactions": writer.upkeep.compactions,
-            "filesFreed": writer.upkeep.files_freed,
+            **self.journals.status(),
+            **self.admission.status_of_all(),
         }
 
     # -- publishing ------------------------------------------------------------------------------------------
 
-    def publisher(self, address: str, queue: str | None, file_name: str) -> FilePublisher:
+    def publisher(
+        self, address: str, queue: str | None, file_name: str, patience: Patience = FOREVER
+    ) -> FilePublisher:
         self._writable()
         if queue is None:
             address_named(self.core.bindings, address)
         else:
             queue_named(self.core.bindings, address, queue)
-        return FilePublisher(self, address, queue, file_name)
+        return FilePublisher(self, address, queue, file_name, patience)
 
-    async def publish_files(self, address: str, queue: str | None, files: Sequence[tuple[Path, str]]) -> None:
-        messages = await trio.to_thread.run_sync(
-            lambda: [one for file in files for one in messages_of(*file)]
-        )
-        await self.publish(address, queue, messages, whole=True)
+    async def publish_files(
+        self,
+        address: str,
+        queue: str | None,
+        files: Sequence[tuple[Path, str]],
+        patience: Patience = FOREVER,
+    ) -> None:
+        with await self.admission.enter(address, patience) as admitted:
+            messages = await trio.to_thread.run_sync(
+                lambda: [one for file in files for one in messages_of(*file)]
+            )
+            await self.publish(address, queue, messages, whole=True, admitted=admitted)
 
     async def publish(
         self,
@@ -176,42 +180,26 @@ class WritingStore(JournalStore):
         messages: Sequence[Outgoing],
         *,
         whole: bool = False,
+        admitted: Admitted | None = None,
     ) -> None:
         """Publish messages in one transaction. `whole`: the caller waits for it to be durable even where
-        single writes do not (`SyncMode.CLOSE`).
+        single writes do not (`SyncMode.CLOSE`). Waits for room, unless they are `admitted` already.
         """
         self._writable()
         if not messages:
             return
-        await self._arrive(address)
-        try:
-            await self._publish(address, queue, messages, whole=whole)
-        finally:
-            self._arrived(address)
-
-    async def _arrive(self, address: str) -> None:
-        """Begin to be on the way to an address: until `_arrived`, none of its queues is deleted."""
-        while address in self._leaving:
-            async with self._administered:
-                pass
-        self._arriving[address] += 1
-
-    def _arrived(self, address: str) -> None:
-        self._arriving[address] -= 1
-        if not self._arriving[address]:
-            del self._arriving[address]
-            self._quiet.set()
-
-    @asynccontextmanager
-    async def _bringing(self, address: str) -> AsyncIterator[None]:
-        await self._arrive(address)
-        try:
-            yield
-        finally:
-            self._arrived(address)
+        with admitted or await self.admission.enter(address) as taken:
+            if taken.action is Action.DROP:
+                self.admission.drop(address, len(messages))
+                return
+            await self._arrivals.begin(address)
+            try:
+                await self._publish(address, queue, messages, taken, whole=whole)
+            finally:
+                self._arrivals.end(address)
 
     async def _publish(
-        self, address: str, queue: str | None, messages: Sequence[Outgoing], *, whole: bool
+        self, address: str, queue: str | None, messages: Sequence[Outgoing], taken: Admitted, *, whole: bool
     ) -> None:
         published = self._stage_texts(address, queue, messages) if isinstance(messages, Texts) else None
         if published is None:
@@ -220,6 +208,8 @@ class WritingStore(JournalStore):
             # What makes them superfluous may be on its way itself.
             await self.published()
         else:
+            self.admission.staged(address, published.position, messages)
+            taken.done()
             wait = whole or self.sync is not SyncMode.CLOSE
             await self._settled(published.position, transactional=published.transactional, wait=wait)
 
@@ -283,7 +273,7 @@ class WritingStore(JournalStore):
         self, source: QueuePath, target: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]
     ) -> int:
         self._writable()
-        async with self._bringing(target[0]):
+        async with self._arrivals.bringing(target[0]):
             return await self._move_now(self._queue(source), self._queue(target), choose)
 
     async def _move_now(
@@ -326,6 +316,7 @@ class WritingStore(JournalStore):
         except JournalfsError as error:
             # They are acknowledged all the same; opening the store deletes what has no reference.
             self.core.events.add("delete-postponed", str(error))
+        self.admission.look_again()
 
     def _queue(self, path: QueuePath) -> StoreQueue:
         address = self.address(path[0])
@@ -360,23 +351,17 @@ class WritingStore(JournalStore):
 
     async def delete_queue(self, address: str, name: str) -> None:
         async with self._change():
-            self._leaving.add(address)
+            self._arrivals.leaving.add(address)
             try:
-                await self._nothing_arrives(address)
+                await self._arrivals.none(address)
+                await self.published()
                 model = queue_named(self.core.bindings, address, name)
                 queue = self._queue((address, name))
                 if len(queue) or len(queue.delivering()):
                     raise NotEmpty(f"{address}::{name}: it holds messages")
                 await self._bound(self._administering.delete_queue(model))
             finally:
-                self._leaving.discard(address)
-
-    async def _nothing_arrives(self, address: str) -> None:
-        """Return when all that was on its way to an address is there to be seen; new arrivals wait."""
-        while self._arriving[address]:
-            self._quiet = trio.Event()
-            await self._quiet.wait()
-        await self.published()
+                self._arrivals.leaving.discard(address)
 
     @asynccontextmanager
     async def _change(self) -> AsyncIterator[None]:
@@ -430,6 +415,7 @@ class WritingStore(JournalStore):
         self._bindings_seen = ()
         if self._look_at_bindings():
             self._take_over(True, PollResult.UNCHANGED)
+            self.admission.look_again()
 
     def _bindings_limit(self) -> tuple[FileId, int] | None:
         return self.journals.bindings.durable_end()
@@ -465,6 +451,13 @@ class WritingStore(JournalStore):
                 self._replace_loader(self._loaded_whole())
         except (OSError, JournalfsError) as error:
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+
+    def _current(self) -> bool:
+        """Take over what is durable; False while the journal is being read anew."""
+        if self._catching_up.locked():
+            return False
+        self._take_over_now()
+        return True
 
     def _while_waiting(self) -> None:
         """The disk is busy: a good time to catch up, if it is worth it."""
@@ -509,6 +502,8 @@ class WritingStore(JournalStore):
             try:
                 await self.look()
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
+                await self.admission.scan_disk()
+                self.admission.tick()
             except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             self._tell_failure()

@@ -1,0 +1,137 @@
+"""The limits that settings put on addresses, and on all of them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from journalfs.bindings.model import BindingsState
+from journalfs.config.in_force import SettingsInForce
+from journalfs.ids import QueueId
+from journalfs.store.core import Core
+from journalfs.store.memory import Held, is_exempt
+from journalfs.store.settings import settings_in_force
+
+Policy: TypeAlias = Literal["PAGE", "DROP", "FAIL", "BLOCK"]
+
+NO_LIMIT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLimits:
+    """What is in force for one address. -1: no limit."""
+
+    policy: str = "PAGE"
+    max_size_bytes: int = NO_LIMIT
+    max_size_messages: int = NO_LIMIT
+    reject_threshold_bytes: int = NO_LIMIT
+    """With BLOCK: above this publishing fails instead of waiting."""
+    page_full_policy: str | None = None
+    page_limit_files: int = NO_LIMIT
+    page_limit_messages: int = NO_LIMIT
+    exempt: bool = False
+    """A broker's management: nothing is counted and nothing held up."""
+    queues: tuple[QueueId, ...] = ()
+
+    @property
+    def limited(self) -> bool:
+        """Whether it has a limit of its own on what it holds outside of pages."""
+        return max(self.max_size_bytes, self.max_size_messages, self.reject_threshold_bytes) >= 0
+
+    def reached(self, held: Held) -> str | None:
+        """Which of its limits `held` has come to."""
+        if 0 <= self.max_size_bytes <= held.size_bytes:
+            return "max-size-bytes"
+        if 0 <= self.max_size_messages <= held.messages:
+            return "max-size-messages"
+        return None
+
+    def rejects(self, held: Held) -> bool:
+        return self.policy == "BLOCK" and 0 <= self.reject_threshold_bytes < held.size_bytes
+
+    def pages_reached(self, files: int, messages: int) -> str | None:
+        """Which limit on pages is reached by so many files, and messages of the queue that has most."""
+        if 0 <= self.page_limit_files < files:
+            return "page-limit-bytes"
+        if 0 <= self.page_limit_messages <= messages:
+            return "page-limit-messages"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalLimits:
+    """What is in force for all addresses together. -1: no limit."""
+
+    max_size_bytes: int = NO_LIMIT
+    max_messages: int = NO_LIMIT
+
+    @property
+    def limited(self) -> bool:
+        return max(self.max_size_bytes, self.max_messages) >= 0
+
+    def reached(self, held: Held) -> str | None:
+        if 0 <= self.max_size_bytes <= held.size_bytes:
+            return "global-max-size"
+        if 0 <= self.max_messages <= held.messages:
+            return "global-max-messages"
+        return None
+
+
+class LimitsInForce:
+    """Looks settings up once for as long as the bindings, which hold changed settings, are the same."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._bindings: BindingsState | None = None
+        self._settings = settings_in_force(core)
+        self._found: dict[str, AddressLimits] = {}
+        core_values = {setting.name: setting.value for setting in self._settings.core()}
+        self.everywhere = GlobalLimits(
+            max_size_bytes=_above_zero(core_values["global-max-size"]),
+            max_messages=_number(core_values["global-max-messages"]),
+        )
+
+    def of(self, address: str) -> AddressLimits:
+        if self._bindings is not self._core.bindings:
+            self._bindings = self._core.bindings
+            self._settings = settings_in_force(self._core)
+            self._found.clear()
+        limits = self._found.get(address)
+        if limits is None:
+            queues = tuple(queue.queue_id for queue in self._core.bindings.queues_of(address))
+            limits = self._found[address] = _limits(self._settings, address, queues)
+        return limits
+
+
+def _limits(settings: SettingsInForce, address: str, queues: tuple[QueueId, ...]) -> AddressLimits:
+    if is_exempt(address):
+        return AddressLimits(exempt=True)
+
+    def number(name: str) -> int:
+        return _number(settings.value(address, name))
+
+    page_full = settings.value(address, "page-full-policy")
+    limit_bytes = number("page-limit-bytes")
+    pages_limited = isinstance(page_full, str)
+    return AddressLimits(
+        policy=str(settings.value(address, "address-full-policy")),
+        max_size_bytes=number("max-size-bytes"),
+        max_size_messages=number("max-size-messages"),
+        reject_threshold_bytes=number("max-size-bytes-reject-threshold"),
+        page_full_policy=page_full if isinstance(page_full, str) else None,
+        page_limit_files=(
+            limit_bytes // number("page-size-bytes") if pages_limited and limit_bytes >= 0 else NO_LIMIT
+        ),
+        page_limit_messages=number("page-limit-messages") if pages_limited else NO_LIMIT,
+        queues=queues,
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else NO_LIMIT
+
+
+def _above_zero(value: object) -> int:
+    """0 stands for no limit where a broker would work one out."""
+    number = _number(value)
+    return number if number > 0 else NO_LIMIT

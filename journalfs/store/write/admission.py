@@ -1,0 +1,390 @@
+"""Whether what is about to be published is taken: the limits of addresses, of all of them and of the disk.
+
+A publication is looked at as a whole, before any of it is staged: while an address is below its limits it is
+taken, however large it is, so an address may come to hold more than its limit by one publication of each who
+publishes. The rules are those of a broker (docs/SEMANTICS.md, "Limits").
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from journalfs.errors import AddressFull
+from journalfs.store.api import Patience
+from journalfs.store.memory import NOTHING, Held, held_at_most, held_in_all, held_in_queues
+from journalfs.store.write.accounts import Account
+from journalfs.store.write.address_limits import AddressLimits, LimitsInForce
+
+if TYPE_CHECKING:
+    from journalfs.store.core import Core
+    from journalfs.store.outgoing import Outgoing
+    from journalfs.store.write.disk_limits import DiskLimits
+
+
+class Action(Enum):
+    """What becomes of a publication."""
+
+    STORE = "store"
+    """It goes into the journal."""
+    PAGE = "page"
+    """The address pages: it goes into pages where this store writes them, else into the journal."""
+    DROP = "drop"
+    """It is taken, and nothing becomes of it."""
+    FAIL = "fail"
+    BLOCK = "block"
+    """It waits until there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    action: Action
+    limit: str | None = None
+    """The setting that brought it about."""
+
+
+STORE: Final = Decision(Action.STORE)
+
+
+class Forever:
+    """The patience of who waits as long as it takes, or until cancelled."""
+
+    async def wait(self, until: Callable[[], Awaitable[None]]) -> None:
+        await until()
+
+
+FOREVER: Final = Forever()
+
+
+class Admitted:
+    """A publication that was taken. `done` once it is staged, or will not be: who waits behind it is next."""
+
+    __slots__ = ("_next", "decision")
+
+    def __init__(self, decision: Decision, following: Callable[[], None] | None = None) -> None:
+        self.decision = decision
+        self._next = following
+
+    @property
+    def action(self) -> Action:
+        return self.decision.action
+
+    def done(self) -> None:
+        following, self._next = self._next, None
+        if following is not None:
+            following()
+
+    def __enter__(self) -> Admitted:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.done()
+
+
+_STORED: Final = Admitted(STORE)
+"""Nothing follows it, so there need be only one."""
+
+
+class _Waiter:
+    __slots__ = ("decision", "let_in")
+
+    def __init__(self) -> None:
+        self.let_in = trio.Event()
+        self.decision: Decision | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those who wait for room in one address, in the order in which they came."""
+
+    waiting: deque[_Waiter] = field(default_factory=deque)
+    entering: bool = False
+    """Somebody who waited was let in and has not staged yet."""
+
+
+@dataclass(slots=True)
+class _Noted:
+    """A limit that acts on an address."""
+
+    decision: Decision
+    since_ms: int
+    told: bool
+    """Whether there is an event of it."""
+
+
+class Admission:
+    """Decides, and keeps those who wait. `catch_up` takes over what is durable; False: not at this moment.
+    `reached` is the position up to which the journal is durable.
+    """
+
+    def __init__(
+        self, core: Core, disk: DiskLimits, catch_up: Callable[[], bool], reached: Callable[[], int]
+    ) -> None:
+        self.disk = disk
+        self.in_force = LimitsInForce(core)
+        self.dropped: Counter[str] = Counter()
+        """Messages, by address."""
+        self._core = core
+        self._catch_up = catch_up
+        self._reached = reached
+        self._accounts: dict[str, Account] = {}
+        self._everything = Account(lambda: held_in_all(core))
+        self._lines: dict[str, _Line] = {}
+        self._noted: dict[str, _Noted] = {}
+        self._told_ms: dict[str, int] = {}
+        self._touched: set[str] = set()
+        """Addresses that something was published to since the last tick."""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait, everywhere."""
+        return sum(len(line.waiting) for line in self._lines.values())
+
+    # ---- deciding ----
+
+    def decide(self, address: str) -> Decision:
+        """What becomes of a publication that begins now."""
+        limits = self.in_force.of(address)
+        if limits.exempt:
+            return STORE
+        decision = self._by_disk(limits) or self._by_policy(address, limits)
+        if decision is not STORE or address in self._noted:
+            self._note(address, decision)
+        return decision
+
+    def decide_late(self, address: str) -> Decision:
+        """The same for what nobody can be told any more that it is refused: its first bytes were taken."""
+        limits = self.in_force.of(address)
+        decision = STORE if limits.exempt else self._by_policy(address, limits)
+        if decision.action in (Action.FAIL, Action.BLOCK):
+            action = Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE
+            return Decision(action, decision.limit)
+        return decision
+
+    def _by_disk(self, limits: AddressLimits) -> Decision | None:
+        reached = self.disk.reached
+        if reached is None:
+            return None
+        return Decision(Action.FAIL if limits.policy == Action.FAIL.name else Action.BLOCK, reached)
+
+    def _by_policy(self, address: str, limits: AddressLimits) -> Decision:
+        held = self._held(address, limits)
+        if limits.rejects(held):
+            return Decision(Action.FAIL, "max-size-bytes-reject-threshold")
+        reached = limits.reached(held) or self._reached_everywhere()
+        if limits.policy == Action.PAGE.name:
+            return self._by_pages(address, limits, reached)
+        return STORE if reached is None else Decision(Action[limits.policy], reached)
+
+    def _by_pages(self, address: str, limits: AddressLimits, reached: str | None) -> Decision:
+        """An address that has begun to page goes on until its pages are consumed."""
+        paged = self._core.pages.get(address)
+        if reached is None and (paged is None or not paged.pages_now()):
+            return STORE
+        if limits.page_full_policy is not None and paged is not None:
+            numbers = paged.numbers()
+            most = max(
+                (sum(len(paged.live(number, queue)) for number in numbers) for queue in limits.queues),
+                default=0,
+            )
+            too_much = limits.pages_reached(len(numbers), most)
+            if too_much is not None:
+                return Decision(Action[limits.page_full_policy], too_much)
+        return Decision(Action.PAGE, reached)
+
+    def _held(self, address: str, limits: AddressLimits) -> Held:
+        if not limits.limited:
+            return NOTHING
+        account = self._account(address)
+        held = account.at_most()
+        if account.fresh and limits.reached(held) is None and not limits.rejects(held):
+            return held
+        return self._looked(account)
+
+    def _reached_everywhere(self) -> str | None:
+        limits = self.in_force.everywhere
+        if not limits.limited:
+            return None
+        if self._everything.fresh and limits.reached(self._everything.at_most()) is None:
+            return None
+        return limits.reached(self._looked(self._everything))
+
+    def _looked(self, account: Account) -> Held:
+        reached = self._reached()
+        return account.look(reached) if self._catch_up() else account.at_most()
+
+    def _account(self, address: str) -> Account:
+        account = self._accounts.get(address)
+        if account is None:
+            measure = partial(self._measure, address)
+            account = self._accounts[address] = Account(measure)
+        return account
+
+    def _measure(self, address: str) -> Held:
+        return held_in_queues(self._core, address, self.in_force.of(address).queues)
+
+    # ---- being taken ----
+
+    def at_once(self, address: str) -> Admitted | None:
+        """A publication that is taken without waiting; None: it has to wait. Raises `AddressFull`."""
+        decision = self.decide(address)
+        if decision.action is Action.FAIL:
+            raise self._full(address, decision)
+        if decision.action is Action.BLOCK:
+            return None
+        if address in self._lines and decision.action is not Action.DROP:
+            return None  # who came before goes first
+        return _STORED if decision is STORE else Admitted(decision)
+
+    async def enter(self, address: str, patience: Patience = FOREVER) -> Admitted:
+        """Return when a publication is taken. Raises `AddressFull`, and whatever `patience` gives up with;
+        nothing was taken then.
+        """
+        admitted = self.at_once(address)
+        return admitted if admitted is not None else await self._wait(address, patience)
+
+    async def _wait(self, address: str, patience: Patience) -> Admitted:
+        line = self._lines.setdefault(address, _Line())
+        waiter = _Waiter()
+        line.waiting.append(waiter)
+        try:
+            await patience.wait(waiter.let_in.wait)
+        except BaseException:
+            if waiter.decision is None:
+                line.waiting.remove(waiter)
+                self._serve(address)
+            else:
+                self._entered(address)
+            raise
+        assert waiter.decision is not None, "only who was let in has waited to the end"
+        if waiter.decision.action is Action.FAIL:
+            raise self._full(address, waiter.decision)
+        return Admitted(waiter.decision, partial(self._entered, address))
+
+    def _serve(self, address: str) -> None:
+        """Let in who waits, one after the other, as long as there is room."""
+        line = self._lines.get(address)
+        if line is None:
+            return
+        while line.waiting and not line.entering:
+            decision = self.decide(address)
+            if decision.action is Action.BLOCK:
+                return
+            waiter = line.waiting.popleft()
+            waiter.decision = decision
+            line.entering = decision.action in (Action.STORE, Action.PAGE)
+            waiter.let_in.set()
+        if not line.waiting and not line.entering:
+            del self._lines[address]
+
+    def _entered(self, address: str) -> None:
+        line = self._lines.get(address)
+        if line is not None:
+            line.entering = False
+            self._serve(address)
+
+    def staged(self, address: str, position: int, messages: Sequence[Outgoing]) -> None:
+        """Messages were staged for an address; `position` is behind their records."""
+        limits = self.in_force.of(address)
+        everywhere = self.in_force.everywhere.limited
+        if limits.exempt or not (limits.limited or everywhere):
+            return
+        self._touched.add(address)
+        held = held_at_most(address, messages, max(1, len(limits.queues)))
+        if limits.limited:
+            self._account(address).stage(position, held)
+        if everywhere:
+            self._everything.stage(position, held)
+
+    def drop(self, address: str, messages: int) -> None:
+        """So many messages were taken, and nothing becomes of them."""
+        self.dropped[address] += messages
+
+    def _full(self, address: str, decision: Decision) -> AddressFull:
+        assert decision.limit is not None, "nothing is refused without a limit"
+        return AddressFull(address, decision.limit)
+
+    # ---- room again ----
+
+    def look_again(self) -> None:
+        """Something left, or settings changed: who waits may be let in."""
+        for address in list(self._lines):
+            self._serve(address)
+
+    def tick(self) -> None:
+        """Look now and then, for what nobody told of."""
+        for account in (*self._accounts.values(), self._everything):
+            account.outdate()
+        for address in self._touched | self._noted.keys():
+            self.decide(address)
+        self._touched.clear()
+        self.look_again()
+
+    async def scan_disk(self) -> None:
+        """Look at the disks, when it is time."""
+        if self.disk.due and self.disk.take(await trio.to_thread.run_sync(self.disk.measure)):
+            self.look_again()
+
+    # ---- telling ----
+
+    def _note(self, address: str, decision: Decision) -> None:
+        noted = self._noted.get(address)
+        if noted is not None and noted.decision == decision:
+            return
+        now_ms = self._core.clock.now_ms()
+        if decision.limit is None:
+            if self._noted.pop(address, None) is not None and noted is not None and noted.told:
+                message = f"{address}: {noted.decision.limit} is not reached any more"
+                self._core.events.add("limit-released", message, level=logging.INFO)
+            return
+        told = now_ms - self._told_ms.get(address, now_ms - TELL_INTERVAL_MS) >= TELL_INTERVAL_MS
+        told = told and decision.limit != self.disk.reached
+        if told:
+            self._told_ms[address] = now_ms
+            message = f"{address}: {decision.limit} is reached: {_CONSEQUENCES[decision.action]}"
+            self._core.events.add("limit-reached", message)
+        self._noted[address] = _Noted(decision, now_ms, told or (noted is not None and noted.told))
+
+    def status_of_all(self) -> Mapping[str, object]:
+        disk, everywhere = self.disk, self.in_force.everywhere
+        held = held_in_all(self._core)
+        return {
+            "globalSize": held.size_bytes,
+            "globalMessages": held.messages,
+            "globalLimit": everywhere.reached(held),
+            "diskLimit": disk.reached,
+            "diskLimitSince": disk.since_ms if disk.reached is not None else None,
+            "blockedWriters": self.waiting,
+            "droppedMessages": sum(self.dropped.values()),
+        }
+
+    def status(self, address: str) -> Mapping[str, object]:
+        """Which limit acts on an address, and since when."""
+        decision = self.decide(address)
+        noted = self._noted.get(address) if decision.limit is not None else None
+        line = self._lines.get(address)
+        return {
+            "limit": decision.limit,
+            "limitAction": decision.action.value if decision.limit is not None else None,
+            "limitSince": noted.since_ms if noted is not None else None,
+            "blockedWriters": len(line.waiting) if line is not None else 0,
+            "droppedMessages": self.dropped[address],
+        }
+
+
+TELL_INTERVAL_MS: Final = 60_000
+"""An address that hovers at its limit has one event in so long."""
+
+_CONSEQUENCES: Final = {
+    Action.PAGE: "it pages",
+    Action.DROP: "what is published is dropped",
+    Action.FAIL: "publishing fails",
+    Action.BLOCK: "publishers wait for room",
+}
