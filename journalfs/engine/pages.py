@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from journalfs.engine._native import ffi, lib
@@ -58,6 +59,15 @@ class PageScan:
 
     def __len__(self) -> int:
         return self.count
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def mapping(self) -> Any:
+        """The mapped bytes that the scan's lines point into; they stay mapped as long as this is kept."""
+        return self._keep
 
     def entry(self, index: int) -> PageEntry:
         """Record `index` of this scan. Raises IndexError."""

@@ -21,7 +21,7 @@ from journalfs.errors import Damaged, StaleView
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
-from journalfs.large.directory import BodyUnreadable
+from journalfs.large.directory import BodyUnreadable, LargeDirectory
 from journalfs.store.envelope import decode_envelope
 
 if TYPE_CHECKING:
@@ -220,22 +220,11 @@ class LargeBodies:
 
     def _body(self, batch: LineBatch, index: int) -> tuple[MappedFile | None, bool]:
         """The body file, and whether it is missing or shorter than its message says."""
-        measure = batch.measure(index)
-        message_id = MessageId(measure.message_id)
-        directory = self.core.large
+        message_id = MessageId(batch.measure(index).message_id)
         if message_id in self._refused:
             return None, True
         try:
-            properties = {} if measure.amqp else _properties(batch, index)
-            large_size = properties.get("_AMQ_LARGE_SIZE")
-            expected = large_size if isinstance(large_size, int) else None
-            body = directory.body(message_id, compressed=measure.compressed, declared_bytes=expected)
-            if body is None:
-                origin = (properties or _properties(batch, index)).get("_AMQ_ORIG_MESSAGE_ID")
-                if isinstance(origin, int):
-                    body = directory.body(
-                        MessageId(origin), compressed=measure.compressed, declared_bytes=expected
-                    )
+            body, expected = body_of(self.core.large, batch, index)
         except Damaged as error:
             if isinstance(error, BodyUnreadable):
                 self._refused.add(message_id)
@@ -262,6 +251,24 @@ class LargeBodies:
     def _report(self, message_id: MessageId, offset: int, reason: str) -> None:
         name = name_of(self.core.large.path / format_large_name(message_id), self.core.root)
         self._damage[message_id] = Damage(name, offset, 0, "large-message", reason)
+
+
+def body_of(directory: LargeDirectory, batch: LineBatch, index: int) -> tuple[MappedFile | None, int | None]:
+    """The body of a large message, which may be in the file of the one that it was copied from, and how long
+    its message says that it is. `None`: there is no file, or nothing is said. Raises `Damaged`.
+    """
+    measure = batch.measure(index)
+    properties = {} if measure.amqp else _properties(batch, index)
+    large_size = properties.get("_AMQ_LARGE_SIZE")
+    expected = large_size if isinstance(large_size, int) else None
+    body = directory.body(
+        MessageId(measure.message_id), compressed=measure.compressed, declared_bytes=expected
+    )
+    if body is None:
+        origin = (properties or _properties(batch, index)).get("_AMQ_ORIG_MESSAGE_ID")
+        if isinstance(origin, int):
+            body = directory.body(MessageId(origin), compressed=measure.compressed, declared_bytes=expected)
+    return body, expected
 
 
 def _properties(batch: LineBatch, index: int) -> dict[str, object]:

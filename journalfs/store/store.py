@@ -85,6 +85,7 @@ class JournalStore:
         damage = core.damage()
         counts = core.loader.state.counts()
         return {
+            "path": str(core.root),
             "readOnly": True,
             "persistent": True,
             "liveBroker": core.live_broker,

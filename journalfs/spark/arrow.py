@@ -1,0 +1,254 @@
+"""From columns of the core to Arrow record batches. Buffers are handed on as they are: nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructType
+
+from journalfs.engine.columns import (
+    ROW_AMQP,
+    ROW_DURABLE,
+    ROW_HAS_HEADER,
+    ROW_HAS_ID,
+    ROW_HAS_TYPE,
+    ROW_LARGE,
+    Array,
+    Buffer,
+    Column,
+    Columns,
+    kind_names,
+    lines_pointer,
+    read_columns,
+    type_names,
+)
+from journalfs.engine.lines import LineBatch
+from journalfs.spark.properties import property_column
+from journalfs.spark.schema import COLUMNS
+
+_US_IN_MS: Final = 1000
+_MS_MAX: Final = (2**63 - 1) // _US_IN_MS
+
+_TEXTS: Final = {
+    "address": Column.ADDRESS,
+    "userId": Column.USER_ID,
+    "groupId": Column.GROUP,
+    "duplicateId": Column.DUPLICATE,
+    "duplicateIdBytes": Column.DUPLICATE_BYTES,
+    "bodyBytes": Column.BODY_BYTES,
+    "damage": Column.DAMAGE,
+    "rawMessage": Column.RAW,
+}
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages of one queue that were read, and what was asked of them so far."""
+
+    lines: Array
+    columns: Columns
+    queue: str
+    _rows: Array | None = None
+    _properties: PropertyRows | None = None
+
+    @property
+    def count(self) -> int:
+        return self.columns.count
+
+    @property
+    def rows(self) -> Array:
+        if self._rows is None:
+            self._rows = self.columns.rows()
+        return self._rows
+
+    @property
+    def own_lines(self) -> Array:
+        return self.lines[: self.count]
+
+    @property
+    def properties(self) -> PropertyRows:
+        if self._properties is None:
+            self._properties = PropertyRows.of(self)
+        return self._properties
+
+    def flag(self, bit: int) -> Array:
+        found: Array = self.rows["flags"] & bit != 0
+        return found
+
+    def text(self, column: Column, kind: Any) -> Any:
+        """A column of varying length as an Arrow array."""
+        return _text(self.columns, column, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRows:
+    """All properties of a batch, one after the other."""
+
+    starts: Array
+    """Where each message's begin, and at last their number (int32)."""
+    keys: Any
+    types: Any
+    values: Any
+
+    @classmethod
+    def of(cls, batch: Batch) -> PropertyRows:
+        starts = np.zeros(batch.count + 1, "i4")
+        np.cumsum(batch.rows["properties"], out=starts[1:])
+        types = _kinds().take(pa.array(batch.columns.kinds()))
+        keys = _text(batch.columns, Column.KEYS, pa.string())
+        return cls(starts, keys, types, _text(batch.columns, Column.VALUES, pa.string()))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How messages become batches of a schema."""
+
+    schema: StructType
+    arrow_schema: Any = field(init=False)
+    wanted: tuple[Column, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrow_schema", to_arrow_schema(self.schema, timezone="UTC"))
+        object.__setattr__(self, "wanted", tuple(sorted(_wanted(self.schema))))
+
+    def read(self, lines: Array, queue: str, bytes_max: int) -> tuple[Any, int]:
+        """A record batch of as many messages as `bytes_max` allows, and how many that are."""
+        batch = Batch(lines, read_columns(lines, self.wanted, bytes_max), queue)
+        arrays = [
+            _array(batch, one.name, one.dataType, self.arrow_schema.field(one.name).type)
+            for one in self.schema.fields
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema), batch.count
+
+
+def _wanted(schema: StructType) -> set[Column]:
+    found: set[Column] = set()
+    for one in schema.fields:
+        if one.name == "body":
+            found.add(Column.BODY_FILE if isinstance(one.dataType, BinaryType) else Column.BODY)
+        elif one.name in _TEXTS:
+            found.add(_TEXTS[one.name])
+        elif one.name == "properties" or one.name not in COLUMNS:
+            found |= {Column.KEYS, Column.VALUES}
+    return found
+
+
+def _array(batch: Batch, name: str, declared: Any, kind: Any) -> Any:
+    if name in _TEXTS:
+        return batch.text(_TEXTS[name], kind)
+    if name == "body":
+        return batch.text(Column.BODY_FILE if isinstance(declared, BinaryType) else Column.BODY, kind)
+    if name == "properties":
+        return _properties(batch, declared, kind)
+    if name not in COLUMNS:
+        return property_column(batch.properties, name, declared, kind)
+    return _FIXED[name](batch, isinstance(declared, LongType))
+
+
+def _text(columns: Columns, column: Column, kind: Any) -> Any:
+    length = columns.length(column)
+    if not length:
+        return pa.array([], kind)
+    buffers = [_buffer(one) for one in columns.buffers(column)]
+    nulls = columns.nulls(column)
+    if not nulls:
+        buffers[0] = None
+    return pa.Array.from_buffers(kind, length, buffers, null_count=nulls)
+
+
+def _buffer(found: Buffer) -> Any:
+    if not found.size_bytes:
+        return pa.py_buffer(b"")
+    return pa.foreign_buffer(found.address, found.size_bytes, found.owner)
+
+
+def _properties(batch: Batch, declared: MapType, kind: Any) -> Any:
+    rows = batch.properties
+    if isinstance(declared.valueType, StringType):
+        items = rows.values
+    else:
+        items = pa.StructArray.from_arrays([rows.types, rows.values], fields=list(kind.item_type))
+    return pa.MapArray.from_arrays(pa.array(rows.starts), rows.keys, items, type=kind)
+
+
+@cache
+def _kinds() -> Any:
+    return pa.array([name or "" for name in kind_names()], pa.string())
+
+
+@cache
+def _types() -> Any:
+    return pa.array(type_names(), pa.string())
+
+
+@cache
+def _protocols() -> Any:
+    return pa.array(["CORE", "AMQP"], pa.string())
+
+
+def _masked(values: Array, known: Array, kind: Any) -> Any:
+    return pa.array(values, kind, mask=None if known.all() else ~known)
+
+
+def _time(values: Array, known: Array, as_ms: bool) -> Any:
+    """Times in milliseconds as they are, or as timestamps where they are within what one can say."""
+    if as_ms:
+        return _masked(values, known, pa.int64())
+    known = known & (values != 0) & (values <= _MS_MAX) & (values >= -_MS_MAX)
+    return _masked(np.where(known, values, 0) * _US_IN_MS, known, pa.timestamp("us", "UTC"))
+
+
+def _header(batch: Batch) -> Array:
+    return batch.flag(ROW_HAS_HEADER)
+
+
+def _of_queue(batch: Batch) -> Any:
+    return pa.repeat(pa.scalar(batch.queue.encode("utf-8", "replace").decode(), pa.string()), batch.count)
+
+
+def _message_types(batch: Batch) -> Any:
+    codes = _masked(batch.rows["type"].astype("i4"), batch.flag(ROW_HAS_TYPE), pa.int32())
+    return _types().take(codes)
+
+
+def _set(values: Array) -> Array:
+    found: Array = values != 0
+    return found
+
+
+def _envelopes(batch: Batch) -> Any:
+    """The lines, rendered by the core, without their line feeds."""
+    lines = LineBatch(lines_pointer(batch.own_lines), batch.count, queue=batch.queue)
+    starts = np.frombuffer(lines.starts, "u8").astype("i4")
+    text = pa.py_buffer(lines.read_view(0, lines.size_bytes))
+    found = pa.Array.from_buffers(pa.string(), batch.count, [None, pa.py_buffer(starts), text])
+    return pc.utf8_rtrim(found, characters="\n")
+
+
+_FIXED: Final[dict[str, Callable[[Batch, bool], Any]]] = {
+    "id": lambda batch, _: _masked(batch.rows["id"], batch.flag(ROW_HAS_ID), pa.int64()),
+    "queue": lambda batch, _: _of_queue(batch),
+    "type": lambda batch, _: _message_types(batch),
+    "protocol": lambda batch, _: _protocols().take(pa.array(batch.flag(ROW_AMQP).astype("i1"))),
+    "durable": lambda batch, _: _masked(batch.flag(ROW_DURABLE), _header(batch), pa.bool_()),
+    "priority": lambda batch, _: _masked(batch.rows["priority"].astype("i4"), _header(batch), pa.int32()),
+    "timestamp": lambda batch, ms: _time(batch.rows["timestamp_ms"], _header(batch), ms),
+    "expiration": lambda batch, ms: _time(
+        batch.rows["expiration_ms"], _header(batch) & _set(batch.rows["expiration_ms"]), ms
+    ),
+    "deliveryCount": lambda batch, _: pa.array(
+        np.ascontiguousarray(batch.own_lines["delivery_count"]), pa.int32()
+    ),
+    "scheduledTime": lambda batch, ms: _time(
+        np.ascontiguousarray(batch.own_lines["scheduled_ms"]), _set(batch.own_lines["scheduled_ms"]), ms
+    ),
+    "largeMessage": lambda batch, _: pa.array(batch.flag(ROW_LARGE), pa.bool_()),
+    "envelope": lambda batch, _: _envelopes(batch),
+}

@@ -1,0 +1,114 @@
+"""Where the live messages of one queue lie in one file: what a task gets to know, small enough to be sent."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from pyspark.sql.datasource import InputPartition
+
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.columns import LINE, Array, address_of
+from journalfs.errors import StaleView
+
+_FIELDS: Final = ("payload_bytes", "source", "delivery_count", "scheduled_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Messages of one queue in one journal or page file, in the order of their arrival."""
+
+    path: str
+    file_id: int | None
+    """Of a journal file whose header can be read: a broker that uses the file again changes it."""
+    queue: str
+    count: int
+    payload_bytes: int
+    """Of all of them, as they are stored and without the bodies of large messages."""
+    packed: bytes
+    large: bytes
+    """Which of them are large messages, a bit each; empty: none."""
+
+    @classmethod
+    def of(
+        cls, path: str, file_id: int | None, queue: str, *, lines: Array, offsets: Array, large: Array
+    ) -> Piece:
+        """`offsets` say where in the file the payloads of the lines begin."""
+        steps = np.diff(offsets.astype("i8"), prepend=0)
+        parts = [steps.astype("i8"), *(np.ascontiguousarray(lines[name]) for name in _FIELDS)]
+        return cls(
+            path=path,
+            file_id=file_id,
+            queue=queue,
+            count=len(lines),
+            payload_bytes=int(lines["payload_bytes"].sum(dtype="u8")),
+            packed=zlib.compress(b"".join(part.tobytes() for part in parts), 1),
+            large=np.packbits(large).tobytes() if large.any() else b"",
+        )
+
+    def lines(self, file: MappedFile) -> Array:
+        """The messages as lines (dtype `LINE`) that point into the mapped file. Raises `StaleView` when the
+        file is too short to be the one that was looked at.
+        """
+        content = memoryview(zlib.decompress(self.packed))
+        found = np.zeros(self.count, LINE)
+        steps = np.frombuffer(content, "i8", self.count)
+        offsets = np.cumsum(steps).astype("u8")
+        at = steps.nbytes
+        for name in _FIELDS:
+            kind = LINE[name]
+            found[name] = np.frombuffer(content, kind, self.count, at)
+            at += kind.itemsize * self.count
+        if self.count and int((offsets + found["payload_bytes"]).max()) > file.size_bytes:
+            raise StaleView(self.path)
+        found["payload"] = offsets + np.uint64(address_of(file.pointer))
+        return found
+
+    def is_large(self) -> Array:
+        """Of each message, whether its body is in a file of its own."""
+        if not self.large:
+            return np.zeros(self.count, "?")
+        return np.unpackbits(np.frombuffer(self.large, "u1"), count=self.count).astype("?")
+
+
+class Pieces(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, pieces: Sequence[Piece], large_dir: str) -> None:
+        super().__init__(None)
+        self.pieces = tuple(pieces)
+        self.large_dir = large_dir
+
+    def __repr__(self) -> str:
+        files = sorted({piece.path for piece in self.pieces})
+        return f"Pieces({sum(piece.count for piece in self.pieces)} messages of {', '.join(files)})"
+
+
+def split(lines: Array, bytes_max: int) -> Iterator[slice]:
+    """Cut messages into stretches of about `bytes_max` bytes."""
+    ends = np.cumsum(lines["payload_bytes"], dtype="u8")
+    begin = 0
+    while begin < len(lines):
+        before = int(ends[begin - 1]) if begin else 0
+        end = max(int(np.searchsorted(ends, before + bytes_max, side="right")), begin + 1)
+        yield slice(begin, end)
+        begin = end
+
+
+def partitions(pieces: Sequence[Piece], large_dir: str, bytes_max: int) -> list[Pieces]:
+    """Put pieces of the same file, and small ones of files that follow each other, into one task."""
+    found: list[Pieces] = []
+    held: list[Piece] = []
+    for piece in sorted(pieces, key=_by_file):
+        if held and sum(one.payload_bytes for one in held) + piece.payload_bytes > bytes_max:
+            found.append(Pieces(held, large_dir))
+            held = []
+        held.append(piece)
+    return [*found, Pieces(held, large_dir)] if held else found
+
+
+def _by_file(piece: Piece) -> tuple[Any, ...]:
+    return (piece.path, piece.queue)

@@ -1,0 +1,73 @@
+"""What a path given to Spark leads to: a store's files, or a mount of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from journalfs.errors import SystemFailure, WrongCall
+
+STATUS: Final = Path(".journalfs", "status.json")
+"""In the root of every mount, and nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`store` can be opened by the library; `mount` is where the path lies in a mount, or None."""
+
+    store: Path
+    mount: Path | None = None
+    address: str | None = None
+    queue: str | None = None
+
+
+def place_of(path: str) -> Place:
+    """Raises `WrongCall` for a path in a mount that is neither its root, an address nor a queue."""
+    given = local_path(path)
+    for folder in (given, *given.parents):
+        status = _json(folder / STATUS)
+        if status is not None:
+            return _in_mount(folder, given.relative_to(folder), status)
+    return Place(given)
+
+
+def local_path(path: str) -> Path:
+    """A path, or a `file:` URI as Spark knows it. Raises `WrongCall` for what is elsewhere."""
+    parts = urlsplit(path)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    if len(parts.scheme) > 1 and path.startswith(f"{parts.scheme}://"):
+        raise WrongCall(
+            f"{path}: format journalfs reads directories that every worker sees under one path; "
+            "for what is elsewhere there is journalfs.spark.live_messages"
+        )
+    return Path(path).absolute()
+
+
+def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:
+    store = Path(str(status["path"]))
+    names: Sequence[str] = inside.parts
+    if len(names) > 2 or any(name.startswith((".", "_")) for name in names):
+        raise WrongCall(f"{root / inside}: give a mount's root, an address's or a queue's directory")
+    if not names:
+        return Place(store, root)
+    said = _json(root / inside / ".status")
+    if said is None:
+        raise WrongCall(f"{root / inside}: there is no such address or queue in this mount")
+    queue = said.get("queue")
+    return Place(store, root, str(said["address"]), None if queue is None else str(queue))
+
+
+def _json(path: Path) -> dict[str, object] | None:
+    """What a small file of a mount says; None where there is none."""
+    try:
+        found: dict[str, object] = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise SystemFailure.from_os(error, path, doing="look whether it is a mount") from error
+    return found

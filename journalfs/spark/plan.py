@@ -1,0 +1,131 @@
+"""From a store to what tasks read: where each live message of the chosen queues lies now."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from journalfs.engine.columns import Array, address_of, by_file, lines_array
+from journalfs.engine.state_batch import large_positions
+from journalfs.errors import NoSuchName
+from journalfs.spark.pieces import Piece, Pieces, partitions, split
+from journalfs.store.content import QueueContent
+from journalfs.store.runs import JournalRun, PageRun, Run
+
+if TYPE_CHECKING:
+    from journalfs.spark.options import Options
+    from journalfs.spark.place import Place
+    from journalfs.store.queues import StoreQueue
+    from journalfs.store.store import JournalStore
+
+SEPARATOR = "::"
+
+Choose = Callable[[Array], Array]
+"""Of message ids, whether each is wanted."""
+
+
+def chosen_queues(store: JournalStore, place: Place, names: Sequence[str]) -> list[StoreQueue]:
+    """The queues that a path and the option `queues` mean. Raises `NoSuchName`."""
+    found = [
+        queue
+        for address in store.addresses()
+        if place.address in (None, address.name)
+        for queue in address.queues()
+        if place.queue in (None, queue.name)
+    ]
+    if not names:
+        return found
+    chosen: dict[int, StoreQueue] = {}
+    for name in names:
+        meant = [queue for queue in found if name in _names(queue)]
+        if not meant and store.address(name) is None:
+            raise NoSuchName(f"option 'queues': no address or queue {name!r} in {store.core.root}")
+        chosen |= {queue.content.queue_id: queue for queue in meant}
+    return list(chosen.values())
+
+
+def _names(queue: StoreQueue) -> tuple[str, str, str]:
+    address = queue.model.address
+    return queue.name, address, f"{address}{SEPARATOR}{queue.name}"
+
+
+def plan(
+    store: JournalStore, queues: Sequence[StoreQueue], options: Options, choose: Choose | None = None
+) -> list[Pieces]:
+    """The tasks that read what the queues hold now, or those messages of it that `choose` chooses."""
+    pieces = [
+        piece
+        for queue in queues
+        for run in queue.content.live()
+        for piece in _pieces(run, queue.content, options.partition_bytes, choose)
+    ]
+    return partitions(pieces, str(store.core.large.path), options.partition_bytes)
+
+
+def _pieces(run: Run, content: QueueContent, bytes_max: int, choose: Choose | None) -> Iterator[Piece]:
+    if choose is not None:
+        run = chosen(run, content, choose)
+        if not len(run):
+            return
+    if isinstance(run, JournalRun):
+        yield from _journal_pieces(run, content, bytes_max)
+    else:
+        assert isinstance(run, PageRun), "there are two kinds of runs"
+        yield from _page_pieces(run, content, bytes_max)
+
+
+def chosen(run: Run, content: QueueContent, choose: Choose) -> Run:
+    """The part of a run whose messages are chosen."""
+    wanted = choose(np.frombuffer(run.columns(content).ids, "i8"))
+    if isinstance(run, JournalRun):
+        refs = np.frombuffer(run.refs, "u4")[wanted]
+        return JournalRun(_u32(refs), run.sealed)
+    assert isinstance(run, PageRun), "there are two kinds of runs"
+    return PageRun(run.number, _u32(np.frombuffer(run.indexes, "u4")[wanted]))
+
+
+def _u32(values: Array) -> array[int]:
+    return array("I", values.tobytes())
+
+
+def _journal_pieces(run: JournalRun, content: QueueContent, bytes_max: int) -> Iterator[Piece]:
+    files = {slot: content.files[slot] for slot in run.slots(content)}
+    filled, _keep = content.state.fill_lines(run.refs, files, sealed=run.sealed, now_ms=content.now_ms)
+    lines = lines_array(filled, len(run))
+    large = np.zeros(len(run), "?")
+    large[large_positions(content.state, run.refs)] = True
+    for slot, places in by_file(lines, files).items():
+        file = content.files.read_file(slot).file
+        file_id = None if file.header_damaged else int(file.file_id)
+        offsets = lines["payload"][places] - np.uint64(address_of(files[slot].pointer))
+        for part in split(lines[places], bytes_max):
+            at = places[part]
+            yield Piece.of(
+                str(file.path),
+                file_id,
+                content.name,
+                lines=lines[at],
+                offsets=offsets[part],
+                large=large[at],
+            )
+
+
+def _page_pieces(run: PageRun, content: QueueContent, bytes_max: int) -> Iterator[Piece]:
+    scan = content.page_scan(run.number)
+    batch = scan.fill_lines(run.indexes, queue=content.name, now_ms=content.now_ms)
+    lines = lines_array(batch.lines, batch.count)
+    large_indexes = [index for index, _ in scan.large()]
+    large = np.isin(np.frombuffer(run.indexes, "u4"), large_indexes)
+    offsets = lines["payload"] - np.uint64(address_of(scan.mapping))
+    for part in split(lines, bytes_max):
+        yield Piece.of(
+            str(scan.path),
+            None,
+            content.name,
+            lines=lines[part],
+            offsets=offsets[part],
+            large=large[part],
+        )

@@ -1,0 +1,105 @@
+"""Columns of a message for Spark: the usual ones, the types they may be declared with, and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from journalfs.errors import WrongCall
+
+PROPERTY: Final = StructType([StructField("type", StringType()), StructField("value", StringType())])
+PROPERTIES: Final = MapType(StringType(), PROPERTY)
+PLAIN_PROPERTIES: Final = MapType(StringType(), StringType())
+
+_TIME: Final = (TimestampType(), LongType())
+
+COLUMNS: Final[dict[str, tuple[DataType, ...]]] = {
+    "id": (LongType(),),
+    "queue": (StringType(),),
+    "address": (StringType(),),
+    "type": (StringType(),),
+    "protocol": (StringType(),),
+    "durable": (BooleanType(),),
+    "priority": (IntegerType(),),
+    "timestamp": _TIME,
+    "expiration": _TIME,
+    "deliveryCount": (IntegerType(),),
+    "scheduledTime": _TIME,
+    "userId": (StringType(),),
+    "groupId": (StringType(),),
+    "duplicateId": (StringType(),),
+    "largeMessage": (BooleanType(),),
+    "properties": (PROPERTIES, PLAIN_PROPERTIES),
+    "body": (StringType(), BinaryType()),
+    "bodyBytes": (BinaryType(),),
+    "damage": (StringType(),),
+    "duplicateIdBytes": (BinaryType(),),
+    "rawMessage": (BinaryType(),),
+    "envelope": (StringType(),),
+}
+"""The types that a column may be declared with; the first is the usual one."""
+
+ASKED_FOR_ONLY: Final = ("duplicateIdBytes", "rawMessage", "envelope")
+"""Columns that are there only when they are named."""
+
+PROPERTY_TYPES: Final = (
+    StringType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    ShortType,
+    IntegerType,
+    LongType,
+    FloatType,
+    DoubleType,
+    TimestampType,
+)
+"""Types that a property may be declared with."""
+
+
+def usual_schema(names: Sequence[str] = ()) -> StructType:
+    """The schema of those columns, or of the usual ones. Raises `WrongCall`."""
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown:
+        raise WrongCall(
+            f"option 'columns': no column {unknown[0]!r} (there are {', '.join(COLUMNS)}); "
+            "properties become columns when a schema declares them"
+        )
+    chosen = names or [name for name in COLUMNS if name not in ASKED_FOR_ONLY]
+    return StructType([StructField(name, COLUMNS[name][0]) for name in chosen])
+
+
+def check_schema(schema: StructType) -> None:
+    """Raise `WrongCall` for a declared column that cannot be filled. What is no column is a property."""
+    for column in schema.fields:
+        allowed = COLUMNS.get(column.name)
+        if allowed is not None and not any(_same(column.dataType, one) for one in allowed):
+            types = " or ".join(one.simpleString() for one in allowed)
+            raise WrongCall(
+                f"column {column.name!r} cannot be {column.dataType.simpleString()}: declare it as {types}"
+            )
+        if allowed is None and not isinstance(column.dataType, PROPERTY_TYPES):
+            raise WrongCall(
+                f"column {column.name!r} is a property, which cannot be {column.dataType.simpleString()}"
+            )
+
+
+def _same(declared: DataType, allowed: DataType) -> bool:
+    return declared.simpleString() == allowed.simpleString()

@@ -1,0 +1,97 @@
+"""`format("journalfs")` for Spark: batch reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from journalfs.selector import compile_selector
+from journalfs.spark.filters import Condition, condition_of
+from journalfs.spark.options import Options
+from journalfs.spark.pieces import Pieces
+from journalfs.spark.place import place_of
+from journalfs.spark.plan import chosen_queues, plan
+from journalfs.spark.reading import Wanted, read_pieces
+from journalfs.spark.schema import check_schema, usual_schema
+from journalfs.store import open_store
+from journalfs.store.store import JournalStore
+
+
+class JournalfsSource(DataSource):
+    """The messages of a store. Made by Spark, in processes of its own."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "journalfs"
+
+    def _checked(self) -> Options:
+        options = Options.of(dict(self.options))
+        compile_selector(options.selector)
+        return options
+
+    def schema(self) -> StructType:
+        return usual_schema(self._checked().columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        check_schema(schema)
+        return BatchReader(self._checked(), schema)
+
+
+class PushingSource(JournalfsSource):
+    """The same where Spark hands filters down: it refuses a reader that takes them where it does not."""
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        check_schema(schema)
+        return PushingReader(self._checked(), schema)
+
+
+class BatchReader(DataSourceReader):
+    """One read of what is live when the job is planned. It is sent to the tasks, and holds no open file."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+        self.conditions: tuple[Condition, ...] = ()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        place = place_of(self.options.path)
+        with opened(self.options) as store:
+            queues = chosen_queues(store, place, self.options.queues)
+            return plan(store, [queue for queue in queues if self._may_match(queue.name)], self.options)
+
+    def _may_match(self, queue: str) -> bool:
+        """Whether anything of a queue meets what was asked of its name."""
+        import pyarrow as pa  # noqa: PLC0415 - takes longer than all the rest of a plan
+
+        name = pa.array([queue.encode("utf-8", "replace").decode()])
+        return all(one.mask(name)[0].as_py() for one in self.conditions if one.column == "queue")
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        # Spark asks for one partition also where there is none.
+        pieces = partition if isinstance(partition, Pieces) else Pieces((), "")
+        wanted = Wanted(self.schema, self.options.batch_bytes, self.conditions, self.options.selector)
+        return read_pieces(wanted, pieces)
+
+
+class PushingReader(BatchReader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        for wanted in filters:
+            condition = condition_of(wanted, self.schema)
+            if condition is None:
+                yield wanted
+            else:
+                self.conditions = (*self.conditions, condition)
+
+
+@contextmanager
+def opened(options: Options) -> Iterator[JournalStore]:
+    """The store of a path, open for reading."""
+    store = open_store(place_of(options.path).store, index=options.index)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,98 @@
+"""`format("journalfs")` in a real session: planned, sent to tasks and read there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from tests.frozen import ExpectedStores, PristineStores
+from tests.spark.rows import check_row, lines_of
+from tests.tools.make_store import StoreMade
+
+
+def reading(spark: SparkSession, path: Path, **options: object) -> DataFrame:
+    reader = spark.read.format("journalfs").option("index", "false")
+    return reader.options(**{name: str(value) for name, value in options.items()}).load(str(path))
+
+
+def test_rows_are_the_messages_that_the_broker_listed(
+    spark: SparkSession, stores: PristineStores, expected: ExpectedStores
+) -> None:
+    store = "large-and-paged"
+    rows = reading(spark, stores[store], partitionBytes="200k").collect()
+    listed = [
+        (queue["name"], message["id"]) for queue in expected[store]["queues"] for message in queue["messages"]
+    ]
+    assert Counter((row.queue, row.id) for row in rows) == Counter(listed)
+    lines = {(line["queue"], line["id"]): line for line, _ in lines_of(stores[store])}
+    for row in rows:
+        found = row.asDict(recursive=True)
+        for name in ("timestamp", "expiration", "scheduledTime"):
+            # Spark gives times without a zone, in the session's; here that of this process.
+            found[name] = None if found[name] is None else found[name].astimezone()
+        check_row(found, lines[row.queue, row.id])
+
+
+def test_filters_go_down_to_the_tasks(spark: SparkSession, many: StoreMade) -> None:
+    """Nothing of them is left for Spark to do, and the answer is the same."""
+    queue = many.queues[0]
+    frame = reading(spark, many.data, partitionBytes="100k")
+    wanted = (col("queue") == queue.name) & (col("priority") >= 5)
+    filtered = frame.filter(wanted)
+    plan = filtered._jdf.queryExecution().executedPlan().toString()
+    assert "Filter" not in plan.replace("RuntimeFilters", "")
+    ids = {row.id for row in filtered.select("id").collect()}
+    every = frame.select("id", "queue", "priority").collect()
+    assert ids == {row.id for row in every if row.queue == queue.name and row.priority >= 5}
+    assert 0 < len(ids) < len(queue.live)
+    # What Spark has to look at itself is left to it.
+    body = many.body(queue.live[0])
+    found = frame.filter((col("queue") == queue.name) & (col("body") == body))
+    assert [row.id for row in found.collect()] == [queue.live[0]]
+
+
+def test_a_mount_its_addresses_and_its_queues_are_paths_too(
+    spark: SparkSession, many: StoreMade, many_mounted: Path
+) -> None:
+    queue = many.queues[3]
+    live = {one.name: Counter(one.live) for one in many.queues}
+    whole = reading(spark, many_mounted, columns="queue,id").collect()
+    assert Counter(row.queue for row in whole) == Counter({name: len(ids) for name, ids in live.items()})
+    of_queue = reading(spark, many_mounted / queue.address / queue.name, columns="id").collect()
+    assert Counter(row.id for row in of_queue) == live[queue.name]
+    of_address = reading(spark, many_mounted / queue.address, columns="queue").collect()
+    assert {row.queue for row in of_address} == {
+        one.name for one in many.queues if one.address == queue.address
+    }
+    with pytest.raises(PySparkException, match="a mount's root, an address's or a queue's directory"):
+        reading(spark, many_mounted / queue.address / queue.name / ".messages").collect()
+
+
+def test_typed_columns_of_properties(spark: SparkSession, many: StoreMade) -> None:
+    reader = spark.read.format("journalfs").schema(
+        "id long, color string, weight double, properties map<string,string>"
+    )
+    rows = (
+        reader.option("index", "false").option("queues", many.queues[0].name).load(str(many.data)).collect()
+    )
+    assert {row.id for row in rows} == set(many.queues[0].live)
+    assert all(row.color == row.properties.get("color") for row in rows)
+    assert len({row.color for row in rows}) > 1
+
+
+def test_an_empty_answer_has_the_columns(spark: SparkSession, many: StoreMade) -> None:
+    frame = reading(spark, many.data, selector="nothing = 'like this'", columns="id,body")
+    assert frame.columns == ["id", "body"]
+    assert frame.collect() == []
+
+
+def test_errors_say_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="no message store here"):
+        reading(spark, tmp_path).collect()
+    with pytest.raises(PySparkException, match="has no such option"):
+        reading(spark, tmp_path, colour="red")
