@@ -79,6 +79,11 @@ class QueueContent:
         assert paged is not None, "a page run is made from a paged address"
         return paged.mapped(number)
 
+    def doubt_pages(self) -> None:
+        """A page is not what it was when it was scanned, though it seemed to be the same."""
+        if self.paged is not None:
+            self.paged.forget_scans()
+
     def page_columns(self, number: PageNumber, indexes: array[int]) -> Listing:
         return page_listing(self.page_scan(number), indexes)
 

@@ -26,7 +26,7 @@ def kept(run: Run, chosen: list[int]) -> Run:
     if isinstance(run, JournalRun):
         return JournalRun(array("I", [run.refs[i] for i in chosen]), run.sealed)
     assert isinstance(run, PageRun), "there are two kinds of runs"
-    return PageRun(run.number, array("I", [run.indexes[i] for i in chosen]))
+    return PageRun(run.number, array("I", [run.indexes[i] for i in chosen]), run.sealed_ms)
 
 
 class SelectorFilter:

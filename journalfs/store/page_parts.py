@@ -77,7 +77,7 @@ class PageParts:
         indexes = paged.live(part.page, self.queue)
         low = bisect.bisect_left(indexes, part.start)
         high = bisect.bisect_left(indexes, part.end)
-        return PageRun(part.page, indexes[low:high])
+        return PageRun(part.page, indexes[low:high], part.sealed_ms)
 
     def tail(self, paged: PagedAddress) -> list[PageRun]:
         """What is live and in no part yet."""

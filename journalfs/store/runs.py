@@ -61,12 +61,10 @@ class JournalRun:
         return len(self.refs)
 
     def size_bytes(self, content: QueueContent) -> int:
-        return self._starts(content)[-1] if self.refs else 0
+        return self._starts(content, content.now_ms)[-1] if self.refs else 0
 
-    def _starts(self, content: QueueContent) -> array[int]:
-        return content.state.line_starts(
-            self.refs, len(content.prefix), sealed=self.sealed, now_ms=content.now_ms
-        )
+    def _starts(self, content: QueueContent, now_ms: int) -> array[int]:
+        return content.state.line_starts(self.refs, len(content.prefix), sealed=self.sealed, now_ms=now_ms)
 
     def slots(self, content: QueueContent) -> list[int]:
         """The journal files in which the messages lie. Raises CoreRefused if one is gone."""
@@ -79,8 +77,10 @@ class JournalRun:
         return self._batch_from(self._files(content), content)
 
     def _batch_from(self, files: Mapping[int, MappedFile], content: QueueContent) -> LineBatch:
-        lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=content.now_ms)
-        batch = LineBatch(lines, len(self.refs), queue=content.name, starts=self._starts(content), keep=keep)
+        now_ms = content.now_ms
+        lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=now_ms)
+        starts = self._starts(content, now_ms)
+        batch = LineBatch(lines, len(self.refs), queue=content.name, starts=starts, keep=keep)
         content.core.bodies.attach_as_measured(batch, large_positions(content.state, self.refs))
         return batch
 
@@ -141,18 +141,25 @@ class JournalSegment:
 class PageRun:
     number: PageNumber
     indexes: array[int]
+    sealed_ms: int | None = None
+    """Lines are as they were then, when their part was sealed, whatever became due since; `None`: as now."""
 
     def __len__(self) -> int:
         return len(self.indexes)
+
+    def _moment_ms(self, content: QueueContent) -> int:
+        return content.now_ms if self.sealed_ms is None else self.sealed_ms
 
     def size_bytes(self, content: QueueContent) -> int:
         return self.batch(content).size_bytes
 
     def batch(self, content: QueueContent) -> LineBatch:
-        return page_batch(content, content.page_scan(self.number), self.indexes)
+        scan = content.page_scan(self.number)
+        return page_batch(content, scan, self.indexes, now_ms=self._moment_ms(content))
 
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
-        return PageSegment(self, content, content.page_file(self.number), size_bytes, content.now_ms)
+        mapped = content.page_file(self.number)
+        return PageSegment(self, content, mapped, size_bytes, self._moment_ms(content))
 
     def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
         return self.batch(content), []
@@ -162,7 +169,7 @@ class PageRun:
 
     def split(self, messages_max: int) -> Sequence[PageRun]:
         return [
-            PageRun(self.number, self.indexes[at : at + messages_max])
+            PageRun(self.number, self.indexes[at : at + messages_max], self.sealed_ms)
             for at in range(0, len(self.indexes), messages_max)
         ]
 
@@ -180,18 +187,21 @@ class PageSegment:
     now_ms: int
 
     def open(self) -> ByteSource:
+        """Raises `StaleView` where the lines are not as long as they were: what is live is looked at then."""
         scan = scan_page(self.mapped)
         if self.content.core.bodies.measure_page(scan):
             self.content.core.look_again()
             raise StaleView(self.mapped.path)
-        return ReadAheadSource(page_batch(self.content, scan, self.run.indexes, now_ms=self.now_ms))
+        lines = page_batch(self.content, scan, self.run.indexes, now_ms=self.now_ms)
+        if lines.size_bytes != self.size_bytes:
+            self.content.doubt_pages()
+            raise StaleView(self.mapped.path)
+        return ReadAheadSource(lines)
 
 
-def page_batch(
-    content: QueueContent, scan: PageScan, indexes: array[int], *, now_ms: int | None = None
-) -> LineBatch:
+def page_batch(content: QueueContent, scan: PageScan, indexes: array[int], *, now_ms: int) -> LineBatch:
     """Lines of some records of a page."""
-    batch = scan.fill_lines(indexes, queue=content.name, now_ms=content.now_ms if now_ms is None else now_ms)
+    batch = scan.fill_lines(indexes, queue=content.name, now_ms=now_ms)
     large = {index for index, _ in scan.large()}
     if large:
         content.core.bodies.attach(batch, [at for at, index in enumerate(indexes) if index in large])
