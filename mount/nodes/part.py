@@ -103,7 +103,13 @@ class PartFile(LinesFile):
         part = view.part(self._part.name)
         if part is None or part_version(part) != part_version(self._part):
             raise gone()
-        return OpenedFile(self.inode, part.mtime_ns, view.open_part(part), direct_io=False, keep_cache=True)
+        source = view.open_part(part)
+        now = view.part(part.name)
+        if now is None or part_version(now) != part_version(part):
+            # Found out while it was opened, and opened as it is now: that has another number.
+            source.close()
+            raise gone()
+        return OpenedFile(self.inode, part.mtime_ns, source, direct_io=False, keep_cache=True)
 
 
 class TailFile(LinesFile):

@@ -199,6 +199,28 @@ def test_a_message_without_its_large_body_is_still_a_line(unseen_copy: StoreCopy
                     there = line.get("body_base64") or line["large_base64"]
                     assert base64.b64decode(there, validate=True) == cut.read_bytes()
 
+@pytest.mark.rule("S-42", "S-51")
+def test_a_body_that_is_lost_between_two_readings_of_its_part(
+    unseen_copy: StoreCopy, tmp_path: Path
+) -> None:
+    """What the kernel kept of the part as it was is not mixed with what it is now."""
+    store = unseen_copy("large-and-paged")
+    with mounted(store, tmp_path / "mnt") as mount:
+        queue = mount.path / "images/images"
+        (part,) = queue.glob("part-*.jsonl")
+        before = part.stat()
+        with part.open("rb", buffering=0) as file:
+            os.pread(file.fileno(), 1_000_000, before.st_size // 2)
+        (store / "data/large-messages/28.msg").unlink()
+        content = part.read_bytes()
+        lines = [json.loads(line) for line in content.splitlines()]
+        after = part.stat()
+        listed = {int(name.partition(".")[0]) for name in os.listdir(queue / ".messages")}
+    assert {line["id"] for line in lines} == listed
+    assert [line["id"] for line in lines if "damage" in line] == [28]
+    assert len(content) == after.st_size != before.st_size
+    assert after.st_ino != before.st_ino
+
 
 @pytest.mark.rule("S-52")
 def test_a_page_that_was_cut_gives_up_the_rest(
