@@ -8,7 +8,6 @@ are void and the caller starts over with a new loader.
 from __future__ import annotations
 
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -26,6 +25,7 @@ from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
 from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile
+from journalfs.journal.file_ids import written_rid
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.journal.heads import data_end
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
@@ -424,8 +424,8 @@ class JournalLoader:
         return tuple(found)
 
     def _identified(self, files: Sequence[JournalFile]) -> list[JournalFile]:
-        """Give files whose header is unreadable the id that their records repeat; those without records go
-        last.
+        """Give files whose header is unreadable the id that their first record repeats; those without records
+        go last.
         """
         known = {file.file_id for file in files if not file.header_damaged}
         found: list[JournalFile] = []
@@ -433,16 +433,16 @@ class JournalLoader:
             if not file.header_damaged:
                 found.append(file)
                 continue
-            rid = file.file_id or self._guessed_rid(file)
+            rid = file.file_id or self._written_rid(file)
             if rid is not None and rid not in known:
                 found.append(replace(file, file_id=FileId(rid)))
         return sorted(found, key=lambda file: (file.file_id, not file.compacted, file.name))
 
-    def _guessed_rid(self, file: JournalFile) -> int | None:
+    def _written_rid(self, file: JournalFile) -> int | None:
         """`None` also for a file that cannot be opened."""
         try:
             with MappedFile(file.path) as mapped:
-                return guessed_rid(mapped)
+                return written_rid(mapped)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -467,12 +467,3 @@ def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
         raise
     except OSError:
         return False
-
-
-def guessed_rid(mapped: MappedFile) -> int | None:
-    """The file id that most well-formed records of a file carry, whatever its header says."""
-    scan = scan_journal(mapped, rid=0, version=2, start=JOURNAL_HEADER_BYTES, any_rid=True)
-    votes = Counter(mapped.copy(record.offset + 1, 4) for record in scan)
-    if not votes:
-        return None
-    return int.from_bytes(votes.most_common(1)[0][0])

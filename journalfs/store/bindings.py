@@ -14,6 +14,7 @@ from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
 from journalfs.ids import FileId
 from journalfs.journal.contradictions import check_mapped, mismatch_damage
 from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.file_ids import written_rid
 from journalfs.limits import JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
 EXTENSION = "bindings"
@@ -94,8 +95,11 @@ def _overlap(record: RecordInfo, hole: Unreadable) -> bool:
 
 
 def _scan(mapped: MappedFile, file: JournalFile, stop: int | None) -> Scan:
-    """A file without a usable header gives up its records whatever id they carry."""
-    return scan_journal(mapped, rid=file.rid, version=file.version, stop=stop, any_rid=file.header_damaged)
+    """A file without a usable header gives up the records that carry the id of the first; those behind them
+    are of an earlier life of the file.
+    """
+    rid = file.rid or written_rid(mapped) or 0
+    return scan_journal(mapped, rid=rid, version=file.version, stop=stop)
 
 
 def _gaps(name: str, scan: Scan) -> Iterator[Damage]:
