@@ -28,6 +28,8 @@ class ReadFile:
     """What the file was like before any of those bytes was read: as long as it is like that, they are the
     same. It follows the file's own only where the checksum was found to be right.
     """
+    end_crc: int | None = None
+    """CRC-32C of the last bytes before `position`; `None` while nobody looked."""
     window_crc: int | None = None
     """CRC-32 of the bytes behind `position` when they were last looked at."""
 

@@ -41,6 +41,9 @@ NEWS_WINDOW_BYTES = 65_536
 record.
 """
 
+END_BYTES = 4096
+"""What is compared to find out whether a file that grows is still the one that was read."""
+
 DAMAGE_REASONS = {
     GapKind.ZEROED: "zeros where records should be",
     GapKind.GARBAGE: "bytes that are no record",
@@ -302,13 +305,20 @@ class JournalLoader:
 
     def _still_holds(self, read: ReadFile, file: JournalFile, *, grows: bool) -> bool:
         """Whether what was read of a file is still there. A file that is not appended to any more should not
-        change; if it did, its bytes are compared with what was read by their checksum. What this process owns
-        nobody else changes.
+        change; if it did, its bytes are compared with what was read by their checksum. Of one that grows the
+        last of them are: an earlier state of it that was copied over it does not reach as far. What this
+        process owns nobody else changes.
         """
         if read.position == JOURNAL_HEADER_BYTES:
             read.stamp = file.stamp
-        if grows or self.limit is not None or file.stamp == read.stamp:
-            return file.stamp.size_bytes >= read.position
+        if file.stamp.size_bytes < read.position:
+            return False
+        if self.limit is not None:
+            return True
+        if grows:
+            return _ends_as_read(read, file)
+        if file.stamp == read.stamp:
+            return True
         if not holds_prefix(file, read.position, read.prefix_crc):
             return False
         read.stamp = file.stamp
@@ -385,6 +395,7 @@ class JournalLoader:
             lambda: crc32c_of_mapped(mapped, read.position, scan.end, read.prefix_crc)
         )
         self.files.note_unreadable(read.slot, mapped)
+        read.end_crc = mapped.reading(lambda: crc32c_of_mapped(mapped, _end_begins(scan.end), scan.end))
         self.state.apply(read.slot, mapped, scan)
         read.records += scan.count
         read.position = scan.end
@@ -455,6 +466,25 @@ class JournalLoader:
 
 def _within(gap: Gap, hole: Unreadable) -> bool:
     return hole.offset <= gap.offset and gap.offset + gap.length <= hole.end
+
+
+def _end_begins(position: int) -> int:
+    return max(JOURNAL_HEADER_BYTES, position - END_BYTES)
+
+
+def _ends_as_read(read: ReadFile, file: JournalFile) -> bool:
+    """Whether the last of what was read of a file is still there, as far as it can be read. Looked at where
+    the file's time moved.
+    """
+    if read.end_crc is not None and file.stamp == read.file.stamp:
+        return True
+    try:
+        found = crc32c_of_file(file.path, _end_begins(read.position), read.position)
+    except OSError:
+        return True  # whoever reads it on says so
+    if read.end_crc is None:
+        read.end_crc = found
+    return found == read.end_crc
 
 
 def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:

@@ -279,3 +279,25 @@ def test_opening_what_the_broker_has_just_overwritten(little_store: LittleStore,
     with pytest.raises(Gone):
         queue.open_part(listed)
     assert [line.split(b'"body":')[1] for line in lines_of(store, "work.a")] == [b'"now"}']
+
+
+@pytest.mark.rule("S-44")
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_an_earlier_state_that_is_copied_over_the_current_file(
+    little_store: LittleStore, lines_of: ReadLines, indexed: bool
+) -> None:
+    """As `cp` puts a backup back: the same file, as long as before, and nothing behind what it had then."""
+    little_store.journal.send(1000, QUEUE_A, "one")
+    earlier = little_store.journal.path.read_bytes()
+    for number in range(50):
+        little_store.journal.send(1001 + number, QUEUE_A, "since then")
+    store = little_store.open()
+    if indexed:
+        store.close()
+        store = little_store.open()
+    await store.look()
+    assert len(lines_of(store, "work.a")) == 51
+    little_store.journal.path.write_bytes(earlier)
+    await store.look()
+    assert len(lines_of(store, "work.a")) == 1
+    assert store.rebuilds == 1
