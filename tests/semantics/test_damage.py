@@ -199,10 +199,9 @@ def test_a_message_without_its_large_body_is_still_a_line(unseen_copy: StoreCopy
                     there = line.get("body_base64") or line["large_base64"]
                     assert base64.b64decode(there, validate=True) == cut.read_bytes()
 
+
 @pytest.mark.rule("S-42", "S-51")
-def test_a_body_that_is_lost_between_two_readings_of_its_part(
-    unseen_copy: StoreCopy, tmp_path: Path
-) -> None:
+def test_a_body_that_is_lost_between_two_readings_of_its_part(unseen_copy: StoreCopy, tmp_path: Path) -> None:
     """What the kernel kept of the part as it was is not mixed with what it is now."""
     store = unseen_copy("large-and-paged")
     with mounted(store, tmp_path / "mnt") as mount:
