@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from journalfs.store.api import Queue, QueuePath, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.errnos import gone, refuse
+from journalfs_mount.interruptions import Interruptions
 from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
 from journalfs_mount.present import Presenter
@@ -31,6 +32,7 @@ class MountContext:
         "_queue_names",
         "_staging",
         "caching",
+        "interruptions",
         "nodes",
         "options",
         "present",
@@ -54,6 +56,7 @@ class MountContext:
         self.caching: Caching = caching_for(changes=options.follow or self._changing is not None)
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.publications = Publications()
+        self.interruptions = Interruptions()
         self.written = WrittenNames()
         self.untouched: set[QueuePath] = set()
         """Queues made by this mount that have held no message yet."""

@@ -15,6 +15,7 @@ import inspect
 import math
 import os
 import select
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Any, Final
 
@@ -213,6 +214,14 @@ def fuse_descriptors() -> set[int]:
         if target == "/dev/fuse":
             found.add(int(name))
     return found
+
+
+def is_connected(descriptors: Iterable[int]) -> bool:
+    """False when the kernel has given up one of these descriptors of the FUSE device."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, 0)
+    return not poll.poll(0)
 
 
 def _trio_poll_fd() -> int:

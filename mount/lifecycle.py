@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyfuse3
@@ -16,7 +17,7 @@ from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
 from journalfs.store.api import Store
 from journalfs_mount.context import MountContext
-from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors
+from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
 from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.operations import Operations
@@ -92,11 +93,14 @@ class _Mount:
             before = fuse_descriptors()
             self._mount(source)
             try:
-                self._choose_loop(fuse_descriptors() - before)
+                opened = fuse_descriptors() - before
+                self._context.interruptions.connected = partial(is_connected, frozenset(opened))
+                self._choose_loop(opened)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._end_on_signal, signals)
                     nursery.start_soon(self._tune)
                     nursery.start_soon(self._keep_up)
+                    nursery.start_soon(self._context.interruptions.run)
                     try:
                         await pyfuse3.main(1, WORKERS_MAX)
                     finally:
@@ -141,6 +145,7 @@ class _Mount:
     async def _end_on_signal(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
             log.info("%s: unmounting %s", signal.Signals(number).name, self._mountpoint)
+            self._context.interruptions.end()
             if self._fast is not None:
                 self._fast.close()
             pyfuse3.terminate()

@@ -18,6 +18,10 @@ WORKERS_MAX: Final = 256
 """Request tasks: so many requests may wait at once, as writers do for the disk, before the mount stands
 still. The fast wait lets the pool grow to this at once; each idle one costs a few kilobytes."""
 
+WAITING_MAX: Final = WORKERS_MAX // 2
+"""Requests that may wait for something that others do, as for room in a full address: those others need
+request tasks, too."""
+
 PUBLICATION_WAIT_S: Final = 5.0
 """Longest time a request waits for what was closed before it. Publishing takes milliseconds unless an address
 is full, and then those who make room must get through."""

@@ -40,6 +40,7 @@ from journalfs_mount.errnos import changing, gone, guarded, refuse
 from journalfs_mount.given_names import GivenNames
 from journalfs_mount.handles import HandleTable
 from journalfs_mount.inodes import NodeTable
+from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import NAME_BYTES_MAX
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Snapshot
 from journalfs_mount.nodes.message import MessageFile
@@ -190,10 +191,10 @@ class Operations(pyfuse3.Operations):
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
         node = await self._settled(inode)
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
-            return await self._handle(node.open())
+            return await self._handle(node.open(), ctx)
         with self._context.noted(node.path):
             opened = node.open_to_write(flags)
-        return await self._handle(opened)
+        return await self._handle(opened, ctx)
 
     @changing
     async def create(
@@ -203,7 +204,7 @@ class Operations(pyfuse3.Operations):
         with self._context.noted(_path_in(parent, name)):
             node, opened = await parent.create(name, flags, mode)
         try:
-            info = await self._handle(opened)
+            info = await self._handle(opened, ctx)
         except FUSEError:
             self._context.nodes.drop_unused(node)
             raise
@@ -279,6 +280,7 @@ class Operations(pyfuse3.Operations):
         ctx: RequestContext,
     ) -> None:
         """What is moved to a queue keeps no name, so one that is there is never replaced by it."""
+        CALLING.set(ctx.pid)
         target = await self._directory(parent_inode_new, name_new)
         async with self._named(parent_inode_old, name_old) as node:
             if flags & ~pyfuse3.RENAME_NOREPLACE:
@@ -371,7 +373,8 @@ class Operations(pyfuse3.Operations):
         node.lookups += 1
         return entry
 
-    async def _handle(self, opened: OpenedFile) -> FileInfo:
+    async def _handle(self, opened: OpenedFile, ctx: RequestContext) -> FileInfo:
+        opened.opened_by(ctx.pid)
         try:
             handle = self._files.add(opened)
         except FUSEError:

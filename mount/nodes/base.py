@@ -36,6 +36,9 @@ class OpenedFile:
     direct_io: bool
     keep_cache: bool
 
+    def opened_by(self, thread: int) -> None:
+        """Who opened it; of importance only where somebody may have to wait for others."""
+
     async def write(self, offset: int, data: bytes) -> None:
         raise refuse(errno.EBADF)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 from abc import abstractmethod
 
+from journalfs_mount.interruptions import CallersPatience
 from journalfs_mount.names import TAIL_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
-from journalfs_mount.patience import IMPATIENT
 from journalfs_mount.refusals import Refused
 from journalfs_mount.staging import PlaceName
 from journalfs_mount.written_names import Fate, fate_of, is_temporary
@@ -88,8 +88,8 @@ class Place(Directory):
     async def _publish(self, staged: Staged, name: bytes) -> None:
         target, files = self._required_target(), staged.files(name)
         if files:
-            store = self.context.changing()
-            await store.publish_files(target.address_name, target.queue_name, files, IMPATIENT)
+            store, patience = self.context.changing(), CallersPatience(self.context.interruptions)
+            await store.publish_files(target.address_name, target.queue_name, files, patience)
         staged.discard()
 
     def _required_target(self) -> Target:

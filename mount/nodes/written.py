@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -13,10 +13,10 @@ import trio
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.store.api import Publisher
+from journalfs_mount.callers import Writer
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Unreadable
-from journalfs_mount.patience import IMPATIENT
 from journalfs_mount.refusals import Refused
 from journalfs_mount.written import NameKey, WrittenName
 
@@ -35,12 +35,35 @@ class Target:
     def publish(self, node: Node, name: bytes, flags: int) -> WritingFile:
         """Open `name` for writing; `node` is what the kernel knows it by."""
         store, key = node.context.changing(), (self.address_name, self.queue_name, name)
-        publisher = store.publisher(self.address_name, self.queue_name, os.fsdecode(name), IMPATIENT)
-        return WritingFile(node, key, publisher, flags)
+        patience = WritersPatience(node, flags)
+        publisher = store.publisher(self.address_name, self.queue_name, os.fsdecode(name), patience)
+        return WritingFile(node, key, publisher, flags, patience)
 
     def drop(self, node: Node, name: bytes, flags: int) -> WritingFile:
         """Open a name whose content means nothing to a store."""
-        return WritingFile(node, (self.address_name, self.queue_name, name), Dropping(), flags)
+        key = self.address_name, self.queue_name, name
+        return WritingFile(node, key, Dropping(), flags, WritersPatience(node, flags))
+
+
+class WritersPatience:
+    """How those who write to a handle wait for room in a full address: not at all if it is non-blocking."""
+
+    def __init__(self, node: Node, flags: int) -> None:
+        self._node = node
+        self._blocks = not flags & os.O_NONBLOCK
+        self.opener = 0
+        """The thread that opened the handle."""
+        self.waiting = False
+
+    async def wait(self, until: Callable[[], Awaitable[None]]) -> None:
+        if not self._blocks:
+            raise refuse(errno.EAGAIN)
+        self.waiting = True
+        try:
+            writer = Writer(self.opener, self._node.inode)
+            await self._node.context.interruptions.wait(until, writer)
+        finally:
+            self.waiting = False
 
 
 class Dropping:
@@ -73,17 +96,21 @@ class WritingFile(OpenedFile):
         "_key",
         "_name",
         "_node",
+        "_patience",
         "_publisher",
         "_turn",
     )
 
-    def __init__(self, node: Node, key: NameKey, publisher: Publisher, flags: int) -> None:
+    def __init__(
+        self, node: Node, key: NameKey, publisher: Publisher, flags: int, patience: WritersPatience
+    ) -> None:
         context = node.context
         super().__init__(node.inode, context.now_ns(), Unreadable(), direct_io=True, keep_cache=False)
         self._context: MountContext = context
         self._node = node
         self._key = key
         self._publisher = publisher
+        self._patience = patience
         self._appends = bool(flags & os.O_APPEND)
         self._turn = trio.Lock()
         self._flushed = True
@@ -94,6 +121,9 @@ class WritingFile(OpenedFile):
     def size_bytes(self) -> int:
         """Bytes taken so far."""
         return self._publisher.size_bytes
+
+    def opened_by(self, thread: int) -> None:
+        self._patience.opener = thread
 
     async def write(self, offset: int, data: bytes) -> None:
         """Take bytes in the order in which they come. What other handles write is not mixed in."""
@@ -109,6 +139,9 @@ class WritingFile(OpenedFile):
 
     async def flush(self) -> None:
         """Called for every descriptor that is closed, by children too, and before the first write."""
+        if self._patience.waiting:
+            # Of the write that waits for room nothing has been taken, and all before it is published.
+            return
         await self._take_turn()
         try:
             if not self._flushed:

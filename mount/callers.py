@@ -1,0 +1,148 @@
+"""Who waits for an answer, and whether a signal asks it to stop waiting.
+
+The kernel tells a filesystem when a caller was interrupted, but pyfuse3 does not pass it on. What it shows of
+each thread tells the same: one that waits for an answer cannot take a signal, so a signal that it neither
+blocks nor ignores stays pending until it is answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_PASSED_OVER: Final = sum(
+    1 << (number - 1) for number in (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
+)
+"""Signals that report and do not ask to stop. A real device would go on with the call after their handlers;
+a filesystem cannot, so they wait until the call is over.
+"""
+
+_INODE: Final = b"ino:"
+
+
+class Caller:
+    """The thread that made a request which says who made it."""
+
+    def __init__(self, thread: int) -> None:
+        self._thread = thread
+
+    def is_told_to_stop(self) -> bool:
+        return _has_signal(self._thread)
+
+    def is_known(self) -> bool:
+        """False when nothing can be said of it: who is not seen cannot be interrupted."""
+        return os.path.isdir(f"/proc/{self._thread}")
+
+
+class Writer:
+    """Whoever writes to an open file: who opened it, one of its children, or anybody who got it from them.
+
+    A signal for a process with several threads may be meant for another one than that which writes: only one
+    that is still pending at the second look is.
+    """
+
+    def __init__(self, opener: int, inode: int) -> None:
+        self._opener = opener
+        self._inode = inode
+        self._holders: set[int] = set()
+        self._looks = 0
+        self._pending: set[int] = set()
+
+    def is_told_to_stop(self) -> bool:
+        if self._looks % LOOKS_PER_SEARCH == 0:
+            self._holders = self._found()
+        self._looks += 1
+        before = self._pending
+        self._pending = {
+            thread for process in self._holders for thread in _threads(process) if _has_signal(thread)
+        }
+        return bool(self._pending & before)
+
+    def is_known(self) -> bool:
+        return bool(self._holders)
+
+    def _found(self) -> set[int]:
+        """Processes that have the file open."""
+        near = {
+            process for process in _family(self._opener) if _has_open(process, self._inode, otherwise=True)
+        }
+        return near or {
+            process for process in _processes() if _has_open(process, self._inode, otherwise=False)
+        }
+
+
+LOOKS_PER_SEARCH: Final = 20
+"""Who has a file open is found out anew so seldom; signals are looked for each time."""
+
+
+def _has_signal(thread: int) -> bool:
+    masks = {}
+    for line in _read(f"/proc/{thread}/status").splitlines():
+        name, _, value = line.partition(b":")
+        if name in (b"SigPnd", b"ShdPnd", b"SigBlk", b"SigIgn"):
+            masks[name] = int(value, 16)
+    if len(masks) < 4:
+        return False
+    pending = masks[b"SigPnd"] | masks[b"ShdPnd"]
+    return bool(pending & ~(masks[b"SigBlk"] | masks[b"SigIgn"] | _PASSED_OVER))
+
+
+def _has_open(process: int, inode: int, *, otherwise: bool) -> bool:
+    """Whether a process has a file of this number open; `otherwise` where that may not be seen."""
+    folder = f"/proc/{process}/fdinfo"
+    try:
+        names = os.listdir(folder)
+    except PermissionError:
+        return otherwise
+    except OSError:
+        return False
+    wanted = b"%d" % inode
+    return any(
+        line.removeprefix(_INODE).strip() == wanted
+        for name in names
+        for line in _read(f"{folder}/{name}").splitlines()
+        if line.startswith(_INODE)
+    )
+
+
+def _family(thread: int) -> Iterator[int]:
+    """The process of a thread, and all that descend from it."""
+    process = _process_of(thread)
+    found = [process] if process else []
+    while found:
+        process = found.pop()
+        yield process
+        for one in _threads(process):
+            found += map(int, _read(f"/proc/{process}/task/{one}/children").split())
+
+
+def _process_of(thread: int) -> int | None:
+    for line in _read(f"/proc/{thread}/status").splitlines():
+        if line.startswith(b"Tgid:"):
+            return int(line.removeprefix(b"Tgid:"))
+    return None
+
+
+def _threads(process: int) -> list[int]:
+    return _numbers(f"/proc/{process}/task")
+
+
+def _processes() -> Iterable[int]:
+    own = os.getpid()
+    return (process for process in _numbers("/proc") if process != own)
+
+
+def _numbers(folder: str) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(name) for name in os.listdir(folder) if name.isdecimal()]
+    return []
+
+
+def _read(path: str) -> bytes:
+    """What the kernel says; nothing when what it is about has gone."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""

@@ -1,0 +1,172 @@
+"""Waits that others end: by a signal, by the mount's end, or because nobody can say who waits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import trio
+import trio.testing
+from pyfuse3 import FUSEError
+
+from journalfs_mount.callers import Caller, Writer
+from journalfs_mount.interruptions import UNKNOWN_S, Interruptions, Waiting
+from journalfs_mount.limits import WAITING_MAX
+
+NO_PROCESS = 2**22
+"""No kernel gives so high an id."""
+
+NO_FILE = 2**63 - 1
+
+BLOCKS_A_SIGNAL = (
+    "import signal, sys\n"
+    "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})\n"
+    "signal.signal(signal.SIGUSR2, signal.SIG_IGN)\n"
+    "file = open(sys.argv[1])\n"
+    "print('ready', flush=True)\n"
+    "input()\n"
+)
+
+
+class Told:
+    """Somebody who is told to stop when a test says so."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def is_told_to_stop(self) -> bool:
+        return self.told
+
+    def is_known(self) -> bool:
+        return True
+
+
+async def given_up(interruptions: Interruptions, who: Waiting) -> int | None:
+    """The errno that a wait for what never comes ends with."""
+    try:
+        await interruptions.wait(trio.sleep_forever, who)
+    except FUSEError as error:
+        return error.errno
+    return None
+
+
+async def test_whoever_is_told_to_stop_stops(autojump_clock: trio.testing.MockClock) -> None:
+    interruptions, first, second = Interruptions(), Told(), Told()
+    ended = {name: trio.Event() for name in ("first", "second")}
+    found: list[tuple[str, int | None]] = []
+
+    async def wait(name: str, who: Told) -> None:
+        found.append((name, await given_up(interruptions, who)))
+        ended[name].set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(interruptions.run)
+        nursery.start_soon(wait, "first", first)
+        nursery.start_soon(wait, "second", second)
+        await trio.sleep(10)
+        assert found == []
+        second.told = True
+        await ended["second"].wait()
+        assert found == [("second", errno.EINTR)]
+        interruptions.end()
+        await ended["first"].wait()
+        assert found == [("second", errno.EINTR), ("first", errno.EINTR)]
+        assert await given_up(interruptions, Told()) == errno.EINTR
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_that_is_gone_ends_all_waits(autojump_clock: trio.testing.MockClock) -> None:
+    interruptions = Interruptions()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(interruptions.run)
+        interruptions.connected = lambda: trio.current_time() < 5
+        assert await given_up(interruptions, Told()) == errno.EINTR
+        assert trio.current_time() >= 5
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("make", [lambda: Caller(NO_PROCESS), lambda: Writer(NO_PROCESS, NO_FILE)])
+async def test_who_cannot_be_seen_tries_again(
+    autojump_clock: trio.testing.MockClock, make: Callable[[], Waiting]
+) -> None:
+    interruptions = Interruptions()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(interruptions.run)
+        assert await given_up(interruptions, make()) == errno.EINTR
+        assert trio.current_time() >= UNKNOWN_S
+        nursery.cancel_scope.cancel()
+
+
+async def test_only_so_many_wait(autojump_clock: trio.testing.MockClock) -> None:
+    interruptions = Interruptions()
+    ended: list[int | None] = []
+
+    async def wait() -> None:
+        ended.append(await given_up(interruptions, Told()))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(WAITING_MAX):
+            nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await given_up(interruptions, Told()) == errno.EAGAIN
+        interruptions.end()
+    assert ended == [errno.EINTR] * WAITING_MAX
+
+
+async def test_what_comes_while_somebody_is_told_to_stop_counts() -> None:
+    """Who was let in is not told that it was interrupted."""
+    interruptions, who = Interruptions(), Told()
+    who.told = True
+    let_in = trio.Event()
+
+    async def until() -> None:
+        await let_in.wait()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(interruptions.wait, until, who)
+        await trio.testing.wait_all_tasks_blocked()
+        let_in.set()
+        await trio.testing.wait_all_tasks_blocked()
+        await interruptions.look()
+
+
+def test_only_a_signal_that_is_wanted_and_not_taken_asks_to_stop() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BLOCKS_A_SIGNAL, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        caller = Caller(process.pid)
+        writer = Writer(process.pid, os.stat(__file__).st_ino)
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+            process.send_signal(number)
+        assert caller.is_known()
+        assert not caller.is_told_to_stop()
+        assert not writer.is_told_to_stop()
+        assert not writer.is_told_to_stop()
+        assert writer.is_known()
+        process.stdin.write(b"\n")
+
+
+def test_who_has_a_file_open_is_found_among_all_processes() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BLOCKS_A_SIGNAL, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        for inode, known in ((os.stat(__file__).st_ino, True), (NO_FILE, False)):
+            writer = Writer(NO_PROCESS, inode)
+            writer.is_told_to_stop()
+            assert writer.is_known() is known
+        process.stdin.write(b"\n")
