@@ -75,6 +75,12 @@ PAGE_DAMAGES_MAX: Final = 1000
 PAGE_SCANS_KEPT_MAX: Final = 64
 """Scanned pages kept: a page of the default 10 MiB with small messages needs about 4 MiB for its columns."""
 
+EXPIRED_MESSAGES_MAX: Final = 1000
+"""Expired messages that leave a queue in one transaction, as many as in a broker's."""
+
+EXPIRED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""And at most so many bytes of records, which are in memory meanwhile; bodies in files are not."""
+
 EVENTS_KEPT_MAX: Final = 10_000
 """Events kept for `.journalfs/events.jsonl`: about 2 MB of text; older ones are in the log."""
 

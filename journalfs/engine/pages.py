@@ -105,6 +105,10 @@ class PageScan:
         """Page transaction of each record (int64)."""
         return self._column("q", lib.JFS_PAGE_TX_IDS)
 
+    def expirations_ms(self) -> array[int]:
+        """When the message of each record expires (int64), in epoch milliseconds; 0: never."""
+        return self._column("q", lib.JFS_PAGE_EXPIRATIONS)
+
     def message_ids(self) -> array[int]:
         """Message id of each record (int64); 0 where it could not be decoded."""
         return self._column("q", lib.JFS_PAGE_MESSAGE_IDS)

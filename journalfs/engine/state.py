@@ -228,6 +228,15 @@ class LiveState:
 
         return index_list(fill, f"looking at message {message_id}")
 
+    def expired(self, now_ms: int) -> array[int]:
+        """Ids of live messages whose time was over at `now_ms`, in no order. Others are not looked at."""
+        count = ffi.new("uint32_t *")
+        lib.jfs_state_expired(self.pointer, now_ms, ffi.NULL, 0, count)
+        out = array("q", bytes(8 * count[0]))
+        target = ffi.from_buffer("int64_t[]", out) if count[0] else ffi.NULL
+        check(lib.jfs_state_expired(self.pointer, now_ms, target, count[0], count), "looking for expiries")
+        return out
+
     def large_ids(self) -> array[int]:
         """Ids of live messages with a large-message file; complete after `measure`."""
         count = ffi.new("uint32_t *")

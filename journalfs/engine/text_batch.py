@@ -71,15 +71,17 @@ class TextBatch:
         first_id: int,
         tx_id: int,
         timestamp_ms: int,
+        expiration_ms: int,
         user_id_step: int,
     ) -> None:
         """`turn`: which of the queues in turn the first message gets, modulo their number; ids and steps
-        count up from those given; `tx_id` 0: records of their own.
+        count up from those given; `tx_id` 0: records of their own; `expiration_ms` 0: never.
         """
         self._texts = texts
         fields, progress = self._fields, self._progress
         fields.turn, fields.first_id, fields.tx_id = turn, first_id, tx_id
-        fields.timestamp_ms, fields.user_id_step = timestamp_ms, user_id_step
+        fields.timestamp_ms, fields.expiration_ms = timestamp_ms, expiration_ms
+        fields.user_id_step = user_id_step
         progress.message = progress.step = 0
 
     def stage(self, stage: Stage, ledger: Ledger) -> int:

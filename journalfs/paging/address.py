@@ -43,6 +43,8 @@ class PageSummary:
     last_id: int
     """Smallest and largest message id, for finding a message without looking into every page."""
     queues: frozenset[int]
+    first_expiry_ms: int
+    """When the first of its messages expires, live or not; 0: none does."""
 
     @property
     def unreadable(self) -> bool:
@@ -111,7 +113,7 @@ class PagedAddress:
             try:
                 self.scan(number)
             except Gone:
-                return PageSummary(page.stamp, 0, (), False, 0, -1, frozenset())
+                return PageSummary(page.stamp, 0, (), False, 0, -1, frozenset(), 0)
             summary = self.summaries[number]
         return summary
 
@@ -167,6 +169,7 @@ class PagedAddress:
             first_id=min(ids, default=0),
             last_id=max(ids, default=-1),
             queues=frozenset(scan.queue_ids()[0]),
+            first_expiry_ms=min((time for time in scan.expirations_ms() if time > 0), default=0),
         )
 
     def _damage_of(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> Iterator[Damage]:

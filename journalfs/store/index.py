@@ -27,7 +27,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -55,6 +55,7 @@ class IndexedPage(msgspec.Struct, frozen=True):
     first_id: int
     last_id: int
     queues: list[int]
+    first_expiry_ms: int
 
 
 class IndexedPageParts(msgspec.Struct, frozen=True):
@@ -132,6 +133,7 @@ def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
             summary.first_id,
             summary.last_id,
             sorted(summary.queues),
+            summary.first_expiry_ms,
         )
         for number, summary in sorted(paged.summaries.items())
         if not summary.unreadable
@@ -150,6 +152,7 @@ def page_summaries(pages: list[IndexedPage]) -> list[tuple[PageNumber, PageSumma
                 page.first_id,
                 page.last_id,
                 frozenset(page.queues),
+                page.first_expiry_ms,
             ),
         )
         for page in pages

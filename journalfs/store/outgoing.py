@@ -85,7 +85,7 @@ class Outgoing(ABC):
     @abstractmethod
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
         """A copy with these broker's properties as well, in place of those of the same names. It is for the
-        broker's own copies (dead letters, moves): an AMQP one is addressed anew.
+        broker's own copies (dead letters, moves): a small AMQP one is addressed anew.
         """
 
     @abstractmethod
@@ -94,7 +94,7 @@ class Outgoing(ABC):
 
     @abstractmethod
     def expiring_at(self, expiration_ms: int) -> Self:
-        """A copy that expires at that time, 0: never. An AMQP one is addressed anew."""
+        """A copy that expires at that time, 0: never. A small AMQP one is addressed anew."""
 
     @abstractmethod
     def wanting(self, routing_type: int | None) -> Self:

@@ -139,7 +139,8 @@ class AmqpMessage(Outgoing):
                 cache,
                 header=self._header(cache.header),
                 message_annotations=self._annotations(cache.message_annotations),
-                properties=self._properties(cache.properties, address),
+                # A broker leaves it to small messages to say where their copies are.
+                properties=self._properties(cache.properties),
             )
         return MessageType.MESSAGE, encode_large(parts, cache)
 
@@ -196,7 +197,10 @@ class AmqpMessage(Outgoing):
         rest[SectionCode.MESSAGE_ANNOTATIONS] = self._annotations(
             rest.get(SectionCode.MESSAGE_ANNOTATIONS, NULL)
         )
-        rest[SectionCode.PROPERTIES] = self._properties(rest.get(SectionCode.PROPERTIES, NULL), address)
+        properties = self._properties(rest.get(SectionCode.PROPERTIES, NULL))
+        if self._readdressed and properties != NULL:
+            properties = readdressed(properties, _text(address)).encoded
+        rest[SectionCode.PROPERTIES] = properties
         footer = rest.pop(SectionCode.FOOTER, NULL)
         yield from (Section(code, rest[code]) for code in sorted(rest) if rest[code] != NULL)
         yield from (one for one in sections if one.code in BODY_SECTIONS)
@@ -219,11 +223,9 @@ class AmqpMessage(Outgoing):
             return encoded
         return annotated(encoded, notes, without=without).encoded
 
-    def _properties(self, encoded: bytes, address: str) -> bytes:
+    def _properties(self, encoded: bytes) -> bytes:
         if self._expires_anew and (self.expiration_ms or encoded != NULL):
             encoded = expiring(encoded, self.expiration_ms).encoded
-        if self._readdressed and encoded != NULL:
-            encoded = readdressed(encoded, _text(address)).encoded
         return encoded
 
     def _parts_for(self, message_id: int, address: str) -> AmqpParts:

@@ -46,6 +46,7 @@ jfs_status jfs_state_unmeasured(const jfs_state *state, jfs_unmeasured *out, uin
 
 jfs_status jfs_state_set_measure(jfs_state *state, uint32_t message, int64_t message_id, const jfs_measure *measure);
 
+jfs_status jfs_state_expired(jfs_state *state, int64_t now_ms, int64_t *out, uint32_t capacity, uint32_t *count);
 jfs_status jfs_state_large_ids(const jfs_state *state, int64_t *out, uint32_t capacity, uint32_t *count);
 
 jfs_status jfs_state_register_queue(jfs_state *state, int64_t queue_id, uint32_t *slot);

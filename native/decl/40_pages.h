@@ -39,6 +39,7 @@ enum {
     JFS_PAGE_QUEUE_STARTS = 2,
     JFS_PAGE_ALL_FLAGS = 3,
     JFS_PAGE_MEASURE_FLAGS = 4,
+    JFS_PAGE_EXPIRATIONS = 5,
 };
 jfs_status jfs_page_column(const jfs_page *page, int column, void *out);
 uint32_t jfs_page_of_queue(const jfs_page *page, int64_t queue_id, uint32_t *out);

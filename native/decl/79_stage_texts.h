@@ -7,6 +7,7 @@ typedef struct {
     int64_t first_id;
     int64_t tx_id;
     int64_t timestamp_ms;
+    int64_t expiration_ms;
     uint64_t user_id_step;
     uint32_t address_bytes;
     uint32_t properties_bytes;

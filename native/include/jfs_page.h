@@ -63,6 +63,7 @@ enum {
     JFS_PAGE_QUEUE_STARTS = 2,  /* uint32_t: its first queue id in queue_ids */
     JFS_PAGE_ALL_FLAGS = 3,     /* uint8_t: JFS_PAGE_* */
     JFS_PAGE_MEASURE_FLAGS = 4, /* uint8_t: JFS_MESSAGE_* */
+    JFS_PAGE_EXPIRATIONS = 5    /* int64_t: epoch ms, 0: never */
 };
 
 jfs_status jfs_page_column(const jfs_page *page, int column, void *out);

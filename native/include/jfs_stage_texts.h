@@ -17,6 +17,7 @@ typedef struct {
     int64_t first_id;          /* the messages' ids count up from here */
     int64_t tx_id;             /* 0: records of their own */
     int64_t timestamp_ms;
+    int64_t expiration_ms;     /* 0: never */
     uint64_t user_id_step;     /* of the first message's user id, a time-based UUID; they count up, too */
     uint32_t address_bytes;
     uint32_t properties_bytes;

@@ -75,6 +75,9 @@ jfs_status jfs_state_unmeasured(const jfs_state *state, jfs_unmeasured *out, uin
 /* JFS_RANGE: the index no longer is the message of that id (the record's; what the payload says may differ). */
 jfs_status jfs_state_set_measure(jfs_state *state, uint32_t message, int64_t message_id, const jfs_measure *measure);
 
+/* Ids of live, measured messages whose time was over at now_ms, in no order. */
+jfs_status jfs_state_expired(jfs_state *state, int64_t now_ms, int64_t *out, uint32_t capacity, uint32_t *count);
+
 /* Ids of live messages with a large-message file. */
 jfs_status jfs_state_large_ids(const jfs_state *state, int64_t *out, uint32_t capacity, uint32_t *count);
 

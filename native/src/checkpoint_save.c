@@ -17,6 +17,7 @@ static void head_fill(const jfs_state *state, saved_head *head) {
     head->txs = state->open_txs;
     head->sides = state->live_sides;
     head->anomalies = state->anomalies.count;
+    head->expiries = state->live_expiries;
     head->anomalies_seen = state->anomalies_seen;
     head->side_version = state->side_version;
     head->highest_id = state->highest_id;
@@ -57,7 +58,7 @@ static void save_messages(const jfs_state *state, uint8_t *to, uint32_t *numbers
                                      .suffix = m->suffix,
                                      .flags = m->flags,
                                      .source = m->source,
-                                     .state = m->state & (uint8_t)~MESSAGE_WIDE};
+                                     .state = m->state & (uint8_t)~(MESSAGE_WIDE | MESSAGE_EXPIRES)};
         if (!(m->state & MESSAGE_USED)) continue;
         numbers[i] = number++;
         put(&to, &saved, sizeof saved);
@@ -129,6 +130,25 @@ static void save_rest(const jfs_state *state, uint8_t *out, const places *at) {
     }
 }
 
+static int by_message(const void *a, const void *b) {
+    saved_expiry one, other;
+    memcpy(&one, a, sizeof one);
+    memcpy(&other, b, sizeof other);
+    return one.message < other.message ? -1 : one.message > other.message;
+}
+
+/* By message: a heap may be in many orders. */
+static void save_expiries(const jfs_state *state, uint8_t *to, const uint32_t *numbers) {
+    uint8_t *const from = to;
+    for (uint32_t i = 0; i < state->expiries.count; i++) {
+        const expiry_item *const item = &state->expiries.items[i];
+        const uint32_t message = message_find(state, item->message_id);
+        if (message == JFS_NONE) continue;
+        put(&to, &(saved_expiry){.expiration_ms = item->expiration_ms, .message = numbers[message]}, sizeof(saved_expiry));
+    }
+    qsort(from, (size_t)(to - from) / sizeof(saved_expiry), sizeof(saved_expiry), by_message);
+}
+
 jfs_status jfs_state_save(const jfs_state *state, uint8_t *out, uint64_t capacity) {
     saved_head head;
     places at;
@@ -144,6 +164,7 @@ jfs_status jfs_state_save(const jfs_state *state, uint8_t *out, uint64_t capacit
     save_messages(state, out + at.messages, numbers);
     save_queues(state, out, &at, numbers);
     save_rest(state, out, &at);
+    save_expiries(state, out + at.expiries, numbers);
     free(numbers);
     return JFS_OK;
 }

@@ -250,6 +250,7 @@ jfs_status jfs_page_column(const jfs_page *page, int column, void *out) {
         case JFS_PAGE_MESSAGE_IDS: ((int64_t *)out)[i] = page->measures[i].message_id; break;
         case JFS_PAGE_QUEUE_STARTS: ((uint32_t *)out)[i] = page->entries[i].queue_index; break;
         case JFS_PAGE_ALL_FLAGS: ((uint8_t *)out)[i] = page->entries[i].flags; break;
+        case JFS_PAGE_EXPIRATIONS: ((int64_t *)out)[i] = page->measures[i].expiration_ms; break;
         case JFS_PAGE_MEASURE_FLAGS: ((uint8_t *)out)[i] = page->measures[i].flags; break;
         default: return JFS_RANGE;
         }

@@ -80,7 +80,7 @@ static uint32_t make_payload(const texts_job *job, const jfs_stretch *text, uint
     at = put_user_id(at, batch, message);
     *at++ = plain ? TYPE_BYTES : TYPE_TEXT;
     *at++ = 1; /* durable */
-    at = put_i64(at, 0);
+    at = put_i64(at, batch->expiration_ms);
     at = put_i64(at, batch->timestamp_ms);
     *at++ = PRIORITY_DEFAULT;
     at = put_bytes(at, batch->properties, batch->properties_bytes);

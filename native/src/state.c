@@ -66,6 +66,7 @@ void jfs_state_free(jfs_state *state) {
     free(state->sides.items);
     free(state->anomalies.items);
     free(state->pending.items);
+    free(state->expiries.items);
     index_free(&state->message_index);
     index_free(&state->wide_index);
     index_free(&state->queue_index);
@@ -122,7 +123,7 @@ uint64_t jfs_state_memory(const jfs_state *state) {
     uint64_t bytes = sizeof *state + VECTOR_BYTES(&state->messages) + VECTOR_BYTES(&state->refs) +
                      VECTOR_BYTES(&state->decors) + VECTOR_BYTES(&state->wides) + VECTOR_BYTES(&state->queues) +
                      VECTOR_BYTES(&state->ops) + VECTOR_BYTES(&state->txs) + VECTOR_BYTES(&state->sides) +
-                     VECTOR_BYTES(&state->anomalies) + VECTOR_BYTES(&state->pending);
+                     VECTOR_BYTES(&state->anomalies) + VECTOR_BYTES(&state->pending) + VECTOR_BYTES(&state->expiries);
     bytes += index_bytes(&state->message_index) + index_bytes(&state->wide_index) +
              index_bytes(&state->queue_index) + index_bytes(&state->tx_index) + index_bytes(&state->side_index);
     if (state->deleted.cells != NULL) bytes += (state->deleted.mask + 1) * sizeof *state->deleted.cells;

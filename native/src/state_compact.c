@@ -106,6 +106,7 @@ void state_shrink(jfs_state *state) {
         VECTOR_SHRINK(&state->queues.items[i].parts);
     }
     VECTOR_SHRINK(&state->pending);
+    VECTOR_SHRINK(&state->expiries);
     VECTOR_SHRINK(&state->sides);
     VECTOR_SHRINK(&state->ops);
     VECTOR_SHRINK(&state->txs);

@@ -1,6 +1,7 @@
 /* The inside of jfs_state: arrays indexed by u32, with free slots reused.
  *
- * A live message with one reference costs 48 (message) + 28 (reference) + 4 (arrival) + 5..11 (index) bytes.
+ * A live message with one reference costs 48 (message) + 28 (reference) + 4 (arrival) + 5..11 (index) bytes, and 16
+ * more if it expires.
  */
 #ifndef JFS_STATE_INTERNAL_H
 #define JFS_STATE_INTERNAL_H
@@ -39,7 +40,8 @@ enum {
     MESSAGE_MEASURED = 2,
     MESSAGE_LARGE_SOURCE = 4, /* its body is in a large-message file, so others measure it */
     MESSAGE_WIDE = 8,         /* many references: they are in the wide index */
-    MESSAGE_KEPT = 16         /* an open transaction gives it a reference */
+    MESSAGE_KEPT = 16,        /* an open transaction gives it a reference */
+    MESSAGE_EXPIRES = 32      /* it is among the expiries */
 };
 
 typedef struct {
@@ -91,6 +93,12 @@ typedef struct {
     int64_t key; /* message << 32 | queue; in a free slot: the next free one */
     uint32_t ref;
 } wide_item;
+
+/* A message that expires; of a heap. */
+typedef struct {
+    int64_t expiration_ms;
+    int64_t message_id; /* may be that of a message that is gone */
+} expiry_item;
 
 /* ---- queues and parts ---- */
 
@@ -159,6 +167,7 @@ struct jfs_state {
     VECTOR(side_item) sides;
     VECTOR(jfs_anomaly) anomalies;
     VECTOR(uint32_t) pending; /* messages to measure; may name freed ones */
+    VECTOR(expiry_item) expiries; /* a heap, the earliest first */
     item_index message_index;
     item_index wide_index;
     item_index queue_index;
@@ -172,6 +181,7 @@ struct jfs_state {
     uint32_t free_op;
     uint32_t free_tx;
     uint32_t live_messages;
+    uint32_t live_expiries; /* messages with MESSAGE_EXPIRES */
     uint32_t live_refs;
     uint32_t live_sides;
     uint32_t open_txs;
@@ -191,7 +201,10 @@ static inline uint64_t message_file_bytes(const message_item *m) { return (uint6
 uint32_t message_find(const jfs_state *state, int64_t id);
 jfs_status message_add(jfs_state *state, const jfs_operation *add);
 void message_remove(jfs_state *state, uint32_t message);
-void message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure);
+jfs_status message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure);
+
+/* state_expiry.c */
+jfs_status expiry_add(jfs_state *state, uint32_t message, int64_t expiration_ms); /* 0 or less: it does not */
 
 /* state_refs.c */
 void message_own(jfs_state *state, const message_item *m);    /* after, */

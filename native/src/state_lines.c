@@ -33,7 +33,7 @@ static jfs_status measure_one(const measure_job *job, uint32_t message) {
     }
     memset(&measure, 0, sizeof measure);
     status = jfs_line_measure(&line, &measure);
-    if (status == JFS_OK) message_set_measure(job->state, message, &measure);
+    if (status == JFS_OK) status = message_set_measure(job->state, message, &measure);
     return status;
 }
 
@@ -81,8 +81,7 @@ jfs_status jfs_state_set_measure(jfs_state *state, uint32_t message, int64_t mes
     if (message >= state->messages.count) return JFS_RANGE;
     if (!(state->messages.items[message].state & MESSAGE_USED)) return JFS_RANGE;
     if (state->messages.items[message].id != message_id) return JFS_RANGE;
-    message_set_measure(state, message, measure);
-    return JFS_OK;
+    return message_set_measure(state, message, measure);
 }
 
 jfs_status jfs_state_large_ids(const jfs_state *state, int64_t *out, uint32_t capacity, uint32_t *count) {

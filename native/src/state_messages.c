@@ -73,19 +73,22 @@ void message_remove(jfs_state *state, uint32_t message) {
     while (m->first_ref != JFS_NONE) ref_remove(state, m->first_ref);
     index_remove(&state->message_index, state->messages.items, sizeof *m, m->id);
     if (!(m->state & MESSAGE_MEASURED)) state->unmeasured--;
+    if (m->state & MESSAGE_EXPIRES) state->live_expiries--;
     m->state = 0;
     m->first_ref = state->free_message;
     state->free_message = message;
     state->live_messages--;
 }
 
-void message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure) {
+jfs_status message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure) {
     message_item *const m = &state->messages.items[message];
     const uint64_t tail_before = message_tail_bytes(m), file_before = message_file_bytes(m);
     const uint64_t sizes_max = ((uint64_t)1 << 40) - 1;
     const uint64_t tail = measure->tail_bytes < sizes_max ? measure->tail_bytes : sizes_max;
     const uint64_t file = measure->body_bytes < sizes_max ? measure->body_bytes : sizes_max;
+    const jfs_status status = expiry_add(state, message, measure->expiration_ms);
     uint32_t ref;
+    if (status != JFS_OK) return status;
     if (!(m->state & MESSAGE_MEASURED)) state->unmeasured--;
     m->timestamp_ms = measure->timestamp_ms;
     m->tail_low = (uint32_t)tail;
@@ -104,4 +107,5 @@ void message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *
         if (r->state == REF_LIVE) queue->live_bytes += file - file_before;
         if (r->part != 0) part_find(queue, r->part)->live_bytes += tail - tail_before;
     }
+    return JFS_OK;
 }

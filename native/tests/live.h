@@ -8,7 +8,8 @@
 enum { ADD_REF = 32, ACK = 33, DELIVERIES = 34, PAGE_TX = 35, SCHEDULE = 36, CURSOR_ACK = 39 };
 
 /* A core message as docs/format/messages.md lays it out: bytes, durable, timestamp = its id, of some priority. */
-static inline uint32_t message_body(uint8_t *out, int64_t id, uint8_t priority, uint32_t text_bytes) {
+static inline uint32_t expiring_body(uint8_t *out, int64_t id, uint8_t priority, uint32_t text_bytes,
+                                     int64_t expiration_ms) {
     journal j = {.bytes = out, .version = 2};
     put_u8(&j, 1); /* persister: core */
     put_number(&j, id, 8);
@@ -21,11 +22,15 @@ static inline uint32_t message_body(uint8_t *out, int64_t id, uint8_t priority, 
     put_u8(&j, 0); /* no user id */
     put_u8(&j, 4); /* bytes */
     put_u8(&j, 1); /* durable */
-    put_number(&j, 0, 8);
+    put_number(&j, expiration_ms, 8);
     put_number(&j, id, 8); /* timestamp */
     put_u8(&j, priority);
     put_u8(&j, 0); /* no properties */
     return j.size;
+}
+
+static inline uint32_t message_body(uint8_t *out, int64_t id, uint8_t priority, uint32_t text_bytes) {
+    return expiring_body(out, id, priority, text_bytes, 0);
 }
 
 static inline void message(journal *j, int64_t id, uint8_t priority) {
@@ -61,6 +66,12 @@ static inline void message_tx(journal *j, int64_t tx, int64_t id) {
 /* A message in one queue. */
 static inline void sent(journal *j, int64_t id, int64_t queue) {
     message(j, id, 4);
+    update(j, ADD_REF, id, queue, 0);
+}
+
+static inline void expiring(journal *j, int64_t id, int64_t queue, int64_t expiration_ms) {
+    uint8_t body[128];
+    put_add(j, JFS_ADD, id, 45, body, expiring_body(body, id, 4, 10, expiration_ms));
     update(j, ADD_REF, id, queue, 0);
 }
 

@@ -24,6 +24,10 @@ static live rich_state(journal *j) {
     update(j, DELIVERIES, 2, Q, 4);
     put_delete(j, 5);
     sent(j, 10, Q);
+    expiring(j, 12, Q, 500);
+    expiring(j, 13, Q, 400);
+    expiring(j, 14, Q, 300);
+    put_delete(j, 14);
     live_apply(&l, 0, j);
     CHECK_EQ(jfs_state_measure(l.state, l.files, l.file_count), JFS_OK);
     return l;
@@ -66,8 +70,13 @@ static void a_loaded_state_is_the_same_and_goes_on(void) {
     uint64_t size, size_again;
     uint8_t *const bytes = saved(&l, &size);
     uint8_t *bytes_again;
+    int64_t expired[4];
+    uint32_t expired_count;
     CHECK_EQ(jfs_state_load(bytes, size, &again.state), JFS_OK);
     check_same(&l, &again);
+    CHECK_EQ(jfs_state_expired(again.state, 450, expired, 4, &expired_count), JFS_OK);
+    CHECK_EQ(expired_count, 1);
+    CHECK_EQ(expired[0], 13);
     bytes_again = saved(&again, &size_again);
     CHECK_EQ(size_again, size);
     CHECK_EQ(memcmp(bytes, bytes_again, size), 0);
@@ -80,7 +89,7 @@ static void a_loaded_state_is_the_same_and_goes_on(void) {
     live_apply(&again, 0, &j);
     CHECK_EQ(jfs_state_measure(l.state, l.files, l.file_count), JFS_OK);
     CHECK_EQ(jfs_state_measure(again.state, again.files, again.file_count), JFS_OK);
-    CHECK_LIVE(&again, Q, 1, 2, 3, 4, 6, 7, 8, 9, 10, 31, 0);
+    CHECK_LIVE(&again, Q, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 31, 0);
     check_same(&l, &again);
     free(bytes);
     free(bytes_again);
@@ -114,6 +123,7 @@ static void ask_everything(live *l) {
         for (uint32_t i = 0; i < count; i++) jfs_state_operations(l->state, txs[i].tx_id, operations, 8, &made);
     }
     jfs_state_side(l->state, JFS_ANY_TYPE, operations, 8, &count);
+    jfs_state_expired(l->state, INT64_MAX, NULL, 0, &count);
 }
 
 static void changed_bytes_do_no_harm(void) {

@@ -19,6 +19,7 @@ from journalfs.store.texts import Texts
 from journalfs.store.user_ids import UserIds
 
 NOW_MS = 1_750_000_000_123
+EXPIRATION_MS = NOW_MS + 60_000
 FIRST_ID = 7_001
 LINES = b"plain\n\n" + "grüße 🚀 末\n".encode() + b"\xff no UTF-8\n" + b"x" * 3000 + b"\n" + b"last\n"
 
@@ -47,6 +48,7 @@ def begun_batch(
         first_id=FIRST_ID,
         tx_id=tx,
         timestamp_ms=NOW_MS,
+        expiration_ms=EXPIRATION_MS,
         user_id_step=ids.draw_steps(NOW_MS, len(lines)),
     )
     return batch
@@ -66,7 +68,8 @@ def one_by_one(
     add, update = (RecordKind.ADD_TX, RecordKind.UPDATE_TX) if tx else (RecordKind.ADD, RecordKind.UPDATE)
     for number, message in enumerate(texts):
         record_id = FIRST_ID + number
-        user_type, body = message.record(record_id, "orders.größe", NOW_MS)
+        expiring = message.expiring_at(EXPIRATION_MS)
+        user_type, body = expiring.record(record_id, "orders.größe", NOW_MS)
         assert stage.put(ledger, add, record_id, tx, user_type, body) == STAGED
         turn = [in_turn[(5 + number) % len(in_turn)]] if in_turn else []
         for queue in [*every, *turn]:

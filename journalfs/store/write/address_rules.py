@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from journalfs.bindings.model import BindingsState
 from journalfs.config.in_force import SettingsInForce
 from journalfs.config.setting_names import Value
 from journalfs.store.core import Core
+from journalfs.store.outgoing import Outgoing
 from journalfs.store.settings import settings_in_force
 
 
@@ -21,11 +24,6 @@ class ExpiryRule:
     delay_ms: int
     min_ms: int
     max_ms: int
-
-    @property
-    def changes_nothing_unstated(self) -> bool:
-        """Whether a message that states no expiration gets none."""
-        return self.never or (self.delay_ms < 0 and self.min_ms == self.max_ms == -1)
 
     def expiration_ms(self, stated_ms: int, now_ms: int) -> int:
         """The expiration of a message that states this one, 0: none."""
@@ -41,6 +39,10 @@ class ExpiryRule:
         if self.min_ms != -1 and stated_ms < now_ms + self.min_ms:
             return now_ms + self.min_ms
         return stated_ms
+
+
+AS_STATED: Final = ExpiryRule(never=False, delay_ms=-1, min_ms=-1, max_ms=-1)
+"""What there is where no setting says anything."""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,18 @@ class AddressRules:
         """A setting that is a number; -1 where there is none."""
         value = self.value(address, name)
         return value if isinstance(value, int) else -1
+
+    def expiring(self, address: str, messages: Sequence[Outgoing]) -> Sequence[Outgoing]:
+        """Messages that are sent to an address, as its settings let them expire."""
+        rule = self.expiry(address)
+        if rule == AS_STATED:
+            return messages
+        now_ms = self.core.clock.now_ms()
+        given_ms = [rule.expiration_ms(message.expiration_ms, now_ms) for message in messages]
+        return [
+            message if time_ms == message.expiration_ms else message.expiring_at(time_ms)
+            for message, time_ms in zip(messages, given_ms, strict=True)
+        ]
 
     def expiry(self, address: str) -> ExpiryRule:
         self._in_force()

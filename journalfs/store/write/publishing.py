@@ -23,6 +23,7 @@ from journalfs.large.writing import BodyWriter
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
 from journalfs.store.texts import Texts
+from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.routing import AnyRoute
@@ -97,9 +98,11 @@ class Publishing:
             await self.remove_bodies(large)
             raise
 
-    def stage_texts(self, address: str, texts: Texts, route: AnyRoute, turn: int) -> Published | None:
-        """Stage texts that all go where `route` says; None, with nothing staged, if they have to be staged
-        one by one.
+    def stage_texts(
+        self, address: str, texts: Texts, route: AnyRoute, *, turn: int, rule: ExpiryRule
+    ) -> Published | None:
+        """Stage texts that all go where `route` says and expire by `rule`; None, with nothing staged, if they
+        have to be staged one by one.
 
         Raises JournalfsError with nothing staged that would count.
         """
@@ -114,6 +117,7 @@ class Publishing:
             first_id=first_id,
             tx_id=tx,
             timestamp_ms=now_ms,
+            expiration_ms=rule.expiration_ms(0, now_ms),
             user_id_step=USER_IDS.draw_steps(now_ms, count),
         )
         try:

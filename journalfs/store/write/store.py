@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from pathlib import Path
 
 import trio
@@ -38,6 +37,7 @@ from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.duplicates import DuplicateIds
+from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.message_settings import message_update
@@ -47,23 +47,15 @@ from journalfs.store.write.publishing import Published, Publishing, Routed
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.settings_file import changed_settings
+from journalfs.store.write.sync_mode import SyncMode
+
+__all__ = ["SyncMode", "WritingStore"]
 
 log = logging.getLogger(__name__)
 
 FOLDER = "journalfs"
 STAGING = "staging"
 UNPUBLISHED = "unpublished"
-
-
-class SyncMode(StrEnum):
-    """When a caller is told that what it wrote is published."""
-
-    ALWAYS = "always"
-    """When it is durable, at every write: as `journal-sync-non-transactional` and `-transactional` say."""
-    CLOSE = "close"
-    """At the last close of a file; writes return at once."""
-    NONE = "none"
-    """When the kernel has it: a power cut can lose it, the end of the process cannot."""
 
 
 class WritingStore(JournalStore):
@@ -127,6 +119,9 @@ class WritingStore(JournalStore):
         self._unsealed = False
         self._failure_told = False
         core.limits_of = self.admission.status
+        self.expiring = Expiring(
+            core, self._rules, self.queues, lambda queue, runs: self._forward(queue, runs, Why.EXPIRED)
+        )
         core.explanations.of_writer = journals.messages.upkeep.explain
         journals.messages.pool.held = self._is_held
         journals.messages.before_emptying = self._let_files_go
@@ -218,12 +213,14 @@ class WritingStore(JournalStore):
         route = self._routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
         if route is None:
             return None
-        published = self._publishing.stage_texts(address, texts, route, self._routing.turn(address))
+        turn, rule = self._routing.turn(address), self._rules.expiry(address)
+        published = self._publishing.stage_texts(address, texts, route, turn=turn, rule=rule)
         if published is not None and route.in_turn:
             self._routing.took_turns(address, len(texts))
         return published
 
     async def _stage(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> Published | None:
+        messages = self._rules.expiring(address, messages)
         if queue is None:
             routes = self._routing.by_address(address, messages)
         else:
@@ -297,12 +294,23 @@ class WritingStore(JournalStore):
         """Send messages that were delivered in vain too often to the dead-letter address of their queue's
         address, or drop them if there is none; how many left.
         """
-        return await self._forward(queue, message_ids, Why.KILLED)
+        found = self._queue(queue)
+        return await self._forward(found, runs_of(found, message_ids), Why.KILLED)
 
-    async def _forward(self, path: QueuePath, message_ids: Sequence[MessageId], why: Why) -> int:
+    async def expire(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
+        """Send messages to the expiry address of the address that they were sent to, or drop them if there is
+        none; how many left.
+        """
+        found = self._queue(queue)
+        return await self._forward(found, runs_of(found, message_ids), Why.EXPIRED)
+
+    async def expire_due(self) -> int:
+        """The same with all messages whose time is over now; `run` does it again and again."""
+        return await self.expiring.scan()
+
+    async def _forward(self, queue: StoreQueue, runs: Iterable[Run], why: Why) -> int:
         self._writable()
-        queue = self._queue(path)
-        chosen = self._removing.choose(queue.content, runs_of(queue, message_ids))
+        chosen = self._removing.choose(queue.content, runs)
         try:
             count = await self._forwarding.forward(queue, chosen, why)
         finally:
@@ -495,7 +503,7 @@ class WritingStore(JournalStore):
     # -- its own work ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        await together(self.journals.run, self.follow)
+        await together(self.journals.run, self.follow, self.expiring.run)
 
     async def follow(self) -> None:
         while True:

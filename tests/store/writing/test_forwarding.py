@@ -207,23 +207,26 @@ async def test_a_filter_that_refuses_it_drops_it(writable: Writable) -> None:
 
 
 @pytest.mark.parametrize("line", [CORE, AMQP], ids=["core", "amqp"])
-async def test_queues_that_are_made_for_them(writable: Writable, line: dict[str, Any]) -> None:
-    made = 'auto-create-dead-letter-resources = true\ndead-letter-queue-suffix = ".s"\n'
-    configure(writable, SETTINGS + made)
+@pytest.mark.parametrize(("kind", "prefix"), [("dead-letter", "DLQ."), ("expiry", "EXP.")])
+async def test_queues_that_are_made_for_them(
+    writable: Writable, line: dict[str, Any], kind: str, prefix: str
+) -> None:
+    made = f'auto-create-{kind}-resources = true\n{kind}-queue-suffix = ".s"\n'
+    configure(writable, f'[address-settings."work"]\n{kind}-address = "dead"\n' + made)
+    name = f"{prefix}work.s"
     async with writable.open() as store:
+        send = store.expire if kind == "expiry" else store.send_to_dead_letters
         (origin,) = await published(store, line)
-        assert await store.send_to_dead_letters(A, [origin]) == 1
-        (copy,) = dead(store, "DLQ.work.s")
+        assert await send(A, [origin]) == 1
+        (copy,) = dead(store, name)
         assert copy["address"] == "dead"
-        queue = queue_of(store, "DLQ.work.s", "dead").model.binding
+        queue = queue_of(store, name, "dead").model.binding
         assert (queue.auto_created, queue.auto_delete) == (True, True)
         assert queue.filter == "_AMQ_ORIG_ADDRESS = 'work'"
         assert store.core.bindings.addresses["dead"].binding.auto_created
-        # What comes from elsewhere goes elsewhere.
-        await store.create_address("other")
         (origin,) = await published(store, line)
-        assert await store.send_to_dead_letters(A, [origin]) == 1
-        assert len(dead(store, "DLQ.work.s")) == 2
+        assert await send(A, [origin]) == 1
+        assert len(dead(store, name)) == 2, "it is there already"
 
 
 async def test_what_cannot_be_read_stays(writable: Writable) -> None:

@@ -1,0 +1,155 @@
+"""Messages whose time is over leave their queues, as a broker's scan for them does: at most
+`message-expiry-scan-period` later.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import trio
+
+from journalfs.config.core_settings import value_in_force
+from journalfs.damage import FileStamp
+from journalfs.engine.page_listing import page_schedules
+from journalfs.engine.waiting import checkpoint
+from journalfs.errors import Gone, JournalfsError
+from journalfs.ids import MessageId, PageNumber
+from journalfs.limits import EXPIRED_BYTES_MAX, EXPIRED_MESSAGES_MAX, FOLLOW_INTERVAL_S
+from journalfs.paging.address import PagedAddress
+from journalfs.store.core import Core
+from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import PageRun, Run
+from journalfs.store.write.address_rules import AddressRules
+from journalfs.store.write.moving import runs_of
+
+NS_PER_MS = 1_000_000
+
+
+@dataclass(slots=True)
+class Expiring:
+    """`forward` sends what expired where it goes, and says how many left their queue."""
+
+    core: Core
+    rules: AddressRules
+    queues: Callable[[], Sequence[StoreQueue]]
+    forward: Callable[[StoreQueue, Sequence[Run]], Awaitable[int]]
+    _pages: dict[tuple[str, PageNumber], tuple[FileStamp, int]] = field(default_factory=dict)
+    """Pages that were gone through, and when the next of their messages expires; 0: none does."""
+
+    @property
+    def period_ms(self) -> int:
+        """From one scan to the next; 0 or less: there is none."""
+        config = self.core.layout.config
+        period = value_in_force(config.core if config is not None else {}, "message-expiry-scan-period")
+        return period if isinstance(period, int) else 0
+
+    async def run(self) -> None:
+        """Scan again and again, until cancelled."""
+        period_ns, clock = self.period_ms * NS_PER_MS, self.core.clock
+        while period_ns > 0:
+            due_ns = clock.monotonic_ns() + period_ns
+            while (left_ns := due_ns - clock.monotonic_ns()) > 0:
+                # Not all at once: the clock may be another than that of the event loop.
+                await trio.sleep(min(left_ns / 1e9, FOLLOW_INTERVAL_S))
+            try:
+                await self.scan()
+            except JournalfsError as error:
+                self.core.events.add("not-expired", f"expired messages stay, until the next try: {error}")
+
+    async def scan(self) -> int:
+        """Let go of all that expired by now; how many messages left a queue."""
+        left = 0
+        for queue, message_ids in self._expired_in_journal():
+            left += await self.forward(queue, runs_of(queue, message_ids))
+        for address, paged in list(self.core.pages.items()):
+            if not self._keeps(address):
+                left += await self._scan_pages(address, paged)
+        return left
+
+    def _keeps(self, address: str) -> bool:
+        """Whether nothing expires there: what expired would come back."""
+        return self.rules.text(address, "expiry-address") == address
+
+    # ---- the journal ----
+
+    def _expired_in_journal(self) -> Iterator[tuple[StoreQueue, list[MessageId]]]:
+        """What expired, some messages of one queue at a time, in the order of delivery. Scheduled ones that
+        are not due do not expire, nor do those that a prepared transaction took.
+        """
+        queues = {queue.slot: queue for queue in self.queues() if not self._keeps(queue.model.address)}
+        ids = sorted(self.core.loader.state.expired(self.core.clock.now_ms()))
+        for at in range(0, len(ids), EXPIRED_MESSAGES_MAX):
+            for slot, messages in self._by_queue(ids[at : at + EXPIRED_MESSAGES_MAX]).items():
+                if slot in queues:
+                    for together in _in_bounds(messages):
+                        yield queues[slot], together
+
+    def _by_queue(self, message_ids: Sequence[int]) -> dict[int, list[tuple[int, MessageId, int]]]:
+        """By queue slot: priority, id and length of the record, highest priority first."""
+        state, now_ms = self.core.loader.state, self.core.clock.now_ms()
+        found: dict[int, list[tuple[int, MessageId, int]]] = {}
+        for message_id in message_ids:
+            for ref in state.message_refs(message_id):
+                info = state.ref(ref)
+                if not info.delivering and info.scheduled_ms <= now_ms:
+                    message = (info.priority, MessageId(message_id), info.body_bytes)
+                    found.setdefault(info.queue_slot, []).append(message)
+        for messages in found.values():
+            messages.sort(key=lambda message: -message[0])
+        return found
+
+    # ---- pages ----
+
+    async def _scan_pages(self, address: str, paged: PagedAddress) -> int:
+        left = 0
+        for number in paged.numbers():
+            try:
+                if self._is_due(address, paged, number):
+                    left += await self._scan_page(address, paged, number)
+            except Gone:
+                continue
+            await checkpoint()
+        for known in [one for one in self._pages if one[0] == address and one[1] not in paged.files]:
+            del self._pages[known]
+        return left
+
+    def _is_due(self, address: str, paged: PagedAddress, number: PageNumber) -> bool:
+        summary = paged.summary(number)
+        stamp, next_ms = self._pages.get((address, number), (None, 0))
+        if stamp != summary.stamp:
+            next_ms = summary.first_expiry_ms
+        return 0 < next_ms <= self.core.clock.now_ms()
+
+    async def _scan_page(self, address: str, paged: PagedAddress, number: PageNumber) -> int:
+        now_ms, left = self.core.clock.now_ms(), 0
+        scan, stamp = paged.scan(number), paged.files[number].stamp
+        expirations_ms = scan.expirations_ms()
+        next_ms = [time_ms for time_ms in expirations_ms if time_ms > now_ms]
+        for queue in self.queues():
+            if queue.model.address != address:
+                continue
+            live = paged.live(number, queue.content.queue_id)
+            over = array("I", [index for index in live if 0 < expirations_ms[index] <= now_ms])
+            later_ms = page_schedules(scan, over, now_ms=now_ms)
+            next_ms += filter(None, later_ms)
+            due = [index for index, time_ms in zip(over, later_ms, strict=True) if not time_ms]
+            for at in range(0, len(due), EXPIRED_MESSAGES_MAX):
+                run = PageRun(number, array("I", due[at : at + EXPIRED_MESSAGES_MAX]))
+                left += await self.forward(queue, [run])
+        self._pages[address, number] = (stamp, min(next_ms, default=0))
+        return left
+
+
+def _in_bounds(messages: Sequence[tuple[int, MessageId, int]]) -> Iterator[list[MessageId]]:
+    """So many at a time that their records are easily held in memory."""
+    together: list[MessageId] = []
+    size_bytes = 0
+    for _, message_id, record_bytes in messages:
+        if together and size_bytes + record_bytes > EXPIRED_BYTES_MAX:
+            yield together
+            together, size_bytes = [], 0
+        together.append(message_id)
+        size_bytes += record_bytes
+    yield together

@@ -1,0 +1,141 @@
+"""Dead letters and expired messages: what journalfs makes of a message is what a real broker makes of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from journalfs.store.write.store import WritingStore
+from tests.broker.amqp_client import browse_by_amqp
+from tests.broker.client import CoreClient
+from tests.broker.instance import Broker
+from tests.broker.polling import eventually
+from tests.broker.settings import BrokerSettings
+from tests.broker.test_interop import new_instance
+from tests.broker.writing import complaints, lines_in, publish, write_in
+from tests.reference.amqp import Sections
+
+VALUE = {"section": "value", "value": {"t": "string", "v": "amqp"}}
+ANNOTATIONS = {
+    "none": [],
+    "routing": [[{"t": "symbol", "v": "x-opt-routing-type"}, {"t": "byte", "v": 1}]],
+    "jms": [[{"t": "symbol", "v": "x-opt-jms-dest"}, {"t": "byte", "v": 0}]],
+}
+
+
+def messages(expiration_ms: int) -> list[dict[str, Any]]:
+    """One of each kind, all over at the same time."""
+    routing = {"properties": {"_AMQ_ROUTING_TYPE": 1, "n": 5}, "propertyTypes": {"_AMQ_ROUTING_TYPE": "byte"}}
+    earlier = {
+        "properties": {"_AMQ_ORIG_ROUTING_TYPE": 1, "_AMQ_ORIG_QUEUE": "first"},
+        "propertyTypes": {"_AMQ_ORIG_ROUTING_TYPE": "byte"},
+    }
+    core: list[dict[str, Any]] = [
+        {"body": "plain"},
+        {"body": "stated", "priority": 7, "groupId": "g", "duplicateId": "d", **routing},
+        {"body": "a copy of before", **earlier},
+        {"type": "bytes", "body_base64": "AAEC", "largeMessage": True},
+        {"body": 60_000 * "long "},
+    ]
+    time_is_over = {"t": "timestamp", "v": expiration_ms}
+    amqp: list[dict[str, Any]] = [
+        {
+            "amqp": {
+                "header": {"durable": True, "ttl": {"t": "uint", "v": 1000}},
+                "messageAnnotations": pairs,
+                "properties": {"to": "here", "subject": name, "absoluteExpiryTime": time_is_over},
+                "applicationProperties": [[{"t": "string", "v": "color"}, {"t": "string", "v": "red"}]],
+                "body": VALUE,
+            },
+            "largeMessage": large,
+        }
+        for name, pairs in ANNOTATIONS.items()
+        for large in (False, True)
+    ]
+    amqp.append({"amqp": {"header": {"durable": True}, "body": VALUE}})
+    return [{**one, "expiration": expiration_ms} for one in core + amqp]
+
+
+def sent_on(root: Path, queue: str) -> list[dict[str, Any]]:
+    """What lies in a queue, without what differs from one time to the next."""
+
+    async def look(store: WritingStore) -> list[dict[str, Any]]:
+        return lines_in(store, queue)
+
+    found = write_in(root, look)
+    for line in found:
+        assert "damage" not in line
+        line.pop("id")
+        took = line.get("properties", {}).pop("_AMQ_ACTUAL_EXPIRY", None)
+        stated = line.get("extraProperties", {}).pop("_AMQ_ACTUAL_EXPIRY", None)
+        line["expiredAt"] = bool(took or stated)
+        annotations = line.get("amqp", {}).get("messageAnnotations", [])
+        line.get("amqp", {})["messageAnnotations"] = sorted(
+            (pair for pair in annotations if pair[0]["v"] != "x-opt-ACTUAL-EXPIRY"), key=json.dumps
+        )
+        line.get("propertyTypes", {}).pop("_AMQ_ACTUAL_EXPIRY", None)
+    return sorted(found, key=origin_of)
+
+
+def origin_of(line: dict[str, Any]) -> int:
+    stated = line.get("extraProperties") or line["properties"]
+    origin = stated["_AMQ_ORIG_MESSAGE_ID"]
+    return int(origin["v"] if isinstance(origin, dict) else origin)
+
+
+def _is_empty(client: CoreClient, queue: str) -> bool:
+    return client.message_count(queue) == 0
+
+
+def test_copies_are_those_of_a_broker(artemis_home: Path, tmp_path: Path) -> None:
+    ours = new_instance(tmp_path / "ours", "NIO", file_size="1M")
+    lines = messages(int(time.time() * 1000) - 60_000)
+
+    async def prepare(store: WritingStore) -> None:
+        for name in ("DLQ", "ExpiryQueue", "dies", "expires"):
+            await store.create_address(name)
+            await store.create_queue(name, name)
+            await store.set_attribute(name, name, "user.journalfs.routing-type", b"ANYCAST")
+        content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        await publish(store, "dies", "dies", "in.jsonl", content)
+        await publish(store, "expires", "expires", "in.jsonl", content)
+
+    write_in(ours.root, prepare)
+    theirs = tmp_path / "theirs"
+    shutil.copytree(ours.root, theirs)
+
+    async def work(store: WritingStore) -> None:
+        ids = [line["id"] for line in lines_in(store, "dies")]
+        assert await store.send_to_dead_letters(("dies", "dies"), ids) == len(lines)
+        assert await store.expire_due() == len(lines)
+
+    write_in(ours.root, work)
+
+    # The dead letters first: what is over expires wherever it lies, but for a broker that does not look.
+    for period_ms, queue in ((-1, "dies"), (100, "expires")):
+        settings = BrokerSettings(journal_file_size="1M", message_expiry_scan_period_ms=period_ms)
+        broker = Broker(theirs, settings=settings)
+        with broker, CoreClient(broker.port) as client:
+            if period_ms < 0:
+                client.operation(f"queue.{queue}", "sendMessagesToDeadLetterAddress", "")
+            empty = partial(_is_empty, client, queue)
+            eventually(empty, deadline_s=30, what=f"{queue} is empty")
+            broker.stop()
+    for queue in ("DLQ", "ExpiryQueue"):
+        by_us, by_them = sent_on(ours.root, queue), sent_on(theirs, queue)
+        assert len(by_us) == len(by_them) == len(lines)
+        for one, other in zip(by_us, by_them, strict=True):
+            assert one == other
+
+    with ours, CoreClient(ours.port) as client:
+        assert complaints(ours.log) == []
+        for queue in ("DLQ", "ExpiryQueue"):
+            assert client.message_count(queue) == len(lines)
+            received = [Sections(one) for one in browse_by_amqp(ours.port, queue, queue, len(lines))]
+            assert len(received) == len(lines)
+        ours.stop()
+    assert "AMQ222" not in ours.log
