@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from journalfs.selector import compile_selector
@@ -39,6 +46,17 @@ class JournalfsSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
         return BatchReader(self._checked(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from journalfs.spark.stream import StreamReader  # noqa: PLC0415 - most jobs are no streams
+
+        check_schema(schema)
+        return StreamReader(self._checked(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from journalfs.spark.writer import StagingWriter  # noqa: PLC0415 - loads what changes stores
+
+        return StagingWriter(self._checked(), schema, overwrite=overwrite)
 
 
 class PushingSource(JournalfsSource):

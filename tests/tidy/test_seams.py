@@ -16,6 +16,8 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/large/inflated.py": "inflates what clients compressed",
     "journalfs/large/spool.py": "keeps what is written of one message until it is whole",
     "journalfs/large/writing.py": "writes the bodies of large messages",
+    "journalfs/spark/changing.py": "removes messages' files in a mount, which acknowledges them",
+    "journalfs/spark/writer.py": "puts aside what tasks write, until the driver publishes it",
     "journalfs/spark/place.py": "asks a mount which store it is of",
     "journalfs/store/creating.py": "writes a new store's settings, and takes back a store that failed",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",

@@ -1,0 +1,209 @@
+"""`readStream.format("journalfs")`: each message once, however often the query is stopped and started."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from journalfs.clock import Clock, SystemClock
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.ids import MessageId
+from journalfs.selector import compile_selector
+from journalfs.spark.changing import acknowledge
+from journalfs.spark.offsets import Position
+from journalfs.spark.options import Options
+from journalfs.spark.pieces import Pieces
+from journalfs.spark.place import place_of
+from journalfs.spark.plan import chosen_queues, plan
+from journalfs.spark.reading import Wanted, read_pieces
+from journalfs.store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from journalfs.engine.columns import Array
+    from journalfs.store.queues import StoreQueue
+    from journalfs.store.store import JournalStore
+
+SETTLE_NS: Final = 200_000_000
+"""A message of a broker that is at work is taken when it was there this long before: by then its references
+in other queues are there too, and so are messages with lower ids that were on their way at the same time.
+"""
+
+_MESSAGES: Final = (MessageType.MESSAGE, MessageType.LARGE_MESSAGE)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in a process of its own beside the driver, as long as the query runs."""
+
+    def __init__(self, options: Options, schema: StructType, clock: Clock | None = None) -> None:
+        self.options = options
+        self.schema = schema
+        self._clock = clock
+        self._view: LiveView | None = None
+        self._target: Position | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """What tasks get: they read, and follow nothing."""
+        return {**self.__dict__, "_view": None, "_target": None, "_clock": None}
+
+    @property
+    def view(self) -> LiveView:
+        if self._view is None:
+            self._view = LiveView(self.options, self._clock or SystemClock())
+        return self._view
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
+        if self.options.starting == "earliest":
+            return Position().as_json()
+        self.view.look()
+        ids = self.view.ids()
+        start = Position().with_ids(ids, self.view.undecided())
+        return Position(start.highest, start.taken, start.awaited, start.highest).as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self.options.max_messages
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take all that is there now, in as many batches as it needs, and nothing that comes later."""
+        self.view.look(settled=True)
+        self._target = Position().with_ids(self.view.ids(), self.view.undecided())
+
+    def latestOffset(  # noqa: N802
+        self, start: Mapping[str, Any], limit: ReadLimit
+    ) -> dict[str, Any]:
+        position = Position.of_json(start)
+        self.view.look()
+        ids = self.view.ids()
+        new = ids[~position.has(ids)]
+        ready = self.view.settled(new)
+        if self._target is not None:
+            ready = new[self._target.has(new)]
+        taken, rest = _limited(ready, new, limit)
+        if not len(taken):
+            return dict(start)
+        return position.with_ids(taken, {*self.view.undecided(), *rest.tolist()}).as_json()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+        before, after = Position.of_json(start), Position.of_json(end)
+        return self.view.plan(lambda ids: after.has(ids) & ~before.has(ids))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Pieces), "partitions are pieces"
+        wanted = Wanted(self.schema, self.options.batch_bytes, selector=self.options.selector)
+        return read_pieces(wanted, partition)
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Spark has what comes before `end`, and asks for none of it again."""
+        if self.options.acknowledge:
+            self.view.acknowledge(Position.of_json(end))
+
+    def stop(self) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+
+
+def _limited(ready: Array, new: Array, limit: ReadLimit) -> tuple[Array, Array]:
+    """The ids to take now, and those to leave for later. A message counts once for each of its queues."""
+    chosen, rows = np.unique(ready, return_counts=True)
+    if isinstance(limit, ReadMaxRows):
+        count = int(np.searchsorted(np.cumsum(rows), limit.max_rows, side="right"))
+        chosen = chosen[: max(count, 1)]
+    return chosen, np.setdiff1d(new, chosen)
+
+
+class LiveView:
+    """The store of a stream, followed as it changes."""
+
+    def __init__(self, options: Options, clock: Clock) -> None:
+        self._options = options
+        self._clock = clock
+        self._place = place_of(options.path)
+        self._store: JournalStore = open_store(self._place.store, index=False)
+        self._queues: list[StoreQueue] = []
+        self._looked_ns: int | None = None
+        self._older: Array = np.zeros(0, "i8")
+        self._newer: Array = np.zeros(0, "i8")
+        self._ids: Array | None = None
+
+    def look(self, *, settled: bool = False) -> None:
+        """Take over what changed. `settled`: what is there now is to count as having been there for long."""
+        self._store.look_now()
+        self._queues = chosen_queues(self._store, self._place, self._options.queues)
+        self._ids = None
+        now_ns = self._clock.monotonic_ns()
+        if settled:
+            self._older = self._newer = self.ids()
+            self._looked_ns = now_ns
+        elif self._looked_ns is None or now_ns - self._looked_ns >= SETTLE_NS:
+            self._older, self._newer = self._newer, self.ids()
+            self._looked_ns = now_ns
+
+    def ids(self) -> Array:
+        """Ids of the messages in the chosen queues, one that is in several of them as often."""
+        if self._ids is None:
+            found = [
+                np.frombuffer(run.columns(queue.content).ids, "i8")
+                for queue in self._queues
+                for run in queue.content.live()
+            ]
+            self._ids = np.concatenate(found) if found else np.zeros(0, "i8")
+        return self._ids
+
+    def settled(self, ids: Array) -> Array:
+        """Those of the ids that were there long enough. Where nobody writes, all were."""
+        if not self._store.core.live_broker:
+            return ids
+        return ids[np.isin(ids, self._older)]
+
+    def undecided(self) -> Collection[int]:
+        """Ids of messages that may become live, again or for the first time, after higher ones."""
+        core = self._store.core
+        found = {
+            operation.record_id
+            for transaction in core.loader.state.open_transactions()
+            for operation in transaction.operations
+            if operation.kind == RecordKind.ADD and operation.user_type in _MESSAGES
+        }
+        for queue in self._queues:
+            for run in queue.content.delivering():
+                found.update(run.columns(queue.content).ids)
+        for paged in core.pages.values():
+            for number in paged.numbers():
+                if paged.summary(number).has_transactions:
+                    scan = paged.scan(number)
+                    ids = zip(scan.message_ids(), scan.tx_ids(), strict=True)
+                    found.update(one for one, tx in ids if not core.cursors.counts(tx))
+        return found
+
+    def plan(self, choose: Any) -> list[Pieces]:
+        if self._looked_ns is None:
+            self.look()
+        return plan(self._store, self._queues, self._options, choose)
+
+    def acknowledge(self, taken: Position) -> None:
+        """Acknowledge what a stream has taken of the chosen queues, and its selector accepts."""
+        self.look()
+        found = [(queue, self._to_acknowledge(queue, taken)) for queue in self._queues]
+        acknowledge(self._place.store, self._place.mount, found)
+
+    def _to_acknowledge(self, queue: StoreQueue, taken: Position) -> list[MessageId]:
+        selector = self._options.selector
+        compile_selector(selector)
+        listing = (queue.where(selector) if selector.strip() else queue).listing()
+        ids = np.fromiter((listing.message_id(at) for at in range(len(listing))), "i8", len(listing))
+        return [MessageId(one) for one in ids[taken.has(ids) & (ids > taken.skipped)].tolist()]
+
+    def close(self) -> None:
+        self._store.close()

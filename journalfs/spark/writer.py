@@ -1,0 +1,154 @@
+"""`df.write.format("journalfs")`: tasks put files aside, the driver publishes them in one transaction."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from journalfs.config.layout import locate_store
+from journalfs.engine.ownership import make_directory
+from journalfs.errors import SystemFailure, WrongCall
+from journalfs.spark.changing import change, directory_of
+from journalfs.spark.envelopes import Envelopes
+from journalfs.spark.options import Options
+from journalfs.spark.place import Place, place_of
+
+if TYPE_CHECKING:
+    from journalfs.store.write.store import WritingStore
+
+SEPARATOR: Final = "::"
+PREFIX: Final = "spark-"
+FOLDER: Final = ("journalfs", "spark")
+"""In a store that is not mounted, where files wait for the driver."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where messages go, and the directory in which they wait, which only this job has."""
+
+    store: Path
+    address: str
+    queue: str | None
+    staging: Path
+    published: Path | None
+    """In a mount, the name that publishes what was staged."""
+
+
+def target_of(options: Options, job: str) -> Target:
+    """Raises `WrongCall` unless path and options name one address or one queue."""
+    place = place_of(options.path)
+    address, queue = _named(place, options.queues)
+    if place.mount is None:
+        staging = locate_store(place.store).root.joinpath(*FOLDER, job)
+        return Target(place.store, address, queue, staging, None)
+    folder = directory_of(place.mount, address, queue)
+    return Target(place.store, address, queue, folder / f".{PREFIX}{job}", folder / f"{PREFIX}{job}")
+
+
+def _named(place: Place, queues: Sequence[str]) -> tuple[str, str | None]:
+    if place.address is not None and not queues:
+        return place.address, place.queue
+    if len(queues) != 1 or place.address is not None:
+        raise WrongCall(
+            "writing needs one address or queue: a path in a mount, or option 'queues' with ADDRESS or "
+            "ADDRESS::QUEUE"
+        )
+    address, separator, queue = queues[0].partition(SEPARATOR)
+    return address, queue if separator else None
+
+
+class StagingWriter(DataSourceArrowWriter):
+    """Made once, and sent to the tasks and to whoever commits."""
+
+    def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise WrongCall("format journalfs appends: write in mode append, and acknowledge what is to go")
+        Envelopes(schema)
+        self._schema = schema
+        self._target = target_of(options, uuid.uuid4().hex)
+        self._make(self._target.staging)
+
+    @staticmethod
+    def _make(folder: Path) -> None:
+        try:
+            make_directory(folder)
+        except OSError as error:
+            raise SystemFailure.from_os(error, folder, doing="put messages aside there") from error
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Files of this attempt: another attempt of the same task has other names, and only those count that
+        the driver hears of.
+        """
+        envelopes = Envelopes(self._schema)
+        task = TaskContext.get()
+        stem = f"part-{task.partitionId() if task else 0:06d}-{uuid.uuid4().hex}"
+        names: list[str] = []
+        suffix = ""
+        for batch in iterator:
+            if not batch.num_rows:
+                continue
+            if envelopes.suffix(batch) != suffix:
+                suffix = envelopes.suffix(batch)
+                names.append(f"{stem}-{len(names):06d}.{suffix}")
+            self._append(self._target.staging / names[-1], envelopes.content(batch))
+        return Written(tuple(names))
+
+    @staticmethod
+    def _append(path: Path, content: Any) -> None:
+        try:
+            with path.open("ab") as file:
+                file.write(content)
+        except OSError as error:
+            raise SystemFailure.from_os(error, path, doing="put messages aside") from error
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        names = {name for message in messages if isinstance(message, Written) for name in message.names}
+        staging = self._target.staging
+        try:
+            for path in staging.iterdir():
+                if path.name not in names:
+                    path.unlink()
+            if not names:
+                staging.rmdir()
+            elif self._target.published is not None:
+                os.rename(staging, self._target.published)
+            else:
+                self._publish(sorted(names))
+                shutil.rmtree(staging)
+        except OSError as error:
+            raise SystemFailure.from_os(error, staging, doing="publish what the tasks wrote") from error
+
+    def _publish(self, names: Sequence[str]) -> None:
+        target = self._target
+        files = [(target.staging / name, name) for name in names]
+
+        async def publish(opened: WritingStore) -> None:
+            await opened.publish_files(target.address, target.queue, files)
+
+        change(target.store, publish)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing of the job stays. Failed tasks send no message: what they wrote is found by the job."""
+        staging = self._target.staging
+        try:
+            shutil.rmtree(staging)
+        except FileNotFoundError:
+            return  # it was published, or nothing was written
+        except OSError as error:
+            raise SystemFailure.from_os(error, staging, doing="take back what the tasks wrote") from error

@@ -1,0 +1,193 @@
+"""What tasks put aside and the driver publishes, without a session."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from journalfs.errors import NoRoute, NoSuchName, StoreBusy, WrongCall
+from journalfs.spark.options import Options
+from journalfs.spark.schema import usual_schema
+from journalfs.spark.writer import StagingWriter
+from journalfs.store.write.opening import open_for_writing
+from tests.mounting import mounted_for_writing
+from tests.spark.rows import lines_of, read_without_spark
+from tests.spark.writing import written_store
+from tests.writing.conftest import bodies as texts_of
+
+TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return written_store(tmp_path, {"a": [], "b": []})
+
+
+def writer_of(path: Path, table: pa.Table, **options: Any) -> StagingWriter:
+    return StagingWriter(Options(path=str(path), **options), from_arrow_schema(table.schema), overwrite=False)
+
+
+def write(path: Path, table: pa.Table, **options: Any) -> None:
+    """As a job of one task per batch does."""
+    writer = writer_of(path, table, **options)
+    writer.commit([writer.write(iter([batch])) for batch in table.to_batches(max_chunksize=3)])
+
+
+def bodies(store: Path) -> list[Any]:
+    return [line.get("body") for line, _ in lines_of(store)]
+
+
+def left(store: Path) -> list[str]:
+    return [path.name for path in (store / "journalfs" / "spark").glob("*")]
+
+
+def test_texts_become_messages_in_their_order(store: Path) -> None:
+    texts = ["one", "", "drei ä\t", "with\nline feeds", "\r", None, "last"]
+    write(store, pa.table({"body": pa.array(texts, pa.string())}), queues=("a",))
+    assert sorted(map(str, bodies(store))) == sorted(map(str, texts))
+    assert left(store) == []
+
+
+def test_columns_become_headers_and_properties(store: Path) -> None:
+    table = pa.table(
+        {
+            "body": ["x", "y"],
+            "priority": pa.array([9, None], pa.int32()),
+            "timestamp": pa.array([TIME, None], pa.timestamp("us", "UTC")),
+            "groupId": ["g", None],
+            "color": ["red", None],
+            "n": pa.array([7, None], pa.int32()),
+            "weight": pa.array([1.5, None], pa.float32()),
+            "blob": pa.array([b"\x00\xff", None], pa.binary()),
+        }
+    )
+    write(store, table, queues=("a::a",))
+    first, second = (line for line, _ in lines_of(store))
+    assert (first["priority"], second["priority"]) == (9, 4)
+    assert first["timestamp"] == int(TIME.timestamp() * 1000)
+    assert first["groupId"] == "g"
+    assert {name: first["properties"][name] for name in ("color", "n", "weight")} == {
+        "color": "red",
+        "n": 7,
+        "weight": 1.5,
+    }
+    assert first["propertyTypes"] == {"n": "int", "weight": "float", "blob": "bytes"}
+    assert "properties" not in second
+
+
+def test_bytes_and_whole_envelopes(store: Path) -> None:
+    write(store, pa.table({"body": pa.array([b"\x00\x01"], pa.binary())}), queues=("a",))
+    write(store, pa.table({"envelope": ['{"type":"map","body":{"k":1}}']}), queues=("b",))
+    first, second = (line for line, _ in lines_of(store))
+    assert first["body_base64"] == "AAE="
+    assert second["type"] == "map"
+
+
+def test_what_was_read_can_be_written(store: Path) -> None:
+    envelope = {
+        "body": "x",
+        "priority": 7,
+        "properties": {"n": 1, "b": True, "s": "t", "d": 0.5},
+        "propertyTypes": {"n": "short", "d": "double"},
+    }
+    from tests.spark.writing import publish  # noqa: PLC0415 - beside its only use
+
+    publish(store, "a", [envelope])
+    schema = usual_schema()
+    rows = read_without_spark(store, schema)
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    table = pa.Table.from_pylist(rows, schema=to_arrow_schema(schema, timezone="UTC"))
+    write(store, table, queues=("b",))
+    first, second = (line for line, _ in lines_of(store))
+    for name in ("body", "priority", "properties", "propertyTypes", "timestamp"):
+        assert first[name] == second[name]
+    assert (first["queue"], second["queue"]) == ("a", "b")
+
+
+def test_only_what_the_driver_hears_of_is_published(store: Path) -> None:
+    """A task that was started twice wrote its rows twice."""
+    table = pa.table({"body": ["x"]})
+    writer = writer_of(store, table, queues=("a",))
+    writer.write(iter(table.to_batches()))
+    writer.commit([writer.write(iter(table.to_batches()))])
+    assert bodies(store) == ["x"]
+
+
+def test_a_job_that_fails_leaves_nothing(store: Path) -> None:
+    table = pa.table({"body": ["x"]})
+    writer = writer_of(store, table, queues=("a",))
+    writer.write(iter(table.to_batches()))
+    assert left(store) != []
+    writer.abort([None])
+    assert left(store) == []
+    assert bodies(store) == []
+
+
+def test_nothing_is_published_unless_all_is(store: Path) -> None:
+    """One bad envelope among the files of a job."""
+    good, bad = pa.table({"envelope": ['{"body":"x"}']}), pa.table({"envelope": ['{"bodi":"x"}']})
+    writer = writer_of(store, good, queues=("a",))
+    messages: list[WriterCommitMessage | None] = [
+        writer.write(iter(table.to_batches())) for table in (good, bad)
+    ]
+    with pytest.raises(Exception, match="bodi"):
+        writer.commit(messages)
+    writer.abort([])
+    assert bodies(store) == []
+    assert left(store) == []
+
+
+def test_a_job_without_rows_publishes_nothing(store: Path) -> None:
+    write(store, pa.table({"body": pa.array([], pa.string())}), queues=("a",))
+    assert bodies(store) == []
+    assert left(store) == []
+
+
+def test_a_mount_publishes_by_one_rename(store: Path, tmp_path: Path) -> None:
+    table = pa.table({"body": [f"row {number}" for number in range(10)]})
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        write(mount.path / "a", table)
+        write(mount.path, table, queues=("b::b",))
+        assert sorted(texts_of(mount.queue("a", "a"))) == sorted(table["body"].to_pylist())
+        assert [one for one in (mount.path / "a").iterdir() if "spark" in one.name] == []
+        failing = writer_of(mount.path / "a" / "a", table)
+        failing.write(iter(table.to_batches()))
+        failing.abort([None])
+        with pytest.raises(NoSuchName):
+            write(mount.path, table, queues=("c",))
+    assert len(bodies(store)) == 20
+
+
+def test_a_store_that_somebody_holds_is_not_written(store: Path) -> None:
+    table = pa.table({"body": ["x"]})
+    writer = writer_of(store, table, queues=("a",))
+    message = writer.write(iter(table.to_batches()))
+    held = open_for_writing(store, index=False)
+    try:
+        with pytest.raises(StoreBusy):
+            writer.commit([message])
+    finally:
+        held.close()
+    writer.abort([message])
+    assert left(store) == []
+
+
+def test_what_cannot_be_written_is_refused_at_once(store: Path) -> None:
+    text = pa.table({"body": ["x"]})
+    with pytest.raises(WrongCall, match="needs a column body"):
+        writer_of(store, pa.table({"id": [1]}), queues=("a",))
+    with pytest.raises(WrongCall, match="cannot be written"):
+        writer_of(store, pa.table({"body": ["x"], "list": [[1]]}), queues=("a",))
+    with pytest.raises(WrongCall, match="one address or queue"):
+        writer_of(store, text)
+    with pytest.raises(WrongCall, match="appends"):
+        StagingWriter(Options(path=str(store)), from_arrow_schema(text.schema), overwrite=True)
+    with pytest.raises((NoSuchName, NoRoute)):
+        write(store, text, queues=("nobody",))
