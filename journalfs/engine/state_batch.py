@@ -9,6 +9,7 @@ from journalfs.engine._native import ffi, lib
 from journalfs.engine.lines import uninitialized
 from journalfs.engine.state import LiveState
 from journalfs.engine.status import OK, check
+from journalfs.ids import MessageId
 
 
 def file_slots(state: LiveState, refs: array[int], file_count: int) -> list[int]:
@@ -36,6 +37,11 @@ def large_positions(state: LiveState, refs: array[int]) -> list[int]:
     view = ffi.from_buffer("uint32_t[]", refs)
     check(lib.jfs_state_large_refs(state.pointer, view, len(refs), out, found), "looking for large messages")
     return list(out[0 : found[0]])
+
+
+def large_messages(state: LiveState, refs: array[int]) -> dict[int, MessageId]:
+    """The same with the messages' ids, by position."""
+    return {at: MessageId(state.ref(refs[at]).message_id) for at in large_positions(state, refs)}
 
 
 def mark_unreadable(state: LiveState, file_slot: int, offset: int, length: int) -> None:

@@ -12,9 +12,8 @@ from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from journalfs.engine.state_batch import file_slots, large_positions
+from journalfs.engine.state_batch import file_slots, large_messages
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.ids import MessageId
 from journalfs.store.runs import JournalRun, Run
 
 if TYPE_CHECKING:
@@ -50,8 +49,8 @@ class CloserLook:
         paged = content.paged
         if paged is not None and any(not isinstance(run, JournalRun) for run in self._runs):
             paged.forget_scans()
-        large = {MessageId(state.ref(refs[at]).message_id) for at in large_positions(state, refs)}
-        if core.bodies.doubt(large):
+        large = set(large_messages(state, refs).values())
+        if not core.journal_doubted and core.bodies.doubt(large):
             core.index_void = True
         elif refs and isinstance(error, CoreRefused):
             core.doubt_journal()

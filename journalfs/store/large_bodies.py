@@ -16,7 +16,7 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch, Measure
 from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
-from journalfs.engine.status import FileTorn
+from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import Damaged, StaleView
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
@@ -119,7 +119,10 @@ class LargeBodies:
 
     def _lengths(self, message_id: MessageId) -> tuple[int, int]:
         state = self.core.loader.state
-        info = state.ref(state.message_refs(message_id)[0])
+        refs = state.message_refs(message_id)
+        if not refs:
+            return 0, 0  # it was consumed meanwhile
+        info = state.ref(refs[0])
         return info.tail_bytes, info.file_bytes
 
     def _remeasure(self, message_id: MessageId) -> None:
@@ -202,12 +205,15 @@ class LargeBodies:
             if missing and body is not None:
                 batch.lines[index].large_missing = 1
 
-    def attach_as_measured(self, batch: LineBatch, large: Iterable[int]) -> None:
-        """The same for lines whose lengths are known. Raises `StaleView` when a body is not what its message
-        was measured with; what there is now was looked at then.
+    def attach_as_measured(self, batch: LineBatch, large: Mapping[int, MessageId]) -> None:
+        """The same for lines whose lengths are known; `large` has the messages' ids by position. Raises
+        `StaleView` when a body is not what its message was measured with; what there is now was looked at
+        then. Raises CoreRefused when it is the record that is another one.
         """
-        for index in large:
-            message_id = MessageId(batch.measure(index).message_id)
+        for index, message_id in large.items():
+            if batch.measure(index).message_id != message_id:
+                self.core.doubt_journal()
+                raise CoreRefused(f"the record of large message {message_id} is another one now")
             before = self._measured_with.get(message_id)
             if before is not None and self._file_of(batch, index, message_id) == before:
                 self.attach(batch, [index])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
-from journalfs.engine.state_batch import file_slots, large_positions
+from journalfs.engine.state_batch import file_slots, large_messages
 from journalfs.errors import Gone, StaleView
 from journalfs.format.journal_file import read_header
 from journalfs.ids import PageNumber
@@ -81,7 +81,7 @@ class JournalRun:
         lines, keep = content.state.fill_lines(self.refs, files, sealed=self.sealed, now_ms=now_ms)
         starts = self._starts(content, now_ms)
         batch = LineBatch(lines, len(self.refs), queue=content.name, starts=starts, keep=keep)
-        content.core.bodies.attach_as_measured(batch, large_positions(content.state, self.refs))
+        content.core.bodies.attach_as_measured(batch, large_messages(content.state, self.refs))
         return batch
 
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:

@@ -243,3 +243,22 @@ def test_bytes_of_a_body_that_changed_without_a_trace(filled: LittleStore) -> No
         store.close()
         store = filled.open()
         assert store.core.loader.bytes_scanned == 0
+
+
+@pytest.mark.rule("S-49", "S-54")
+def test_record_of_a_large_message_that_changed_without_a_trace(filled: LittleStore) -> None:
+    """It is not the body that is another one then: the journal is read anew, and the damage is listed."""
+    path = filled.journal.path
+    before = path.stat()
+    filled.open().close()
+    with path.open("r+b") as file:
+        file.seek(path.read_bytes().index(struct.pack(">q", 1001)) - 6)
+        file.write(bytes(60))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    store = filled.open()
+    assert store.core.loader.bytes_scanned == 0
+    for _ in range(2):
+        assert [line["id"] for line in lines(store, "work.a")] == [1000, 1002]
+        assert "garbage" in [damage.kind for damage in store.core.damage()]
+        store.close()
+        store = filled.open()
