@@ -218,7 +218,7 @@ class DirectoryReader:
             advice = "this journalfs reads versions 1 and 2 with user version 0"
             raise UnknownVersion(self._directory, _header_problem(foreign), advice=advice)
         files = self._with_own_ids(files, problems)
-        problems += self._cut_off(candidates)
+        problems += [*self._cut_off(candidates), *self._of_one_id(files)]
         files.sort(key=lambda file: (file.file_id, not file.compacted, file.name))
         return files
 
@@ -267,6 +267,21 @@ class DirectoryReader:
             self._damage(self._directory / name, missing, "short-file", reason, offset=sizes[name])
             for name, missing in missing_bytes(sizes).items()
         ]
+
+    def _of_one_id(self, files: Sequence[JournalFile]) -> list[Damage]:
+        """Files that were written under the id of another one. Only what compaction writes may have it too,
+        so the content of a file that is lost was replaced by that of another, or one was copied.
+        """
+        names: dict[int, str] = {}
+        found: list[Damage] = []
+        for file in sorted(files, key=lambda file: file.name):
+            if file.first_rid != file.rid or file.compacted or file.header_damaged:
+                continue
+            other = names.setdefault(file.file_id, file.path.name)
+            if other != file.path.name:
+                reason = f"file id {file.file_id} is that of {other} too: is it a copy of another file?"
+                found.append(self._damage(file.path, JOURNAL_HEADER_BYTES, "same-id", reason))
+        return found
 
     def _bad_header(self, candidate: _Candidate, header: JournalHeader | None) -> Damage:
         if header is not None:

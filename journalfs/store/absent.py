@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -103,14 +104,26 @@ def _messages_by_file(state: LiveState) -> Counter[int]:
 def missing_directories(core: Core) -> Iterator[Damage]:
     """Directories that are not there, although the rest of the store says that something was in them."""
     layout = core.layout
-    if (core.bindings.queues or core.pages) and not layout.journal_dir.is_dir():
-        yield _missing(layout.journal_dir, core.root, "the message journal")
+    if core.bindings.queues or core.pages:
+        if not layout.journal_dir.is_dir():
+            yield _missing(layout.journal_dir, core.root, "the message journal")
+        elif not _holds_files(layout.journal_dir, layout.journal_extension):
+            name = name_of(layout.journal_dir, core.root)
+            yield Damage(name, 0, 0, "missing-file", "no file in it, for the message journal")
     if not layout.paging_dir.is_dir() and any(_has_records(core, kind) for kind in PAGE_TYPES):
         yield _missing(layout.paging_dir, core.root, "pages that the journal refers to")
 
 
 def _has_records(core: Core, kind: MessageType) -> bool:
     return next(iter(core.loader.state.side(kind)), None) is not None
+
+
+def _holds_files(directory: Path, extension: str) -> bool:
+    """Whether anything of a journal is there, or cannot be looked for: a broker never deletes the last."""
+    try:
+        return any(f".{extension}" in name for name in os.listdir(directory))
+    except OSError:
+        return True
 
 
 def _missing(directory: Path, root: Path, what: str) -> Damage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,3 +99,14 @@ def test_files_of_several_sizes(sizes: list[int], short: list[int], tmp_path: Pa
         JournalAppender.create(tmp_path / f"activemq-data-{number}.amq", number + 1, size_bytes=size)
     listing = read_directory(tmp_path, extension="amq", relative_to=tmp_path)
     assert [one.file for one in listing.problems] == [f"activemq-data-{number}.amq" for number in short]
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("name", ["activemq-data-4.amq", "activemq-data-40.amq"])
+def test_a_file_that_another_one_was_copied_over(name: str, store_copy: Copy) -> None:
+    """Nothing else tells that a file is lost. What is there is shown once."""
+    data = store_copy("killed") / "data"
+    shutil.copy(data / "journal/activemq-data-5.amq", data / "journal" / name)
+    messages, damage = shown(data)
+    assert damage == [("journal/activemq-data-5.amq", 0, 16, "same-id")]
+    assert messages == (2671 if name == "activemq-data-4.amq" else 3088)

@@ -157,3 +157,12 @@ def test_a_sparse_file_is_not_read_where_nothing_is(little_store: LittleStore, l
     little_store.journal.send(1001, QUEUE_A)
     store.look_now()
     assert len(lines_of(store, "work.a")) == 2
+
+
+@pytest.mark.rule("S-49")
+def test_a_journal_directory_without_a_file(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    little_store.journal.path.unlink()
+    store = little_store.open(index=False)
+    assert kinds(store) == [("journal", "missing-file")]
+    store.close()
