@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.errors import StaleView
+from journalfs.large.directory import LargeDirectory
 from journalfs.store import open_store
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
@@ -262,3 +264,45 @@ def test_record_of_a_large_message_that_changed_without_a_trace(filled: LittleSt
         assert "garbage" in [damage.kind for damage in store.core.damage()]
         store.close()
         store = filled.open()
+
+
+@pytest.mark.rule("S-51")
+@pytest.mark.parametrize(("missing", "listed"), [(-1, False), (0, False), (1, True)])
+def test_bytes_that_end_before_their_message_says(
+    little_store: LittleStore, missing: int, listed: bool
+) -> None:
+    """Bytes decode however long they are: only the length that the message states tells."""
+    body = b"\xfe" * 150_000
+    properties = {"_AMQ_LARGE_SIZE": ("long", len(body))}
+    header = core_header(1001, address="work", kind=4, properties=properties)
+    little_store.journal.append(
+        record(ADD, 1, record_id=1001, user_type=LARGE, body=header),
+        record(UPDATE, 1, record_id=1001, user_type=ADD_REF, body=struct.pack(">q", QUEUE_A)),
+    )
+    there = (body + b"\xfe")[: len(body) - missing]
+    body_path(little_store, 1001).write_bytes(there)
+    store = little_store.open()
+    (line,) = lines(store, "work.a")
+    assert ("damage" in line) is listed
+    assert [(one.file, one.offset, one.reason) for one in store.core.damage()] == [
+        ("large-messages/1001.msg", len(there), f"the body ends after {len(there)} of {len(body)} bytes")
+    ] * listed
+
+
+@pytest.mark.rule("S-16", "S-51")
+def test_body_that_is_replaced_while_it_is_opened(
+    filled: LittleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the file and its opening: no line is made of another body than was measured."""
+    store = filled.open()
+    opened = LargeDirectory.body
+
+    def replaced_first(self: LargeDirectory, *arguments: Any, **keywords: Any) -> MappedFile | None:
+        monkeypatch.undo()
+        harm(filled, "other")
+        return opened(self, *arguments, **keywords)
+
+    monkeypatch.setattr(LargeDirectory, "body", replaced_first)
+    for name in ("work.a", "work.b"):
+        assert_harmed(store, name, "other")
+    assert (store.rebuilds, store.core.damage()) == (0, [])

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.clock import FakeClock
 from journalfs.limits import PART_NUMBERS_TAKEN, TAIL_IDLE_MS
 from journalfs.store.index_file import index_path
-from journalfs.store.part_numbers import numbers_path
+from journalfs.store.part_numbers import PartNumbers, numbers_path
 from journalfs.store.store import JournalStore
-from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS, LittleStore
 
 Name = tuple[str, str]
 """Queue and part."""
@@ -279,3 +280,43 @@ async def test_a_store_that_was_put_back_from_a_copy(little_store: LittleStore, 
     )
     little_store.journal.send(1002, QUEUE_A, "another one")
     seen.look_at(little_store.open())
+
+
+def numbers_of(path: Path, generation: int | None = None) -> PartNumbers:
+    """The numbers of a process that goes on with a generation, or begins one."""
+    numbers = PartNumbers(path, FakeClock(wall_ms=START_MS), pytest.fail)
+    numbers.start(generation)
+    return numbers
+
+
+@pytest.mark.rule("S-10")
+@pytest.mark.parametrize(("above", "begins"), [(0, 11 + PART_NUMBERS_TAKEN), (5000, 5001)])
+def test_numbers_begin_above_those_taken_and_those_in_use(tmp_path: Path, above: int, begins: int) -> None:
+    """What another process took is not seen in the store; what is seen may be of another file of numbers."""
+    first = numbers_of(tmp_path / "index.parts")
+    assert first.take(10)
+    second = numbers_of(tmp_path / "index.parts", first.generation)
+    assert second.generation == first.generation
+    assert second.take(above)
+    assert second.begin == begins
+    third = numbers_of(tmp_path / "index.parts", first.generation)
+    assert third.take(0)
+    assert third.begin == second.end
+
+
+@pytest.mark.rule("S-10")
+async def test_numbers_are_kept_once_for_many_parts(
+    little_store: LittleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time waits for the disk."""
+    monkeypatch.setattr("journalfs.store.store.PART_MESSAGES_MAX", 1)
+    little_store.journal.send(1000, QUEUE_A)
+    store = little_store.open()
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for number in range(100):
+        little_store.journal.send(3000 + number, QUEUE_A)
+    await sealed(store, little_store)
+    (queue,) = [queue for queue in store.queues() if queue.name == "work.a"]
+    assert len(queue.parts()) == 101
+    assert len(synced) <= 1
