@@ -101,6 +101,8 @@ class _Mount:
                     nursery.start_soon(self._tune)
                     nursery.start_soon(self._keep_up)
                     nursery.start_soon(self._context.interruptions.run)
+                    if not self._context.read_only:
+                        await nursery.start(self._publish_left)
                     try:
                         await pyfuse3.main(1, WORKERS_MAX)
                     finally:
@@ -166,6 +168,15 @@ class _Mount:
             self._report.follow_failure = str(error) or type(error).__name__
         else:
             self._report.follow = "ended"
+
+    async def _publish_left(self, task_status: trio.TaskStatus[None]) -> None:
+        """What an earlier mount was told to keep: who asks for its address waits for it, as after a close."""
+        store = self._context.changing()
+        with contextlib.ExitStack() as waited_for:
+            for address_name in store.left_unpublished():
+                waited_for.enter_context(self._context.publications.begun(address_name))
+            task_status.started()
+            await store.publish_left()
 
     async def _tune(self) -> None:
         """Raise the kernel's read-ahead. After the first request only: the handshake would lower it again."""

@@ -47,8 +47,6 @@ class StagingArea:
                 swept += _old(folder, oldest_s)
             else:
                 swept.append(folder)
-        # Beside the folders lies what a mount that was killed had not published yet of long messages.
-        swept += [path for path in _old(self._root, oldest_s) if os.path.isfile(path)]
         for path in swept:
             discard(path)
         return [self._relative(path) for path in swept]

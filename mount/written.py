@@ -14,6 +14,8 @@ class Writing(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
+    async def forget(self) -> None: ...
+
 
 class WrittenName:
     """A name and who writes it. Every handle is a stream of its own: what two of them write is not mixed."""
@@ -52,10 +54,13 @@ class WrittenNames:
         if not name.handles and self._names.get(key) is name:
             del self._names[key]
 
-    def remove(self, key: NameKey) -> None:
+    def remove(self, key: NameKey) -> list[Writing]:
+        """Who writes it, under no name from here on."""
         name = self._names.pop(key, None)
-        if name is not None:
-            name.removed = True
+        if name is None:
+            return []
+        name.removed = True
+        return list(name.handles)
 
     def next_serial(self) -> int:
         self._serial += 1

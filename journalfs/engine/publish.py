@@ -51,6 +51,10 @@ class LineSplitter:
     def __copy__(self) -> LineSplitter:
         return LineSplitter(self._pieces, self.pending_bytes)
 
+    def pending(self) -> bytes:
+        """The unfinished line."""
+        return b"".join(self._pieces)
+
     def feed(self, data: bytes) -> list[Stretches]:
         """The lines that `data` completes, without their line feeds."""
         end = data.rfind(b"\n") + 1
@@ -101,6 +105,10 @@ class JsonSplitter:
         lib.jfs_values_assign(other._values, self._values)
         other._pieces, other.pending_bytes = self._pieces.copy(), self.pending_bytes
         return other
+
+    def pending(self) -> bytes:
+        """The unfinished value."""
+        return b"".join(self._pieces)
 
     @property
     def may_end(self) -> bool:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from journalfs.large.writing import write_all
-from journalfs.limits import SPOOLED_IN_MEMORY_BYTES_MAX
 
 
 class Spool:
     """Methods that touch the disk may raise OSError. The file is nobody's before its message is published."""
 
-    def __init__(self, directory: Callable[[], Path]) -> None:
-        """`directory` makes the directory for the file, if it comes to that."""
-        self._directory = directory
+    def __init__(self, make_path: Callable[[], Path], *, memory_bytes_max: int) -> None:
+        """`make_path` says where the file goes, in a directory that is there, if it comes to that."""
+        self._make_path = make_path
+        self._memory_bytes_max = memory_bytes_max
         self._memory = bytearray()
         self._descriptor = -1
         self.path: Path | None = None
@@ -24,7 +23,7 @@ class Spool:
 
     def fits(self, length: int) -> bool:
         """Whether that much more can be taken without touching the disk."""
-        return self.path is None and len(self._memory) + length <= SPOOLED_IN_MEMORY_BYTES_MAX
+        return self.path is None and len(self._memory) + length <= self._memory_bytes_max
 
     def take(self, data: bytes) -> None:
         """More bytes that fit."""
@@ -33,7 +32,7 @@ class Spool:
     def append(self, data: bytes) -> None:
         """More bytes, to the file."""
         if self.path is None:
-            self._to_file(self._directory())
+            self._to_file(self._make_path())
         write_all(self._descriptor, data)
 
     def sync(self) -> None:
@@ -47,24 +46,28 @@ class Spool:
     def keep(self, path: Path) -> None:
         """Leave what there is as a file of that name, durable: its message could not be published."""
         if self.path is None:
-            self._to_file(path.parent)
+            self._to_file(path)
         assert self.path is not None
         os.fsync(self._descriptor)
         self.path.rename(path)
-        self._close()
+        self.close()
 
     def discard(self) -> None:
+        path = self.path
+        self.close()
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of it; the file stays."""
         self._memory.clear()
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
-            self._close()
+            os.close(self._descriptor)
+            self._descriptor, self.path = -1, None
 
-    def _to_file(self, directory: Path) -> None:
-        self._descriptor, name = tempfile.mkstemp(prefix="spool-", dir=directory)
-        self.path = Path(name)
+    def _to_file(self, path: Path) -> None:
+        # As a body is made: it may become one.
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self.path = path
         write_all(self._descriptor, self._memory)
         self._memory.clear()
-
-    def _close(self) -> None:
-        os.close(self._descriptor)
-        self._descriptor, self.path = -1, None

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
+
+_NO_LINKS: Final = frozenset(
+    (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
+)
+"""What `link` fails with between two file systems, and on those that have no links."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewBody:
+    """A body that is to become a file, given in pieces."""
+
+    message_id: MessageId
+    pieces: Iterable[bytes | memoryview]
+    file: Path | None = None
+    """A file that holds exactly this, and that nobody changes any more: it needs no copy."""
 
 
 class BodyWriter:
@@ -19,13 +37,32 @@ class BodyWriter:
         self.directory = directory
         self._sync = sync
 
-    def write(self, bodies: Iterable[tuple[MessageId, Iterable[bytes | memoryview]]]) -> None:
-        """Write bodies, given in pieces; durable on return."""
+    def write(self, bodies: Iterable[NewBody]) -> None:
+        """Write bodies; durable on return."""
         make_directory(self.directory)
-        for message_id, pieces in bodies:
-            self._write(self.path(message_id), pieces)
+        for body in bodies:
+            path = self.path(body.message_id)
+            if body.file is None or not self._link(body.file, path):
+                self._write(path, body.pieces)
         if self._sync:
-            _sync_directory(self.directory)
+            sync_directory(self.directory)
+
+    def _link(self, file: Path, path: Path) -> bool:
+        """Give a file the name of a body; False where it cannot have two."""
+        try:
+            os.link(file, path)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                return False
+            raise
+        give_to_owner(path, self.directory)
+        if self._sync:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        return True
 
     def _write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -60,7 +97,8 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Make names in it durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

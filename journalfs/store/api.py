@@ -253,11 +253,22 @@ class Publisher(Protocol):
         store's settings ask for it. Raises `JournalfsError` with nothing of this call published.
         """
 
-    async def flush(self) -> None:
-        """Make durable what was taken and is not published yet, and report what failed before."""
+    async def flush(self, *, unfinished: bool = True) -> None:
+        """Make durable what was taken, and refuse what could not be published at the last close. What is not
+        published yet survives the end of the process then, unless `unfinished` is False: a write failed, and
+        it is not going to be published.
+        """
 
     async def finish(self) -> None:
         """The last close: publish the rest, which is an unfinished last line or the whole file."""
+
+    async def finish_flushed(self) -> None:
+        """The last close of a file that was not flushed since it was written: publish what was flushed before
+        that.
+        """
+
+    async def forget(self) -> None:
+        """What was flushed and is not published is not to survive any more."""
 
     def abandon(self) -> None:
         """Forget what is not published."""
@@ -314,6 +325,12 @@ class WritableStore(Store, Protocol):
         """Before anything is made durable, `gather` is awaited: it returns when whoever has something to
         change at this moment has begun to. Not called, everything that can run gets one turn.
         """
+
+    def left_unpublished(self) -> Sequence[str]:
+        """Addresses of what was flushed and not published when the store was last left."""
+
+    async def publish_left(self) -> None:
+        """Publish it. What cannot be is said in an event, and kept."""
 
     def staging_directory(self) -> Path:
         """Where names that begin with a dot or an underscore wait for a plain one. Disposable."""

@@ -74,6 +74,10 @@ class Framer:
         """Bytes taken that make no message yet."""
         return self._splitter.pending_bytes + len(self._mark or b"")
 
+    def pending(self) -> bytes:
+        """Bytes taken that make no message yet: given to a new framer, it is where this one is."""
+        return (self._mark or b"") + self._splitter.pending()
+
     def mark(self) -> Mark:
         """Where it is now, to `reset` it to, once."""
         return self._splitter.__copy__(), self._line_feeds, self._mark

@@ -78,6 +78,11 @@ class Outgoing(ABC):
     def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
         """The record of a large message, whose body goes to a file of its own."""
 
+    @property
+    def body_file(self) -> Path | None:
+        """A file that holds what `large_body` gives, and that nobody changes any more."""
+        return None
+
     @abstractmethod
     def large_body(self) -> Iterator[Buffer]:
         """What that file holds, in pieces. Raises FileTorn when a spooled body was cut meanwhile."""
@@ -303,7 +308,16 @@ class WholeFile(CoreMessage):
 
     draws_user_id = True
 
-    def __init__(self, content: bytes | Path, properties: Properties = NO_PROPERTIES) -> None:
-        """A path is opened and mapped here, never read whole. Raises OSError."""
+    def __init__(
+        self, content: bytes | Path, properties: Properties = NO_PROPERTIES, *, finished: bool = False
+    ) -> None:
+        """A path is opened and mapped here, never read whole. Raises OSError. `finished`: it is ours, and
+        nobody has it open who might change it.
+        """
         body = FileBody(content) if isinstance(content, Path) else content
         super().__init__(CoreType.BYTES, body, properties)
+        self._finished = content if finished and isinstance(content, Path) else None
+
+    @property
+    def body_file(self) -> Path | None:
+        return self._finished

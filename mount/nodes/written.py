@@ -75,10 +75,16 @@ class Dropping:
     async def write(self, data: bytes) -> None:
         self.size_bytes += len(data)
 
-    async def flush(self) -> None:
+    async def flush(self, *, unfinished: bool = True) -> None:
         """Nothing was kept."""
 
     async def finish(self) -> None:
+        """Nothing was kept."""
+
+    async def finish_flushed(self) -> None:
+        """Nothing was kept."""
+
+    async def forget(self) -> None:
         """Nothing was kept."""
 
     def abandon(self) -> None:
@@ -146,7 +152,7 @@ class WritingFile(OpenedFile):
         try:
             if not self._flushed:
                 with self._context.noted(self._node.path):
-                    await self._publisher.flush()
+                    await self._publisher.flush(unfinished=not self._broken)
                 self._flushed = True
         finally:
             self._turn.release()
@@ -163,10 +169,9 @@ class WritingFile(OpenedFile):
             finally:
                 self._turn.release()
 
-    async def end(self) -> None:
-        """Publish what the writer was told is kept, and drop what it was not told of: it was not done yet."""
-        self._broken = self._broken or not self._flushed
-        await self.release()
+    async def forget(self) -> None:
+        """Its name was removed."""
+        await self._publisher.forget()
 
     def truncate(self, size_bytes: int) -> None:
         """Only to the size that it has: what was taken may be published, and nothing is made up."""
@@ -184,7 +189,11 @@ class WritingFile(OpenedFile):
             self._publisher.abandon()
             return
         with self._context.noted(self._node.path):
-            await self._publisher.finish()
+            if self._flushed:
+                await self._publisher.finish()
+            else:
+                # The mount ends while it is open, or the close was told that it failed.
+                await self._publisher.finish_flushed()
 
     def _check_place(self, offset: int) -> None:
         if not self._appends and offset != self._publisher.size_bytes:
@@ -249,7 +258,8 @@ class WrittenFile(Node):
             raise Refused(errno.EINVAL, "there are no bytes in it, and none are made up")
 
     async def remove(self) -> None:
-        self.context.written.remove(self._key)
+        for handle in self.context.written.remove(self._key):
+            await handle.forget()
 
     async def move(self, target: Directory, name: bytes) -> None:
         raise Refused(

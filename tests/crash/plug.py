@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from base64 import b64decode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from journalfs.store.write.store import SyncMode
 from tests.crash.history import History
@@ -21,7 +23,12 @@ LONGEST_S = 1.0
 def texts_in(root: Path) -> dict[str, list[str]]:
     """What the independent reader finds, by queue."""
     found = load(root, 0)
-    return {queue["name"]: [str(one["body"]) for one in queue["messages"]] for queue in found["queues"]}
+    return {queue["name"]: [text_of(one) for one in queue["messages"]] for queue in found["queues"]}
+
+
+def text_of(line: Mapping[str, Any]) -> str:
+    """The text that an envelope stands for, whether it was a line or a whole file."""
+    return b64decode(line["body_base64"]).decode() if "body_base64" in line else str(line["body"])
 
 
 def configure(root: Path, backend: str) -> None:
@@ -39,6 +46,7 @@ class Plug:
     pull: Callable[[subprocess.Popen[str]], None]
     chance: Random
     sync: SyncMode = SyncMode.ALWAYS
+    worker: str = "tests.crash.worker"
     history: History = field(default_factory=History)
     cycles: int = 0
 
@@ -46,7 +54,7 @@ class Plug:
         """Let a worker work, and pull the plug."""
         self.cycles += 1
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.worker", str(self.root), str(self.cycles), str(self.sync)],
+            [sys.executable, "-m", self.worker, str(self.root), str(self.cycles), str(self.sync)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -13,6 +13,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
     "journalfs/config/files.py": "reads configuration files",
     "journalfs/journal/heads.py": "reads headers and the control file, to order files",
+    "journalfs/large/flushed.py": "notes what was flushed, until it is published",
     "journalfs/large/inflated.py": "inflates what clients compressed",
     "journalfs/large/spool.py": "keeps what is written of one message until it is whole",
     "journalfs/large/writing.py": "writes the bodies of large messages",

@@ -94,6 +94,7 @@ class _Taking:
             for warning in self.warnings:
                 store.core.events.add("configuration", warning)
             delete_unreferenced(store.core, journals)
+            store.flushed.recover()
             set_orphans_aside(store.core)
             lock.activated()
             undo.pop_all()

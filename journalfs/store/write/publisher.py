@@ -11,8 +11,9 @@ import trio
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError, SystemFailure
+from journalfs.format.flush_note import FlushNote
 from journalfs.large.spool import Spool
-from journalfs.limits import COPY_CHUNK_BYTES
+from journalfs.limits import COPY_CHUNK_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.store.api import Patience
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
@@ -46,12 +47,17 @@ class FilePublisher:
     ) -> None:
         self._store = store
         self._patience = patience
+        self._flushed = store.flushed
         self._address = address
         self._queue = queue
         self._file_name = file_name
         framing = framing_of(file_name)
         self._framer = None if framing is Framing.WHOLE_FILE else Framer(framing)
-        self._spool = Spool(store.staging_directory)
+        self._note: FlushNote | None = None
+        """Of what the last flush made durable and is not published."""
+        self._next_id: str | None = None
+        in_memory = min(SPOOLED_IN_MEMORY_BYTES_MAX, store.min_large_bytes - 1)
+        self._spool = Spool(self._make_body, memory_bytes_max=in_memory)
         self._turn = Turn()
         self._size_bytes = 0
         self._ended = False
@@ -89,16 +95,35 @@ class FilePublisher:
             framer.reset(before)
             raise
 
-    async def flush(self) -> None:
-        """What was published is durable then; the rest is published at the last close, of which nobody hears
-        whether it succeeds: so what cannot be published then is refused here.
+    # ---- flushing ----
+
+    async def flush(self, *, unfinished: bool = True) -> None:
+        """What was published is durable then, and so is the rest, which is published at the last close: if
+        the process ends before, it is when the store is opened again. Nobody hears whether the last close
+        succeeds; so what cannot be published then is refused here. Without `unfinished` the rest stays as it
+        is: a write failed, so it is not going to be published.
         """
         async with self._turn:
-            if self._framer is None:
-                await self._sync()
-            elif self._size_bytes:
+            if self._framer is not None and self._size_bytes:
                 await self._store.published()
                 self._framer.check_end()
+            if unfinished and self._flushed.noted:
+                await self._note_rest()
+
+    async def _note_rest(self) -> None:
+        if self._framer is not None:
+            rest = self._framer.pending()
+            size_bytes = len(rest)
+        else:
+            await self._sync()
+            rest = self._spool.content()
+            size_bytes = self._size_bytes
+        if size_bytes:
+            in_file = self._spool.path is not None
+            note_id = self._note_id()
+            note = FlushNote(note_id, self._address, self._queue, self._file_name, size_bytes, in_file)
+            await self._flushed.note(note, rest)
+            self._note = note
 
     async def _sync(self) -> None:
         try:
@@ -106,40 +131,93 @@ class FilePublisher:
         except OSError as error:
             raise SystemFailure.from_os(error, self._file_name, doing="sync what was written") from error
 
+    def _note_id(self) -> str:
+        """One for all that is not published yet."""
+        if self._next_id is None:
+            self._next_id = self._flushed.new_id()
+        return self._next_id
+
+    def _make_body(self) -> Path:
+        return self._flushed.folder.make_body(self._note_id())
+
+    async def forget(self) -> None:
+        """Its name was removed, so whatever happens from here on, nothing that it holds comes back."""
+        async with self._turn:
+            if self._note is not None:
+                await self._flushed.forget(self._note.note_id)
+                self._note = None
+
+    # ---- the last close ----
+
     async def finish(self) -> None:
         async with self._turn:
             if self._ended:
                 return
             self._ended = True
             if self._framer is None:
-                await self._publish_whole()
+                content = self._spool.path or self._spool.content()
+                await self._publish_rest([WholeFile(content, finished=True)], b"")
             else:
-                await self._publish(self._framer.finish(), self._taken_before(), whole=True)
+                rest = self._framer.pending()
+                await self._publish_rest(self._framer.finish(), rest)
                 if self._size_bytes:
                     await self._store.published()
 
-    async def _publish_whole(self) -> None:
-        """Publish the file as one message. No caller hears of a failure at the last close, so what was
-        written is kept then.
+    async def finish_flushed(self) -> None:
+        """The last close of a file whose last flush failed, or never came: what was flushed before counts."""
+        async with self._turn:
+            note, self._note = self._note, None
+            if note is not None and not self._ended:
+                self._ended = True
+                self._spool.close()
+                await self._flushed.publish(note)
+                self._next_id = None
+            self._abandon()
+
+    async def _publish_rest(self, messages: Sequence[Outgoing], rest: bytes) -> None:
+        """Publish what the last close completes. No caller hears of a failure then, so what was written is
+        kept.
         """
-        content = self._spool.path or self._spool.content()
         try:
-            await self._publish([WholeFile(content)], self._taken_before(), whole=True)
-        except JournalfsError:
+            await self._publish(messages, self._flushed.admitted(self._address), whole=True)
+        except JournalfsError as error:
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(
-                    lambda: self._store.keep_unpublished(self._spool, self._file_name)
-                )
+                await trio.to_thread.run_sync(self._keep, rest, error)
             raise
-        await trio.to_thread.run_sync(self._spool.discard)
+        self._abandon()
+
+    def _keep(self, rest: bytes, error: JournalfsError) -> None:
+        """In a thread."""
+        note, self._note = self._note, None
+        if note is None:
+            # It was never flushed, or there is nothing that outlives the process.
+            self._spool.take(rest)
+            self._flushed.set_aside_spool(self._spool, self._file_name, error)
+        elif self._store.journals.failure is None:
+            self._flushed.set_aside(note, error)
+        else:
+            self._flushed.stays(note, error)
+        self._spool.close()
 
     def abandon(self) -> None:
         self._ended = True
-        self._spool.discard()
+        self._abandon()
 
-    def _taken_before(self) -> Admitted:
-        """What is published at the last close was taken by a write; nobody could be told otherwise now."""
-        return Admitted(self._store.admission.decide_late(self._address))
+    def _abandon(self) -> None:
+        self._spool.close()
+        if self._next_id is not None:
+            self._flushed.drop(self._next_id)
+            self._next_id = self._note = None
 
     async def _publish(self, messages: Sequence[Outgoing], admitted: Admitted, *, whole: bool) -> None:
-        await self._store.publish(self._address, self._queue, messages, whole=whole, admitted=admitted)
+        """Publish messages, and with the first of them what was flushed before."""
+        if not messages:
+            return
+        note = self._note
+        settles = None if note is None else note.note_id
+        await self._store.publish(
+            self._address, self._queue, messages, whole=whole, admitted=admitted, settles=settles
+        )
+        if note is not None:
+            await self._flushed.settled(note.note_id)
+            self._note = self._next_id = None

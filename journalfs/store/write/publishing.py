@@ -19,7 +19,7 @@ from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import JournalWriter, Position
-from journalfs.large.writing import BodyWriter
+from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
 from journalfs.store.texts import Texts
@@ -27,6 +27,7 @@ from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.routing import AnyRoute
+from journalfs.store.write.settled import Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Publishing:
         self,
         journals: Journals,
         duplicates: DuplicateIds,
+        settled: Settled,
         bodies: BodyWriter,
         clock: Clock,
         *,
@@ -73,13 +75,17 @@ class Publishing:
     ) -> None:
         self._journals = journals
         self._duplicates = duplicates
+        self._settled = settled
         self._bodies = bodies
         self._clock = clock
         self._min_large_bytes = min_large_bytes
         self._batches: dict[tuple[str, AnyRoute], TextBatch] = {}
 
-    async def stage(self, address: str, routed: Sequence[Routed]) -> Published | None:
-        """Stage messages; None when there is nothing to stage. `address` is where they are sent to.
+    async def stage(
+        self, address: str, routed: Sequence[Routed], *, settles: str | None = None
+    ) -> Published | None:
+        """Stage messages; None when there is nothing to stage. `address` is where they are sent to; `settles`
+        is the note of what was flushed that they take the place of.
 
         Raises JournalfsError with nothing staged that would count.
         """
@@ -93,13 +99,20 @@ class Publishing:
             if not numbered:
                 return None
         try:
-            return self._stage(address, numbered, large)
+            return self._stage(address, numbered, large, settles)
         except JournalfsError:
             await self.remove_bodies(large)
             raise
 
     def stage_texts(
-        self, address: str, texts: Texts, route: AnyRoute, *, turn: int, rule: ExpiryRule
+        self,
+        address: str,
+        texts: Texts,
+        route: AnyRoute,
+        *,
+        turn: int,
+        rule: ExpiryRule,
+        settles: str | None = None,
     ) -> Published | None:
         """Stage texts that all go where `route` says and expire by `rule`; None, with nothing staged, if they
         have to be staged one by one.
@@ -107,7 +120,7 @@ class Publishing:
         Raises JournalfsError with nothing staged that would count.
         """
         writer, ids, count = self._journals.messages, self._journals.ids, len(texts)
-        alone = count == 1 and route.queues_per_message == 1
+        alone = count == 1 and route.queues_per_message == 1 and settles is None
         now_ms = self._clock.now_ms()
         batch = self._batch_of(address, route)
         first_id, tx = RecordId(ids.draw_many(count)), TxId(0) if alone else self._journals.new_tx()
@@ -123,8 +136,12 @@ class Publishing:
         try:
             position = writer.stage_texts(batch)
             if position is not None and not alone:
+                if settles is not None:
+                    self._settled.stage_in(tx, settles)
                 position = writer.stage_commit(tx)
         except JournalfsError:
+            if settles is not None:
+                self._settled.undo(settles)
             if not alone and writer.has_open(tx):
                 writer.stage_rollback(tx)
             elif alone and batch.begun:
@@ -244,15 +261,21 @@ class Publishing:
     # ---- records ----
 
     def _stage(
-        self, address: str, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]
+        self,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        large: frozenset[MessageId],
+        settles: str | None,
     ) -> Published:
         batch = _Batch(address, self._clock.now_ms(), large)
-        if len(numbered) == 1:
+        if len(numbered) == 1 and settles is None:
             message_id, one = numbered[0]
             if len(one.queues) == 1 and one.message.duplicate_id is None:
                 return Published(self._stage_one(batch, message_id, one), False)
         writer, tx = self._journals.messages, self._journals.new_tx()
-        with self._rolled_back_on_failure(writer, tx, address, numbered):
+        with self._rolled_back_on_failure(writer, tx, address, numbered, settles):
+            if settles is not None:
+                self._settled.stage_in(tx, settles)
             for message_id, one in numbered:
                 if one.message.duplicate_id is not None:
                     self._stage_duplicate_id(tx, address, one.message.duplicate_id)
@@ -291,11 +314,18 @@ class Publishing:
 
     @contextmanager
     def _rolled_back_on_failure(
-        self, writer: JournalWriter, tx: TxId, address: str, numbered: Sequence[tuple[MessageId, Routed]]
+        self,
+        writer: JournalWriter,
+        tx: TxId,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        settles: str | None,
     ) -> Iterator[None]:
         try:
             yield
         except JournalfsError:
+            if settles is not None:
+                self._settled.undo(settles)
             for _, one in numbered:
                 if one.message.duplicate_id is not None:
                     self._duplicates.forget(address, one.message.duplicate_id)
@@ -306,7 +336,9 @@ class Publishing:
     # ---- large bodies ----
 
     async def _write_bodies(self, large: Sequence[tuple[MessageId, Outgoing]]) -> None:
-        bodies = [(message_id, message.large_body()) for message_id, message in large]
+        bodies = [
+            NewBody(message_id, message.large_body(), message.body_file) for message_id, message in large
+        ]
         try:
             await offload(lambda: self._bodies.write(bodies))
         except OSError as error:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import trio
 
@@ -19,7 +20,6 @@ from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
 from journalfs.ids import FileId, MessageId, RecordId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
-from journalfs.large.spool import Spool
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLLOW_INTERVAL_S
 from journalfs.store.api import Patience, QueuePath
@@ -38,6 +38,7 @@ from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.expiring import Expiring
+from journalfs.store.write.flushed import Flushed
 from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.message_settings import message_update
@@ -47,6 +48,7 @@ from journalfs.store.write.publishing import Published, Publishing, Routed
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.settings_file import changed_settings
+from journalfs.store.write.settled import Settled
 from journalfs.store.write.sync_mode import SyncMode
 
 __all__ = ["SyncMode", "WritingStore"]
@@ -55,11 +57,13 @@ log = logging.getLogger(__name__)
 
 FOLDER = "journalfs"
 STAGING = "staging"
-UNPUBLISHED = "unpublished"
 
 
 class WritingStore(JournalStore):
     """Made by `open_store`. Changes are asked for on the trio thread, while `run` runs."""
+
+    kept: ClassVar[bool] = True
+    """Whether what is written outlives the process."""
 
     def __init__(
         self,
@@ -84,14 +88,13 @@ class WritingStore(JournalStore):
         self.sync = sync
         self._lock = lock
         self._routing = Routing(core)
+        self.min_large_bytes = min_large_bytes
         bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
+        settled = Settled(core, journals)
         self._publishing = Publishing(
-            journals,
-            DuplicateIds(core),
-            bodies,
-            core.clock,
-            min_large_bytes=min_large_bytes,
+            journals, DuplicateIds(core), settled, bodies, core.clock, min_large_bytes=min_large_bytes
         )
+        self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
         self._administered = trio.Lock()
         """Changes of the bindings come one after the other: each stands on what the one before left."""
         self._arrivals = Arrivals(self._administered)
@@ -176,9 +179,11 @@ class WritingStore(JournalStore):
         *,
         whole: bool = False,
         admitted: Admitted | None = None,
+        settles: str | None = None,
     ) -> None:
         """Publish messages in one transaction. `whole`: the caller waits for it to be durable even where
         single writes do not (`SyncMode.CLOSE`). Waits for room, unless they are `admitted` already.
+        `settles`: the note of what was flushed that they take the place of.
         """
         self._writable()
         if not messages:
@@ -189,37 +194,38 @@ class WritingStore(JournalStore):
                 return
             await self._arrivals.begin(address)
             try:
-                await self._publish(address, queue, messages, taken, whole=whole)
+                published = await self._stage(address, queue, messages, settles)
+                if published is None:
+                    # What makes them superfluous may be on its way itself.
+                    await self.published()
+                    return
+                self.admission.staged(address, published.position, messages)
+                taken.done()
+                wait = whole or self.sync is not SyncMode.CLOSE
+                await self._settled(published.position, transactional=published.transactional, wait=wait)
             finally:
                 self._arrivals.end(address)
 
-    async def _publish(
-        self, address: str, queue: str | None, messages: Sequence[Outgoing], taken: Admitted, *, whole: bool
-    ) -> None:
-        published = self._stage_texts(address, queue, messages) if isinstance(messages, Texts) else None
-        if published is None:
-            published = await self._stage(address, queue, messages)
-        if published is None:
-            # What makes them superfluous may be on its way itself.
-            await self.published()
-        else:
-            self.admission.staged(address, published.position, messages)
-            taken.done()
-            wait = whole or self.sync is not SyncMode.CLOSE
-            await self._settled(published.position, transactional=published.transactional, wait=wait)
-
-    def _stage_texts(self, address: str, queue: str | None, texts: Texts) -> Published | None:
+    def _stage_texts(
+        self, address: str, queue: str | None, texts: Texts, settles: str | None
+    ) -> Published | None:
         """Stage texts together; None where they have to be looked at one by one."""
         route = self._routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
         if route is None:
             return None
         turn, rule = self._routing.turn(address), self._rules.expiry(address)
-        published = self._publishing.stage_texts(address, texts, route, turn=turn, rule=rule)
+        published = self._publishing.stage_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
         if published is not None and route.in_turn:
             self._routing.took_turns(address, len(texts))
         return published
 
-    async def _stage(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> Published | None:
+    async def _stage(
+        self, address: str, queue: str | None, messages: Sequence[Outgoing], settles: str | None
+    ) -> Published | None:
+        if isinstance(messages, Texts):
+            published = self._stage_texts(address, queue, messages, settles)
+            if published is not None:
+                return published
         messages = self._rules.expiring(address, messages)
         if queue is None:
             routes = self._routing.by_address(address, messages)
@@ -227,7 +233,7 @@ class WritingStore(JournalStore):
             only = (self._routing.to_queue(address, queue),)
             routes = [only] * len(messages)
         routed = [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
-        return await self._publishing.stage(address, routed)
+        return await self._publishing.stage(address, routed, settles=settles)
 
     async def published(self) -> None:
         """Return when everything that was staged is durable, and shown."""
@@ -510,6 +516,7 @@ class WritingStore(JournalStore):
             try:
                 await self.look()
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
+                await self.flushed.tidy()
                 await self.admission.scan_disk()
                 self.admission.tick()
             except (OSError, JournalfsError) as error:
@@ -556,25 +563,17 @@ class WritingStore(JournalStore):
     def gather_with(self, gather: Callable[[], Awaitable[None]]) -> None:
         self.journals.messages.committer.gather = gather
 
+    def left_unpublished(self) -> Sequence[str]:
+        return self.flushed.left_addresses()
+
+    async def publish_left(self) -> None:
+        await self.flushed.publish_left()
+
     def staging_directory(self) -> Path:
-        return self._own_directory(STAGING)
+        return self.own_directory(STAGING)
 
-    def keep_unpublished(self, spool: Spool, file_name: str) -> None:
-        """Keep a file whose message could not be published at its last close, and say where it is."""
-        directory = self._own_directory(UNPUBLISHED)
-        path = directory / f"{self.core.clock.now_ms()}-{self.journals.ids.draw()}-{file_name}"
-        try:
-            spool.keep(path)
-        except OSError as error:
-            self.core.events.add(
-                "not-kept", f"{file_name}: not published, and cannot be kept: {error}", level=logging.ERROR
-            )
-        else:
-            self.core.events.add(
-                "kept", f"{file_name}: not published; what was written is {path}", level=logging.ERROR
-            )
-
-    def _own_directory(self, name: str) -> Path:
+    def own_directory(self, name: str) -> Path:
+        """One of those that lie beside the broker's. Raises OSError."""
         path = self.core.root / FOLDER / name
         make_directory(path)
         return path
@@ -586,6 +585,7 @@ class WritingStore(JournalStore):
         could not be written; everything is let go of even so.
         """
         try:
+            self.flushed.close()
             self.journals.close()
             self._removing.remove_bodies()
             self._advance()

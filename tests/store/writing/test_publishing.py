@@ -94,7 +94,8 @@ async def test_a_large_file_is_one_message_with_a_file_of_its_own(writable: Writ
         message = queue_of(store, "work.a").message(message_id)
         assert message is not None
         assert bytes(message.open().read(0, len(content))) == content
-        assert not list((writable.root / "journalfs" / "staging").iterdir())
+        await store.flushed.tidy()
+        assert not list((writable.root / "journalfs" / "flushed").iterdir())
         assert await store.acknowledge(("work", "work.a"), [message_id]) == 1
         await store.published()
     assert not body.exists()

@@ -1,0 +1,142 @@
+"""What flushes made durable and no publication has taken over yet: a note each, and bodies that are long.
+
+`ID.note` is the note, with the content where that is short; `ID.body` is the content where it is long. A body
+without a note was never flushed: nobody was told that it is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from journalfs.engine.ownership import give_to_owner, make_directory
+from journalfs.errors import Damaged, DecodeError
+from journalfs.format.flush_note import FlushNote, decode_note, encode_note
+from journalfs.large.writing import sync_directory, write_all
+
+_NOTE: Final = ".note"
+_BODY: Final = ".body"
+_NEW: Final = ".new"
+"""A note that takes the place of an earlier one of its id, until it is whole."""
+
+
+class FlushedFolder:
+    """Every method may raise OSError, and takes as long as the disk does."""
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        """`sync`: durable in a power cut, not only when the process ends."""
+        self.path = path
+        self._sync = sync
+
+    def make_body(self, note_id: str) -> Path:
+        """Where a long content goes; the folder is there then."""
+        make_directory(self.path)
+        return self.body_path(note_id)
+
+    def body_path(self, note_id: str) -> Path:
+        return self.path / (note_id + _BODY)
+
+    def write(self, note: FlushNote, content: bytes) -> None:
+        """Note what was flushed, durable on return, in the place of what was noted under this id before.
+        `content` is empty where a body holds it, which is durable already.
+        """
+        make_directory(self.path)
+        path = self._note_path(note.note_id)
+        again = path.exists()
+        made = path.with_suffix(_NEW) if again else path
+        try:
+            self._make(made, encode_note(note, content))
+            if again:
+                made.rename(path)
+        except OSError:
+            # Half a note says nothing; and where the disk is full it would take the last of it.
+            with contextlib.suppress(OSError):
+                made.unlink(missing_ok=True)
+            raise
+        self._sync_folder()
+
+    def _make(self, path: Path, data: bytes) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            give_to_owner(descriptor, self.path)
+            write_all(descriptor, data)
+            if self._sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read(self, note: FlushNote) -> bytes | Path:
+        """What was flushed: the bytes, or a body that holds them and nothing else. Raises `Damaged`."""
+        if not note.has_body_file:
+            return self._read(self._note_path(note.note_id))[1]
+        path = self.body_path(note.note_id)
+        size_bytes = path.stat().st_size if path.exists() else 0
+        if size_bytes < note.size_bytes:
+            raise Damaged(path, size_bytes, f"{note.size_bytes} bytes were flushed to it")
+        if size_bytes > note.size_bytes:
+            os.truncate(path, note.size_bytes)
+        return path
+
+    def notes(self) -> tuple[list[FlushNote], list[Path]]:
+        """All notes, oldest first, and files that should be notes and are none."""
+        found: list[FlushNote] = []
+        broken: list[Path] = []
+        for path in self._named(_NOTE):
+            try:
+                found.append(self._read(path)[0])
+            except Damaged:
+                broken.append(path)
+        return found, broken
+
+    def tidy(self) -> None:
+        """Remove what no flush ended with: called when nobody is writing."""
+        for path in [*self._named(_NEW), *self._named(_BODY)]:
+            if path.suffix == _NEW or not self._note_path(path.stem).exists():
+                path.unlink()
+
+    def remove(self, note_ids: Collection[str]) -> None:
+        """Remove notes and their bodies, where they are there; durable on return."""
+        for note_id in note_ids:
+            self._note_path(note_id).unlink(missing_ok=True)
+            self.body_path(note_id).unlink(missing_ok=True)
+        self._sync_folder()
+
+    def set_aside(self, note: FlushNote, path: Path) -> None:
+        """Leave what was flushed as a file of that name and nothing else of it: its message cannot be
+        published. Needs no room on the disk.
+        """
+        note_path = self._note_path(note.note_id)
+        if note.has_body_file:
+            self.body_path(note.note_id).rename(path)
+            note_path.unlink()
+        else:
+            note_path.rename(path)
+            os.truncate(path, note.size_bytes)
+        if self._sync:
+            sync_directory(path.parent)
+            self._sync_folder()
+
+    def _note_path(self, note_id: str) -> Path:
+        return self.path / (note_id + _NOTE)
+
+    @staticmethod
+    def _read(path: Path) -> tuple[FlushNote, bytes]:
+        try:
+            return decode_note(path.read_bytes())
+        except DecodeError as error:
+            raise Damaged(path, error.offset, error.reason) from None
+
+    def _named(self, suffix: str) -> Iterator[Path]:
+        """Oldest first."""
+        try:
+            paths = [path for path in self.path.iterdir() if path.suffix == suffix]
+        except FileNotFoundError:
+            return iter(())
+        return iter(sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)))
+
+    def _sync_folder(self) -> None:
+        if self._sync and self.path.is_dir():
+            sync_directory(self.path)

@@ -1,0 +1,243 @@
+"""What flushes told to be kept: durable beside the journal until it is published, and published exactly once.
+
+A flush notes the content and where it goes (`journalfs.large.flushed`). The transaction that publishes it
+says so (`settled.py`), so of a crash after it nothing comes twice. What was not published when the process
+ended is, once the store is open for writing again (`publish_left`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from journalfs.engine.waiting import offload
+from journalfs.errors import (
+    BadEnvelope,
+    Damaged,
+    JournalfsError,
+    NoRoute,
+    NoSuchName,
+    RecordTooLarge,
+    SystemFailure,
+)
+from journalfs.format.flush_note import FlushNote
+from journalfs.large.flushed import FlushedFolder
+from journalfs.large.spool import Spool
+from journalfs.limits import NAME_BYTES_MAX
+from journalfs.store.framing import Framer, Framing, framing_of
+from journalfs.store.outgoing import Outgoing, WholeFile
+from journalfs.store.write.admission import Admitted
+from journalfs.store.write.settled import Settled
+
+if TYPE_CHECKING:
+    from journalfs.store.write.store import WritingStore
+
+FLUSHED: Final = "flushed"
+UNPUBLISHED: Final = "unpublished"
+
+_FOR_GOOD: Final = (BadEnvelope, Damaged, NoRoute, NoSuchName, RecordTooLarge)
+"""What is not going to be different another time."""
+
+
+class Flushed:
+    """The notes of one store. Nothing but one process has a store open for writing."""
+
+    def __init__(self, store: WritingStore, settled: Settled, *, sync: bool, noted: bool) -> None:
+        """`noted`: whether what was flushed is to outlive the process."""
+        self._store = store
+        self._core = store.core
+        self._settled = settled
+        self.noted = noted
+        self.folder = FlushedFolder(store.core.root / "journalfs" / FLUSHED, sync=sync)
+        self._left: list[FlushNote] = []
+        self._gone: list[str] = []
+        """Notes that have done their work and are still there."""
+
+    @staticmethod
+    def new_id() -> str:
+        return secrets.token_hex(8)
+
+    # ---- opening the store ----
+
+    def recover(self) -> None:
+        """Find out what was flushed and not published. Raises OSError, and `ReadOnlyStore`."""
+        self._settled.load()
+        notes, broken = self.folder.notes()
+        self._left = [note for note in notes if note.note_id not in self._settled]
+        self.folder.remove([note.note_id for note in notes if note.note_id in self._settled])
+        self._settled.forget(self._settled.ids())
+        for path in broken:
+            # The process ended within the flush, and nobody was told anything; or else the file is damaged.
+            aside = self._aside(path.name)
+            path.rename(aside)
+            message = f"{path.name}: not a whole note of what was flushed; it is {aside} now"
+            self._core.events.add("kept", message, level=logging.ERROR)
+        self.folder.tidy()
+        self._unlink_bodies()
+
+    def _unlink_bodies(self) -> None:
+        """A body that got its message's name, and whose message was not published: it gets another one."""
+        bodies = [self.folder.body_path(note.note_id) for note in self._left if note.has_body_file]
+        ours = {(found.st_dev, found.st_ino) for found in (path.stat() for path in bodies if path.exists())}
+        for file in self._core.large.files() if ours else ():
+            path = self._core.large.path / file.name
+            found = path.stat()
+            if (found.st_dev, found.st_ino) in ours:
+                path.unlink()
+
+    def left_addresses(self) -> Sequence[str]:
+        """Where `publish_left` is going to publish something."""
+        return [note.address for note in self._left]
+
+    async def publish_left(self) -> None:
+        """Publish what was flushed before the store was opened. What cannot be published stays, or is put
+        aside if that will not change; an event says which.
+        """
+        while self._left:
+            await self._publish_left(self._left[0])
+            del self._left[0]
+
+    async def _publish_left(self, note: FlushNote) -> None:
+        name = note.file_name
+        try:
+            await self.publish(note)
+        except JournalfsError as error:
+            if isinstance(error, _FOR_GOOD):
+                await offload(partial(self.set_aside, note, error))
+            else:
+                message = f"{name}: not published yet: {error}; the next mount tries again"
+                self._core.events.add("flushed", message, level=logging.ERROR)
+        else:
+            message = f"{name}: published now; it was flushed when the mount before this ended"
+            self._core.events.add("flushed", message, level=logging.INFO)
+
+    # ---- one note ----
+
+    async def note(self, note: FlushNote, content: bytes) -> None:
+        """Make durable that this is to be published. Raises SystemFailure."""
+        try:
+            await offload(lambda: self.folder.write(note, content))
+        except OSError as error:
+            raise SystemFailure.from_os(error, note.file_name, doing="keep what was flushed") from error
+
+    async def publish(self, note: FlushNote) -> None:
+        """Publish what was flushed, unless it is published. Raises JournalfsError; then it stays noted."""
+        if note.note_id not in self._settled:
+            try:
+                messages = await offload(lambda: self._messages(note))
+            except OSError as error:
+                raise SystemFailure.from_os(error, note.file_name, doing="read what was flushed") from error
+            await self._store.publish(
+                note.address,
+                note.queue,
+                messages,
+                whole=True,
+                admitted=self.admitted(note.address),
+                settles=note.note_id,
+            )
+        await self.settled(note.note_id)
+
+    def admitted(self, address: str) -> Admitted:
+        """What is published at the last close was taken by a write; nobody could be told otherwise now."""
+        return Admitted(self._store.admission.decide_late(address))
+
+    async def settled(self, note_id: str) -> None:
+        """It is published, by a transaction that says so: the note has done its work."""
+        writer = self._store.journals.messages
+        await writer.durable(writer.position)
+        self.drop(note_id)
+
+    def is_settled(self, note_id: str) -> bool:
+        return note_id in self._settled
+
+    def drop(self, note_id: str) -> None:
+        """Nobody needs the note any more. It goes soon."""
+        self._gone.append(note_id)
+
+    async def forget(self, note_id: str) -> None:
+        """It must not be published any more, whatever happens. Raises SystemFailure."""
+        try:
+            await offload(lambda: self.folder.remove([note_id]))
+        except OSError as error:
+            raise SystemFailure.from_os(error, note_id, doing="remove what was flushed") from error
+
+    def _messages(self, note: FlushNote) -> Sequence[Outgoing]:
+        content = self.folder.read(note)
+        framing = framing_of(note.file_name)
+        if framing is Framing.WHOLE_FILE:
+            return [WholeFile(content, finished=True)]
+        assert isinstance(content, bytes)
+        framer = Framer(framing)
+        return [*framer.feed(content), *framer.finish()]
+
+    # ---- what goes ----
+
+    def take_gone(self) -> list[str]:
+        """Notes that are to be removed, by whoever asks."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    async def tidy(self) -> None:
+        """Remove what is of no use any more. Raises OSError and JournalfsError; then opening the store does
+        it.
+        """
+        gone = self.take_gone()
+        if gone:
+            await offload(lambda: self.folder.remove(gone))
+            self._settled.forget(gone)
+
+    def close(self) -> None:
+        """The same, at the end."""
+        gone = self.take_gone()
+        try:
+            if gone and self._store.journals.failure is None:
+                self.folder.remove(gone)
+                self._settled.forget(gone)
+        except (OSError, JournalfsError) as error:
+            message = f"{self.folder.path}: what is published already is still there: {error}"
+            self._core.events.add("flushed", message)
+
+    # ---- what cannot be published ----
+
+    def set_aside(self, note: FlushNote, error: JournalfsError) -> None:
+        """Keep what was flushed for its owner, and say where it is."""
+        try:
+            path = self._aside(note.file_name)
+            self.folder.set_aside(note, path)
+        except OSError as failure:
+            message = f"{note.file_name}: not published: {error}; it stays in {self.folder.path}: {failure}"
+            self._core.events.add("not-kept", message, level=logging.ERROR)
+        else:
+            self._say_kept(note.file_name, error, path)
+
+    def set_aside_spool(self, spool: Spool, file_name: str, error: JournalfsError) -> None:
+        """The same of what nothing notes."""
+        try:
+            path = self._aside(file_name)
+            spool.keep(path)
+        except OSError as failure:
+            message = f"{file_name}: not published: {error}; it cannot be kept: {failure}"
+            self._core.events.add("not-kept", message, level=logging.ERROR)
+        else:
+            self._say_kept(file_name, error, path)
+
+    def stays(self, note: FlushNote, error: JournalfsError) -> None:
+        """Nothing tells whether it is published: the journal does when it is read again."""
+        message = f"{note.file_name}: {error}; the next mount publishes it, if the disk has not got it"
+        self._core.events.add("flushed", message, level=logging.ERROR)
+
+    def _say_kept(self, file_name: str, error: JournalfsError, path: Path) -> None:
+        message = f"{file_name}: not published: {error}; what was written is {path}"
+        self._core.events.add("kept", message, level=logging.ERROR)
+
+    def _aside(self, file_name: str) -> Path:
+        directory = self._store.own_directory(UNPUBLISHED)
+        now_ms = self._core.clock.now_ms()
+        prefix = f"{now_ms}-{self.new_id()}-"
+        # The end of a long name, which has the suffix, where both together are too long.
+        return directory / (prefix + os.fsdecode(os.fsencode(file_name)[len(prefix) - NAME_BYTES_MAX :]))

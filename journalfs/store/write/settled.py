@@ -1,0 +1,69 @@
+"""Which flushed contents were published: a record of each is part of the very transaction that publishes it.
+
+A crash may leave both the note of what was flushed and its messages. The record tells: where it is, the note
+has done its work. It is a duplicate id in a cache of our own, which brokers load, keep and look nothing up
+in; it is deleted when the note is durably gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from journalfs.errors import DecodeError
+from journalfs.format import record_bodies
+from journalfs.format.primitives import Reader
+from journalfs.format.record_types import MessageType
+from journalfs.ids import RecordId, TxId
+from journalfs.store.core import Core
+from journalfs.store.write.journals import Journals
+
+CACHE: Final = "journalfs.flushed"
+
+
+class Settled:
+    """The records, by the id of their note."""
+
+    def __init__(self, core: Core, journals: Journals) -> None:
+        self._core = core
+        self._journals = journals
+        self._records: dict[str, RecordId] = {}
+
+    def load(self) -> None:
+        """Find what the journal has."""
+        loader = self._core.loader
+        for operation in loader.state.side(MessageType.DUPLICATE_ID):
+            body = loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
+            try:
+                reader = Reader(body)
+                if reader.simple_string() == CACHE:
+                    note_id = reader.byte_array().hex()
+                    self._records[note_id] = RecordId(operation.record_id)
+            except DecodeError:
+                # It is none of ours; whoever reads the ids of addresses tells of it.
+                continue
+
+    def __contains__(self, note_id: str) -> bool:
+        return note_id in self._records
+
+    def ids(self) -> list[str]:
+        return list(self._records)
+
+    def stage_in(self, tx: TxId, note_id: str) -> None:
+        """As part of the transaction that publishes it. Raises as `JournalWriter.stage_add`."""
+        record = RecordId(self._journals.ids.draw())
+        body = record_bodies.duplicate_id(CACHE, bytes.fromhex(note_id))
+        self._journals.messages.stage_add_in(tx, record, MessageType.DUPLICATE_ID, body)
+        self._records[note_id] = record
+
+    def undo(self, note_id: str) -> None:
+        """The transaction was rolled back."""
+        self._records.pop(note_id, None)
+
+    def forget(self, note_ids: Collection[str]) -> None:
+        """Their notes are durably gone. Raises ReadOnlyStore; then opening the store does it."""
+        for note_id in note_ids:
+            record = self._records.get(note_id)
+            if record is not None:
+                self._journals.messages.stage_delete(record)
+                del self._records[note_id]
