@@ -164,9 +164,10 @@ class Operations(pyfuse3.Operations):
         stats = StatvfsData()
         stats.f_bsize = stats.f_frsize = STATFS_BLOCK_BYTES
         stats.f_blocks = usage.total_bytes // STATFS_BLOCK_BYTES
-        stats.f_bfree = stats.f_bavail = usage.free_bytes // STATFS_BLOCK_BYTES
+        stats.f_bfree = usage.free_bytes // STATFS_BLOCK_BYTES
+        stats.f_bavail = usage.available_bytes // STATFS_BLOCK_BYTES
         stats.f_files = max(usage.messages_max, usage.messages)
-        stats.f_ffree = stats.f_favail = stats.f_files - usage.messages
+        stats.f_ffree = stats.f_favail = max(0, stats.f_files - usage.messages)
         stats.f_namemax = NAME_BYTES_MAX
         return stats
 

@@ -82,10 +82,13 @@ def _compare_specificity(one: Pattern, other: Pattern) -> int:
         if any_first and any_second:
             return len(second) - len(first)
         return 1 if any_first else -1
-    by_word = _compare_words(
-        first.split(syntax.delimiter), second.split(syntax.delimiter), syntax.single_word
-    )
+    by_word = _compare_words(_words(first, syntax), _words(second, syntax), syntax.single_word)
     return by_word or len(first) - len(second)
+
+
+def _words(match: str, syntax: WildcardSyntax) -> list[str]:
+    """Without empty ones at the end, which the broker does not see."""
+    return match.rstrip(syntax.delimiter).split(syntax.delimiter)
 
 
 def _compare_words(first: list[str], second: list[str], single_word: str) -> int:

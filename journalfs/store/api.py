@@ -202,6 +202,8 @@ class Usage:
 
     total_bytes: int
     free_bytes: int
+    available_bytes: int
+    """What may still be published before a limit is reached."""
     messages: int
     messages_max: int
 

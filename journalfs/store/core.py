@@ -39,6 +39,7 @@ from journalfs.store.events import Events
 from journalfs.store.explaining import Explanations
 from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.lost_bindings import LostBindings
+from journalfs.store.memory import ActingLimit
 from journalfs.store.part_numbers import PartNumbers
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class Core:
     """
     look_again: Callable[[], None] = lambda: None
     """Takes over what the broker did since the last look, at once. Set by the store."""
-    limits_of: Callable[[str], Mapping[str, object]] = lambda address: {}
-    """Which limit acts on an address; nothing where nobody publishes. Set by a store that is written."""
+    limits_of: Callable[[str], ActingLimit | None] = lambda address: None
+    """What limits do to an address; None where nobody publishes. Set by a store that is written."""
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)

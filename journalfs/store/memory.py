@@ -53,6 +53,19 @@ class Held(NamedTuple):
 NOTHING: Final = Held()
 
 
+class ActingLimit(NamedTuple):
+    """What limits do to those who publish to an address."""
+
+    limit: str | None
+    """The setting that acts; None: there is room."""
+    action: str | None
+    """What becomes of what is published: `page`, `drop`, `fail` or `block`."""
+    since_ms: int | None
+    blocked_writers: int
+    dropped_messages: int
+    """Since the store was opened."""
+
+
 def held_in_queues(core: Core, address: str, queues: Iterable[QueueId]) -> Held:
     """What the messages in queues of one address take: every message once, and its references besides."""
     state = core.loader.state

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from journalfs.errors import DependencyMissing
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from journalfs.store.store import JournalStore
 
 LIBRARY = "prometheus_client"
@@ -47,6 +49,30 @@ def metrics_text(store: JournalStore) -> bytes:
     pages = Gauge("journalfs_number_of_pages", "Page files.", ("address",), registry=registry)
     for name, paged in store.core.pages.items():
         pages.labels(name).set(len(paged.files))
+    _limit_metrics(store, registry)
     damage = Gauge("journalfs_damaged_places", "Places of the store that cannot be read.", registry=registry)
     damage.set(len(store.core.damage()))
     return generate_latest(registry)
+
+
+def _limit_metrics(store: JournalStore, registry: CollectorRegistry) -> None:
+    """What addresses hold, and what their limits do to those who publish."""
+    from prometheus_client import Counter, Gauge  # noqa: PLC0415 - as above
+
+    of = ("address",)
+    sizes = Gauge(
+        "journalfs_address_size_bytes",
+        "What an address's messages would take in a broker's memory.",
+        of,
+        registry=registry,
+    )
+    acting = Gauge("journalfs_limit_reached", "1 while a limit acts on an address.", of, registry=registry)
+    waiting = Gauge("journalfs_blocked_writers", "Writers that wait for room.", of, registry=registry)
+    dropped = Counter("journalfs_dropped_messages", "Messages dropped since mounting.", of, registry=registry)
+    for address in store.addresses():
+        sizes.labels(address.name).set(address.held().size_bytes)
+        limits = store.core.limits_of(address.name)
+        if limits is not None:
+            acting.labels(address.name).set(limits.limit is not None)
+            waiting.labels(address.name).set(limits.blocked_writers)
+            dropped.labels(address.name).inc(limits.dropped_messages)

@@ -126,7 +126,19 @@ class StoreAddress:
             "internal": self.model.binding.internal,
             "duplicateIdCacheSize": self.core.duplicate_ids().get(self.name, 0),
             "addressSize": self.held().size_bytes,
-            **self.core.limits_of(self.name),
+            **self._limits(),
+        }
+
+    def _limits(self) -> Mapping[str, object]:
+        acting = self.core.limits_of(self.name)
+        if acting is None:
+            return {}
+        return {
+            "limit": acting.limit,
+            "limitAction": acting.action,
+            "limitSince": acting.since_ms,
+            "blockedWriters": acting.blocked_writers,
+            "droppedMessages": acting.dropped_messages,
         }
 
     def held(self) -> Held:

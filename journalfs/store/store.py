@@ -70,7 +70,8 @@ class JournalStore:
     def usage(self) -> Usage:
         self._look_at_disk()
         messages = sum(len(queue) for queue in self.queues())
-        return Usage(self._disk_bytes, self._free_bytes, messages, messages + MESSAGES_FREE_SHOWN)
+        free = self._free_bytes
+        return Usage(self._disk_bytes, free, free, messages, messages + MESSAGES_FREE_SHOWN)
 
     def _look_at_disk(self) -> None:
         """How large and how full the disk is. As it was, when the store's directory is gone: what was read of

@@ -28,6 +28,9 @@ def shown(value: object) -> str:
 
 
 def default_of(definition: SettingDefinition) -> str:
+    if definition.derived is not None:
+        other, factor = definition.derived
+        return other if factor == 1 else f"{factor} * {other}"
     if definition not in CORE_SETTINGS:
         return shown(definition.default)
     plain = {"journal-type": ConfiguredValue("NIO", "", None)}
@@ -39,6 +42,34 @@ def default_of(definition: SettingDefinition) -> str:
 
 def test_every_setting_has_its_row() -> None:
     assert set(ROWS) == {definition.name for definition in EVERY}
+
+
+LIMITS_AND_PAGING = (
+    "paging-directory",
+    "max-size-bytes",
+    "max-size-messages",
+    "max-size-bytes-reject-threshold",
+    "address-full-policy",
+    "page-size-bytes",
+    "max-read-page-messages",
+    "max-read-page-bytes",
+    "prefetch-page-messages",
+    "prefetch-page-bytes",
+    "page-limit-bytes",
+    "page-limit-messages",
+    "page-full-policy",
+    "global-max-size",
+    "global-max-messages",
+    "max-disk-usage",
+    "min-disk-free",
+    "disk-scan-period",
+    "page-sync-timeout",
+)
+
+
+@pytest.mark.parametrize("name", LIMITS_AND_PAGING)
+def test_settings_of_limits_and_paging_have_a_row(name: str) -> None:
+    assert name in ROWS
 
 
 @pytest.mark.parametrize("definition", EVERY, ids=lambda definition: str(definition.name))

@@ -381,7 +381,9 @@ class FakeStore:
         return {"addresses": len(self.by_name)}
 
     def usage(self) -> Usage:
-        return Usage(total_bytes=1 << 30, free_bytes=1 << 29, messages=7, messages_max=1000)
+        return Usage(
+            total_bytes=1 << 30, free_bytes=1 << 29, available_bytes=1 << 28, messages=7, messages_max=1000
+        )
 
     async def follow(self) -> None:
         await self.following()

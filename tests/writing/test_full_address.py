@@ -85,6 +85,7 @@ def consume(queue: QueueOnDisk, count: int = 1) -> None:
         (queue.path / ".messages" / name).unlink()
 
 
+@pytest.mark.rule("S-102")
 def test_a_writer_waits_until_there_is_room(full: Address) -> None:
     with waiting(full, "echo new > in.txt") as writer:
         assert writer.poll() is None
@@ -95,6 +96,7 @@ def test_a_writer_waits_until_there_is_room(full: Address) -> None:
     assert status_of(full)["blockedWriters"] == 0
 
 
+@pytest.mark.rule("S-102", "S-105")
 def test_room_comes_with_another_limit(full: Address) -> None:
     with waiting(full, "echo new > in.txt"):
         set_of(full.path, "max-size-messages", 3)
@@ -103,6 +105,7 @@ def test_room_comes_with_another_limit(full: Address) -> None:
     assert bodies(full.first) == ["old-1", "old-2", "new", "newer"]
 
 
+@pytest.mark.rule("S-102")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.parametrize(
     "command",
@@ -133,6 +136,7 @@ def test_a_signal_for_a_child_that_writes_ends_its_wait_alone(full: Address) -> 
     assert bodies(full.first) == ["old-1", "old-2"]
 
 
+@pytest.mark.rule("S-102")
 def test_a_signal_that_only_reports_does_not_end_the_wait(full: Address) -> None:
     with waiting(full, "trap 'true' CHLD WINCH; echo new > in.txt") as writer:
         os.kill(writer.pid, signal.SIGWINCH)
@@ -146,6 +150,7 @@ def test_a_signal_that_only_reports_does_not_end_the_wait(full: Address) -> None
     assert bodies(full.first) == ["old-2", "new"]
 
 
+@pytest.mark.rule("S-102")
 def test_a_long_write_that_is_interrupted_is_short(full: Address) -> None:
     """The kernel hands it on in pieces, each of which is taken or not."""
     consume(full.first, 2)
@@ -162,6 +167,7 @@ def test_a_long_write_that_is_interrupted_is_short(full: Address) -> None:
     assert [len(body) for body in bodies(full.first)] == [1023] * (int(out) // 1024)
 
 
+@pytest.mark.rule("S-102")
 def test_who_does_not_want_to_wait_is_told(full: Address) -> None:
     path = full.first.path / "in.txt"
     assert errno_of(write_at_once, path, [b"new\n"], os.O_NONBLOCK) == errno.EAGAIN
@@ -170,6 +176,7 @@ def test_who_does_not_want_to_wait_is_told(full: Address) -> None:
     assert bodies(full.first) == ["old-2", "new"]
 
 
+@pytest.mark.rule("S-102")
 def test_nothing_of_a_line_that_was_given_up_is_published(full: Address) -> None:
     consume(full.first)
     descriptor = os.open(full.first.path / "in.txt", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK)
@@ -183,6 +190,7 @@ def test_nothing_of_a_line_that_was_given_up_is_published(full: Address) -> None
     assert bodies(full.first) == ["old-2", "old-3"]
 
 
+@pytest.mark.rule("S-102")
 def test_closing_another_descriptor_does_not_wait(full: Address) -> None:
     script = (
         "import subprocess\n"
@@ -212,6 +220,7 @@ def test_closing_another_descriptor_does_not_wait(full: Address) -> None:
     assert bodies(full.first) == ["1", "2", "3"]
 
 
+@pytest.mark.rule("S-102")
 def test_many_writers_get_through_one_after_the_other(full: Address) -> None:
     writers = 24
     commands = "".join(f"echo new-{number} > in.txt & " for number in range(writers))
@@ -238,6 +247,7 @@ def test_others_go_on_while_writers_wait(full: Address, mount: MountedStore) -> 
     assert writer.returncode == 0
 
 
+@pytest.mark.rule("S-100")
 @pytest.mark.parametrize("command", ["echo new > in.txt", "cp /etc/passwd in.bin"])
 def test_fail_is_told_at_once(address: Address, command: str) -> None:
     full = fill(address, policy="FAIL")
@@ -249,6 +259,7 @@ def test_fail_is_told_at_once(address: Address, command: str) -> None:
     assert any("max-size-messages" in reason for _, reason in full.refusals())
 
 
+@pytest.mark.rule("S-100", "S-105")
 def test_drop_takes_and_counts(address: Address) -> None:
     full = fill(address, policy="DROP")
     shell("seq 3 > in.txt; cp /etc/passwd in.bin; echo staged > _s; mv _s in.txt", full.first.path)
@@ -266,3 +277,33 @@ def test_a_mount_that_ends_lets_go_of_who_waits(remount: Remount) -> None:
     assert writer.returncode != 0
     mount = remount()
     assert bodies(QueueOnDisk(full.first.path)) == ["old-1", "old-2"]
+
+
+@pytest.mark.rule("S-101")
+def test_what_was_taken_is_published_at_the_close(full: Address) -> None:
+    consume(full.first)
+    with (full.first.path / "in.bin").open("wb", buffering=0) as whole:
+        whole.write(b"whole")
+        with (full.first.path / "in.txt").open("wb", buffering=0) as line:
+            line.write(b"unfinished")
+            shell("echo old-3 > in.txt", full.first.path)
+            assert status_of(full)["limit"] == "max-size-messages"
+    assert [line.get("body", "whole") for line in full.first.lines()] == [
+        "old-2",
+        "old-3",
+        "unfinished",
+        "whole",
+    ]
+
+
+@pytest.mark.rule("S-106")
+def test_messages_are_moved_into_a_full_address(full: Address, mount: MountedStore) -> None:
+    other = Address(mount)
+    shell("echo moved > in.txt", other.first.path)
+    (name,) = other.first.listed()
+    set_of(full.path, "address-full-policy", "FAIL")
+    source = other.first.path / ".messages" / name
+    assert errno_of(os.rename, source, full.first.path / name) == errno.EDQUOT
+    set_of(full.path, "address-full-policy", "BLOCK")
+    source.rename(full.first.path / name)
+    assert bodies(full.first) == ["old-1", "old-2", "moved"]

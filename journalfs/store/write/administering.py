@@ -207,7 +207,8 @@ class Administering:
 
     def _store_settings(self, match: str, changes: Mapping[str, Value]) -> Position | None:
         stored = self._state.address_settings.get(match)
-        before = dict(stored.values) if stored is not None else {}
+        # A record takes the place of what a configuration says of the same match, as a whole.
+        before = dict(stored.values) if stored is not None else self._configured(match)
         values = before | {_ADDRESS_SETTINGS[name].json_key: value for name, value in changes.items()}
         if values == before:
             return None
@@ -225,6 +226,17 @@ class Administering:
             self._add_in(tx, self._new_id(), BindingType.ADDRESS_SETTING_JSON, body)
 
         return self._in_transaction(stage)
+
+    def _configured(self, match: str) -> dict[str, Value]:
+        """What the configuration says of just this match, as records name it."""
+        config = self.core.layout.config
+        matches = config.address_settings if config is not None else ()
+        return {
+            _ADDRESS_SETTINGS[name].json_key: configured.value
+            for setting in matches
+            if setting.match == match
+            for name, configured in setting.values.items()
+        }
 
     def _pause(self, kind: BindingType, target: int, wanted: bool) -> Position | None:
         if not wanted:

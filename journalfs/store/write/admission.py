@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from journalfs.errors import AddressFull
-from journalfs.store.api import Patience
-from journalfs.store.memory import NOTHING, Held, held_at_most, held_in_all, held_in_queues
+from journalfs.store.api import Patience, Usage
+from journalfs.store.memory import NOTHING, ActingLimit, Held, held_at_most, held_in_all, held_in_queues
 from journalfs.store.write.accounts import Account
 from journalfs.store.write.address_limits import AddressLimits, LimitsInForce
+from journalfs.store.write.disk_limits import DiskLimits, Space
+from journalfs.store.write.journals import Journals
 
 if TYPE_CHECKING:
+    from journalfs.ids import QueueId
+    from journalfs.paging.address import PagedAddress
     from journalfs.store.core import Core
     from journalfs.store.outgoing import Outgoing
-    from journalfs.store.write.disk_limits import DiskLimits
 
 
 class Action(Enum):
@@ -120,12 +123,10 @@ class _Noted:
 
 
 class Admission:
-    """Decides, and keeps those who wait. `catch_up` takes over what is durable; False: not at this moment.
-    `reached` is the position up to which the journal is durable.
-    """
+    """Decides, and keeps those who wait. `catch_up` takes over what is durable; False: not at this moment."""
 
     def __init__(
-        self, core: Core, disk: DiskLimits, catch_up: Callable[[], bool], reached: Callable[[], int]
+        self, core: Core, disk: DiskLimits, journals: Journals, catch_up: Callable[[], bool]
     ) -> None:
         self.disk = disk
         self.in_force = LimitsInForce(core)
@@ -133,9 +134,11 @@ class Admission:
         """Messages, by address."""
         self._core = core
         self._catch_up = catch_up
-        self._reached = reached
+        self._committer = journals.messages.committer
         self._accounts: dict[str, Account] = {}
         self._everything = Account(lambda: held_in_all(core))
+        self._paged: dict[str, tuple[tuple[int, tuple[QueueId, ...]], int]] = {}
+        """Most messages that one queue has in pages, and of what that is true; by address."""
         self._lines: dict[str, _Line] = {}
         self._noted: dict[str, _Noted] = {}
         self._told_ms: dict[str, int] = {}
@@ -189,15 +192,21 @@ class Admission:
         if reached is None and (paged is None or not paged.pages_now()):
             return STORE
         if limits.page_full_policy is not None and paged is not None:
-            numbers = paged.numbers()
-            most = max(
-                (sum(len(paged.live(number, queue)) for number in numbers) for queue in limits.queues),
-                default=0,
-            )
-            too_much = limits.pages_reached(len(numbers), most)
+            messages = self._most_paged(address, paged, limits) if limits.page_limit_messages >= 0 else 0
+            too_much = limits.pages_reached(len(paged.files), messages)
             if too_much is not None:
                 return Decision(Action[limits.page_full_policy], too_much)
         return Decision(Action.PAGE, reached)
+
+    def _most_paged(self, address: str, paged: PagedAddress, limits: AddressLimits) -> int:
+        """How many messages the queue has in pages that has most of them there."""
+        known = self._paged.get(address)
+        if known is None or known[0] != (paged.version, limits.queues):
+            counts = (
+                sum(len(paged.live(number, queue)) for number in paged.numbers()) for queue in limits.queues
+            )
+            known = self._paged[address] = (paged.version, limits.queues), max(counts, default=0)
+        return known[1]
 
     def _held(self, address: str, limits: AddressLimits) -> Held:
         if not limits.limited:
@@ -217,7 +226,7 @@ class Admission:
         return limits.reached(self._looked(self._everything))
 
     def _looked(self, account: Account) -> Held:
-        reached = self._reached()
+        reached = self._committer.reached_position
         return account.look(reached) if self._catch_up() else account.at_most()
 
     def _account(self, address: str) -> Account:
@@ -303,6 +312,14 @@ class Admission:
         if everywhere:
             self._everything.stage(position, held)
 
+    def check_move(self, source: str, address: str) -> None:
+        """Raises `AddressFull` where messages from another address would be refused or lost. Whoever moves
+        messages does not wait: that is how room is made.
+        """
+        decision = self.decide(address) if source != address else STORE
+        if decision.action in (Action.FAIL, Action.DROP):
+            raise self._full(address, decision)
+
     def drop(self, address: str, messages: int) -> None:
         """So many messages were taken, and nothing becomes of them."""
         self.dropped[address] += messages
@@ -352,6 +369,22 @@ class Admission:
             self._core.events.add("limit-reached", message)
         self._noted[address] = _Noted(decision, now_ms, told or (noted is not None and noted.told))
 
+    def limited(self, usage: Usage) -> Usage:
+        """How large and full a store is for those who publish: as all its limits together say."""
+        everywhere, limit = self.in_force.everywhere, self.disk.limit
+        if limit is not None:
+            space = Space(usage.total_bytes, usage.free_bytes)
+            usage = replace(usage, available_bytes=max(0, limit.room_bytes(space)))
+        if everywhere.max_size_bytes >= 0:
+            free = max(0, everywhere.max_size_bytes - held_in_all(self._core).size_bytes)
+            available = min(free, usage.available_bytes)
+            usage = replace(
+                usage, total_bytes=everywhere.max_size_bytes, free_bytes=free, available_bytes=available
+            )
+        if everywhere.max_messages >= 0:
+            usage = replace(usage, messages_max=everywhere.max_messages)
+        return usage
+
     def status_of_all(self) -> Mapping[str, object]:
         disk, everywhere = self.disk, self.in_force.everywhere
         held = held_in_all(self._core)
@@ -365,18 +398,18 @@ class Admission:
             "droppedMessages": sum(self.dropped.values()),
         }
 
-    def status(self, address: str) -> Mapping[str, object]:
+    def acting(self, address: str) -> ActingLimit:
         """Which limit acts on an address, and since when."""
         decision = self.decide(address)
         noted = self._noted.get(address) if decision.limit is not None else None
         line = self._lines.get(address)
-        return {
-            "limit": decision.limit,
-            "limitAction": decision.action.value if decision.limit is not None else None,
-            "limitSince": noted.since_ms if noted is not None else None,
-            "blockedWriters": len(line.waiting) if line is not None else 0,
-            "droppedMessages": self.dropped[address],
-        }
+        return ActingLimit(
+            limit=decision.limit,
+            action=decision.action.value if decision.limit is not None else None,
+            since_ms=noted.since_ms if noted is not None else None,
+            blocked_writers=len(line.waiting) if line is not None else 0,
+            dropped_messages=self.dropped[address],
+        )
 
 
 TELL_INTERVAL_MS: Final = 60_000

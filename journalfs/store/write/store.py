@@ -22,7 +22,7 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import CATCH_UP_BYTES_MIN, FOLLOW_INTERVAL_S
-from journalfs.store.api import Patience, QueuePath
+from journalfs.store.api import Patience, QueuePath, Usage
 from journalfs.store.core import Core
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
@@ -114,14 +114,12 @@ class WritingStore(JournalStore):
             settled=lambda position: self._settled(position, transactional=True, wait=True),
         )
         self._catching_up = trio.Lock()
-        self.admission = Admission(
-            core, disk, self._current, lambda: journals.messages.committer.reached_position
-        )
+        self.admission = Admission(core, disk, journals, self._current)
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = False
         self._failure_told = False
-        core.limits_of = self.admission.status
+        core.limits_of = self.admission.acting
         self.expiring = Expiring(
             core, self._rules, self.queues, lambda queue, runs: self._forward(queue, runs, Why.EXPIRED)
         )
@@ -145,6 +143,9 @@ class WritingStore(JournalStore):
             **self.journals.status(),
             **self.admission.status_of_all(),
         }
+
+    def usage(self) -> Usage:
+        return self.admission.limited(super().usage())
 
     # -- publishing ------------------------------------------------------------------------------------------
 
@@ -276,6 +277,7 @@ class WritingStore(JournalStore):
         self, source: QueuePath, target: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]
     ) -> int:
         self._writable()
+        self.admission.check_move(source[0], target[0])
         async with self._arrivals.bringing(target[0]):
             return await self._move_now(self._queue(source), self._queue(target), choose)
 
