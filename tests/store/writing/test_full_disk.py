@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,34 @@ async def test_a_full_disk_refuses_messages_and_takes_acknowledgements(
     )
     assert len(messages) == left + 1
     assert not list((root / "large-messages").iterdir())
+
+
+@pytest.mark.rule("S-70")
+@pytest.mark.parametrize("name", ["in.txt", "in.bin"])
+async def test_what_was_flushed_is_kept_where_its_last_close_finds_no_room(
+    little_store: LittleStore, small_disk: Path, name: str
+) -> None:
+    (little_store.root / "journalfs.toml").write_text('journal-type = "NIO"\njournal-file-size = 1048576\n')
+    root = small_disk / "data"
+    shutil.copytree(little_store.root, root)
+    content = b"not published " * 400
+    with closing(open_for_writing(root, clock=little_store.clock, index=False)) as store:
+        publisher, late = (store.publisher("work", "work.a", name) for _ in range(2))
+        await publisher.write(content)
+        await publisher.flush()
+        await published_until_full(store.publisher("work", "work.a", "in"))
+        await late.write(b"x" * 90_000)
+        (small_disk / "filler").write_bytes(b"x" * (os.statvfs(small_disk).f_bavail * 4096))
+        with pytest.raises(SystemFailure, match="cannot keep what was flushed"):
+            await late.flush()
+        late.abandon()
+        with pytest.raises(NoSpace):
+            await publisher.finish()
+        (aside,) = (root / "journalfs" / "unpublished").iterdir()
+        (said,) = (str(one["message"]) for one in store.core.events if one["event"] == "kept")
+        assert said.startswith(f"{name}: not published")
+        assert said.endswith(f"what was written is {aside}")
+        assert aside.read_bytes() == content
+    (small_disk / "filler").unlink()
+    with closing(open_for_writing(root, clock=little_store.clock, index=False)) as store:
+        assert store.left_unpublished() == []
