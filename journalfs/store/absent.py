@@ -1,4 +1,6 @@
-"""What a store must have and has not: journal files that live messages lay in, and whole directories."""
+"""What a store must have and has not: journal files and pages that live messages lay in, and whole
+directories.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.format.journal_file import CONTROL_FILE_NAME
+from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_types import MessageType
+from journalfs.ids import PageNumber, QueueId
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.loader import JournalLoader, holds_prefix
 
@@ -99,6 +103,47 @@ def _messages_by_file(state: LiveState) -> Counter[int]:
             message = state.ref(reference)
             found.add((message.file_slot, message.message_id))
     return Counter(slot for slot, _ in found)
+
+
+class KnownPage(Protocol):
+    """A page as it was when it was last read; the index keeps such a description."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def has_transactions(self) -> bool: ...
+
+    @property
+    def queues(self) -> Sequence[int]: ...
+
+
+def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterator[Damage]:
+    """Pages of one folder that are gone, although the journal, which is as it was when they were read, says
+    that messages in them are to come: a broker writes that a page is consumed before it deletes it.
+    """
+    directory = core.layout.paging_dir / folder
+    for page in known:
+        path = directory / format_page_name(PageNumber(page.number))
+        if not path.exists() and not page.has_transactions and _waits(core, page):
+            reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
+            yield Damage(name_of(path, core.root), 0, 0, "missing-file", reason)
+
+
+def _waits(core: Core, page: KnownPage) -> bool:
+    """Whether a queue that is bound surely has messages in a page. Which queue has how many of its records
+    is not known where they are of several queues.
+    """
+    surely = page.records if len(page.queues) == 1 else 1
+    return any(
+        (queue, page.number) not in core.cursors.complete
+        and len(core.cursors.consumed.get((queue, page.number), ())) < surely
+        for queue in page.queues
+        if QueueId(queue) in core.bindings.queues
+    )
 
 
 def missing_directories(core: Core) -> Iterator[Damage]:

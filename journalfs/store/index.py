@@ -76,7 +76,9 @@ class IndexDescription(msgspec.Struct, frozen=True):
     large_bodies: list[tuple[int, BodyFile]]
     """What the large messages of the journal were measured with."""
     missing: list[Damage] = []
-    """Journal files that were taken away with live messages in them."""
+    """Journal files and pages that were taken away with live messages in them."""
+    page_folders: dict[str, str] = {}
+    """Name of the folder of each address's pages."""
 
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
@@ -104,6 +106,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         large_damage=[(message_id, damage) for message_id, damage in core.bodies.known_damage()],
         large_bodies=[(message_id, body) for message_id, body in core.bodies.known_bodies()],
         missing=list(core.loader.missing),
+        page_folders={address: shown(paged.path.name) for address, paged in core.pages.items()},
     )
 
 

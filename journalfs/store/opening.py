@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -18,7 +18,7 @@ from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
-from journalfs.store.absent import missing_files
+from journalfs.store.absent import missing_files, missing_pages
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
@@ -79,6 +79,8 @@ class Opening:
         store = make(core, self.index, self._loader)
         if description is not None:
             self._resume_derived(store, description)
+        if description is not None and loader is not None and not loader.bytes_scanned:
+            core.loaded.missing = (*self.missing, *self._missing_pages(core, description))
         core.measure()
         if loader is None and state is not None:
             # The index no longer fits, but its parts are known by name to whoever read them.
@@ -180,6 +182,12 @@ class Opening:
             events=self.events,
             numbers=numbers,
         )
+
+    def _missing_pages(self, core: Core, description: IndexDescription) -> Iterator[Damage]:
+        listed = {one.file for one in self.missing}
+        for address, folder in description.page_folders.items():
+            found = missing_pages(core, folder, description.pages.get(address, []))
+            yield from (one for one in found if one.file not in listed)
 
     def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:
         core = store.core

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from journalfs.store.index_file import index_path
 from journalfs.store.opening import open_store
 from journalfs.store.store import JournalStore
-from tests.store.appending import JournalAppender
-from tests.store.conftest import QUEUE_A, LittleStore
+from tests.store.appending import ADD, DELETE, JournalAppender
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.test_pages import CURSOR_ACK, PAGE_COMPLETE, small, write_page
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 Copy = Callable[[str], Path]
@@ -165,4 +167,49 @@ def test_a_journal_directory_without_a_file(little_store: LittleStore) -> None:
     little_store.journal.path.unlink()
     store = little_store.open(index=False)
     assert kinds(store) == [("journal", "missing-file")]
+    store.close()
+
+
+@pytest.mark.rule("S-49", "S-52")
+@pytest.mark.parametrize("queues", [(QUEUE_A,), (QUEUE_A, QUEUE_B)])
+def test_a_page_taken_away_between_two_mounts(little_store: LittleStore, queues: tuple[int, ...]) -> None:
+    """A broker writes that a page is consumed before it deletes it; nothing was written."""
+    write_page(little_store, 1, [small(2000, queues=queues), small(2001, queues=queues)])
+    path = write_page(little_store, 2, [small(3000, queues=queues), small(3001, queues=queues)])
+    little_store.open().close()
+    away = path.rename(path.with_name("away"))
+    for _ in range(3):
+        store = little_store.open()
+        assert kinds(store) == [("paging/some-folder/000000002.page", "missing-file")]
+        assert sum(len(queue) for queue in store.queues()) == 2 * len(queues)
+        store.close()
+    away.rename(path)
+    store = little_store.open()
+    assert kinds(store) == []
+    assert sum(len(queue) for queue in store.queues()) == 4 * len(queues)
+    store.close()
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("said", ["complete", "consumed", "unbound", "since"])
+def test_a_page_that_was_consumed_is_not_missing(little_store: LittleStore, said: str) -> None:
+    """`since`: the acknowledgements came, and went with the page, after the index was written."""
+    path = write_page(little_store, 1, [small(2000), small(2001)])
+    write_page(little_store, 2, [small(3000)])
+    journal = little_store.journal
+    if said == "complete":
+        body = struct.pack(">qqi", QUEUE_A, 1, 2)
+        journal.append(journal._record(ADD, record_id=80, user_type=PAGE_COMPLETE, body=body))
+    elif said == "consumed":
+        for index in range(2):
+            body = struct.pack(">qqi", QUEUE_A, 1, index)
+            journal.append(journal._record(ADD, record_id=81 + index, user_type=CURSOR_ACK, body=body))
+    little_store.open().close()
+    if said == "unbound":
+        little_store.rebind("work.a", old_id=QUEUE_A, new_id=77)
+    elif said == "since":
+        journal.append(journal._record(DELETE, record_id=80))
+    path.unlink()
+    store = little_store.open()
+    assert kinds(store) == []
     store.close()
