@@ -18,7 +18,7 @@ from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 
-HEAD_BYTES, TAIL_BYTES_AT = 72, 16
+HEAD_BYTES, TAIL_BYTES_AT = 80, 16
 """In the section of the live state: what stands before the first message, and where in that the length of its
 line is.
 """
