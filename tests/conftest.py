@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,18 @@ from tests.frozen import ExpectedStores, PristineStores
 settings.register_profile("quick", deadline=None, max_examples=100, print_blob=True)
 settings.register_profile("long", deadline=None, max_examples=5000, print_blob=True)
 settings.load_profile("quick")
+
+
+DISK_USED_PERCENT_MAX = 88
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Stores with the default settings let nobody publish from `max-disk-usage`, 90 percent, on."""
+    folder = tempfile.gettempdir()
+    found = os.statvfs(folder)
+    if found.f_blocks and 100 - 100 * found.f_bavail / found.f_blocks > DISK_USED_PERCENT_MAX:
+        reason = f"the disk of {folder} is more than {DISK_USED_PERCENT_MAX} percent full"
+        pytest.exit(f"{reason}: set TMPDIR to another, or tests would wait for room", returncode=2)
 
 
 @pytest.fixture(scope="session")

@@ -134,7 +134,7 @@ class Admission:
         """Messages, by address."""
         self._core = core
         self._catch_up = catch_up
-        self._committer = journals.messages.committer
+        self._journals = journals
         self._accounts: dict[str, Account] = {}
         self._everything = Account(lambda: held_in_all(core))
         self._paged: dict[str, tuple[tuple[int, tuple[QueueId, ...]], int]] = {}
@@ -155,12 +155,21 @@ class Admission:
     def decide(self, address: str) -> Decision:
         """What becomes of a publication that begins now."""
         limits = self.in_force.of(address)
-        if limits.exempt:
+        if limits.exempt or self._is_free(address, limits):
             return STORE
         decision = self._by_disk(limits) or self._by_policy(address, limits)
         if decision is not STORE or address in self._noted:
             self._note(address, decision)
         return decision
+
+    def _is_free(self, address: str, limits: AddressLimits) -> bool:
+        """Whether no limit can act, as is so for most addresses all the time. Also where nothing can be
+        published any more: who waits shall learn of that.
+        """
+        if self._journals.failure is not None:
+            return True
+        limited = limits.limited or self.in_force.everywhere.limited or self.disk.reached is not None
+        return not (limited or address in self._core.pages or address in self._noted)
 
     def decide_late(self, address: str) -> Decision:
         """The same for what nobody can be told any more that it is refused: its first bytes were taken."""
@@ -226,7 +235,7 @@ class Admission:
         return limits.reached(self._looked(self._everything))
 
     def _looked(self, account: Account) -> Held:
-        reached = self._committer.reached_position
+        reached = self._journals.messages.committer.reached_position
         return account.look(reached) if self._catch_up() else account.at_most()
 
     def _account(self, address: str) -> Account:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ import pytest
 import trio
 
 from journalfs.clock import FakeClock
-from journalfs.errors import AddressFull
+from journalfs.errors import AddressFull, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
 from journalfs.store.memory import Held
 from journalfs.store.metrics import metrics_text
@@ -387,7 +388,8 @@ async def test_without_a_limit_the_disk_is_not_looked_at(limited: Limited) -> No
         disk = Disk(store, limited.little.clock)
         await disk.becomes(0)
         await publish(store, "1")
-        assert store.usage().available_bytes == store.usage().free_bytes
+        usage = store.usage()
+        assert usage.available_bytes == usage.free_bytes
 
 
 @pytest.mark.rule("S-35")
@@ -517,3 +519,19 @@ async def test_moving_into_a_full_address(limited: Limited, policy: str, moved: 
             with pytest.raises(AddressFull):
                 await store.move(AT, [message], ("full", "full.a"))
         assert held(store).messages == (not moved)
+
+
+async def test_who_waits_learns_that_nothing_can_be_written_any_more(limited: Limited) -> None:
+    async with limited.open("max-size-messages = 1", 'address-full-policy = "BLOCK"') as store:
+        await publish(store, "1")
+        told: list[int] = []
+
+        async def refused(number: int) -> None:
+            with pytest.raises(ReadOnlyStore):
+                await publish(store, str(number))
+            told.append(number)
+
+        async with blocked(store, lambda: refused(2), lambda: refused(3)):
+            failed = WriteFailed("journal", "a bad disk", system_errno=errno.EIO)
+            store.journals.messages.committer.failure = failed
+        assert told == [2, 3]
