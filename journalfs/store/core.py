@@ -125,6 +125,13 @@ class Core:
             self._doubted_ns = now_ns
             self.index_void = self.journal_doubted = True
 
+    def is_rendered(self, name: str) -> bool:
+        """Whether an open file is rendered from a journal file. May be called in any thread."""
+        try:
+            return any(held.file.path.name == name for held in list(self.held))
+        except RuntimeError:  # the set grew meanwhile
+            return True
+
     def register_queues(self) -> None:
         """Give every bound queue its slot before anything refers to it, so that slots follow the bindings."""
         for queue_id in sorted(self.bindings.queues):

@@ -98,6 +98,10 @@ class Outgoing(ABC):
         """A whole number among its broker's properties."""
 
     @abstractmethod
+    def text(self, name: str) -> str | None:
+        """A property that its sender gave it, as text; None where there is none, or it cannot be text."""
+
+    @abstractmethod
     def expiring_at(self, expiration_ms: int) -> Self:
         """A copy that expires at that time, 0: never. A small AMQP one is addressed anew."""
 
@@ -184,6 +188,13 @@ class Properties:
 NO_PROPERTIES: Final = Properties((), encoding.NULL)
 
 
+def as_text(value: object) -> str | None:
+    """As brokers turn a value of another type into text, for those that they do turn into it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
 @lru_cache(maxsize=256)
 def address_field(address: str) -> bytes:
     return encoding.nullable_simple_string(address)
@@ -256,6 +267,10 @@ class CoreMessage(Outgoing):
 
     def integer(self, name: str) -> int | None:
         return self.properties.integer(name)
+
+    def text(self, name: str) -> str | None:
+        found = self.properties.get(name)
+        return as_text(found.value) if found is not None else None
 
     def expiring_at(self, expiration_ms: int) -> Self:
         changed = copy(self)

@@ -32,7 +32,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.store.bodies import Body, Buffer, pieces, whole
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.envelope_fields import base64
-from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, Record
+from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, Record, as_text
 
 _ANNOTATION_TYPES: Final = {
     Code.BYTE: "byte",
@@ -159,6 +159,9 @@ class AmqpMessage(Outgoing):
 
     def integer(self, name: str) -> int | None:
         return self._extra.integer(name)
+
+    def text(self, name: str) -> str | None:
+        return as_text(self._said.get("properties", {}).get(name))
 
     def expiring_at(self, expiration_ms: int) -> AmqpMessage:
         changed = copy(self)

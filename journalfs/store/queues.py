@@ -15,7 +15,7 @@ from journalfs.store.page_parts import PageParts
 from journalfs.store.settings import address_attributes, address_toml, queue_attributes, queue_toml
 from journalfs.store.views import DeliveringView, QueueView
 
-COUNTED = ("messagesExpired", "messagesKilled")
+COUNTED = ("messagesExpired", "messagesKilled", "messagesReplaced")
 """Messages that left since the store was opened without anybody having asked; a store that is only read has
 none.
 """

@@ -14,21 +14,28 @@ from journalfs.store.runs import PageRun, Run
 from journalfs.store.stored_runs import stored_messages
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.publishing import Publishing
+from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.removing import Chosen, Removing
 
 
 class Moving:
-    def __init__(self, journals: Journals, publishing: Publishing, removing: Removing) -> None:
+    def __init__(
+        self, journals: Journals, publishing: Publishing, removing: Removing, kinds: QueueKinds
+    ) -> None:
+        self._kinds = kinds
         self._journals = journals
         self._publishing = publishing
         self._removing = removing
 
     async def stage(self, source: StoreQueue, chosen: Chosen, target: StoreQueue) -> Position:
         """Messages in the journal stay the records that they are and change queues; those in pages, which are
-        never rewritten, are copied, and so are those that the other queue has already.
+        never rewritten, are copied, and so are those that the other queue has already, or that others have to
+        leave for.
         """
         address, queue = target.model.address, target.content.queue_id
-        as_they_are = self._removing.take_places(chosen, target.content)
+        as_they_are: frozenset[MessageId] = frozenset()
+        if not self._kinds.special((queue,)):
+            as_they_are = self._removing.take_places(chosen, target.content)
         again = [message_id for message_id in chosen.messages if message_id not in as_they_are]
         runs = [*runs_of(source, again), *paged_runs(chosen)]
         due_ms = source.content.due_ms()

@@ -26,6 +26,7 @@ from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.routing import AnyRoute
 from journalfs.store.write.settled import Settled
 
@@ -71,9 +72,11 @@ class Publishing:
         bodies: BodyWriter,
         clock: Clock,
         *,
+        kinds: QueueKinds,
         min_large_bytes: int,
     ) -> None:
         self._journals = journals
+        self._kinds = kinds
         self._duplicates = duplicates
         self._settled = settled
         self._bodies = bodies
@@ -270,7 +273,8 @@ class Publishing:
         batch = _Batch(address, self._clock.now_ms(), large)
         if len(numbered) == 1 and settles is None:
             message_id, one = numbered[0]
-            if len(one.queues) == 1 and one.message.duplicate_id is None:
+            plain = one.message.duplicate_id is None and not self._kinds.special(one.queues)
+            if len(one.queues) == 1 and plain:
                 return Published(self._stage_one(batch, message_id, one), False)
         writer, tx = self._journals.messages, self._journals.new_tx()
         with self._rolled_back_on_failure(writer, tx, address, numbered, settles):
@@ -280,7 +284,9 @@ class Publishing:
                 if one.message.duplicate_id is not None:
                     self._stage_duplicate_id(tx, address, one.message.duplicate_id)
                 self._stage_message_in(tx, batch, message_id, one)
-            return Published(writer.stage_commit(tx), True)
+            position = writer.stage_commit(tx)
+        self._kinds.removing.replaced(position)
+        return Published(position, True)
 
     def _stage_one(self, batch: _Batch, message_id: MessageId, one: Routed) -> Position:
         writer, record, queue = self._journals.messages, RecordId(message_id), one.queues[0]
@@ -302,6 +308,8 @@ class Publishing:
             writer.stage_update_in(tx, record, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
             for kind, update in _extras(one.message, queue, batch.now_ms):
                 writer.stage_update_in(tx, record, kind, update)
+        if self._kinds.special(one.queues):
+            self._kinds.arrived_in(tx, one.queues, message_id, one.message, batch.now_ms)
 
     def _stage_duplicate_id(self, tx: TxId, address: str, duplicate_id: bytes) -> None:
         record = RecordId(self._journals.ids.draw())
@@ -324,6 +332,7 @@ class Publishing:
         try:
             yield
         except JournalfsError:
+            self._kinds.removing.nothing_replaced()
             if settles is not None:
                 self._settled.undo(settles)
             for _, one in numbered:

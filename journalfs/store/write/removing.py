@@ -62,12 +62,23 @@ class Removing:
         self._claimed: set[tuple[QueueId, MessageId]] = set()
         self._claimed_paged: set[tuple[QueueId, int, int]] = set()
         self._arriving: set[tuple[QueueId, MessageId]] = set()
+        self.version = 0
+        """Grows whenever messages are chosen to leave a queue."""
+        self.failures = 0
+        """Grows whenever a transaction came to nothing in which messages were to take the place of others."""
+        self._coming: set[tuple[QueueId, MessageId]] = set()
+        """Messages that the transaction that is being staged brings to queues where others leave for them."""
+        self._replacing: list[tuple[QueueId, MessageId]] = []
+        """Messages that leave in the transaction that is being staged, since others come."""
+        self._replaced: list[tuple[Position, list[tuple[QueueId, MessageId]]]] = []
+        """The same of transactions that were committed, with their positions."""
         self._bodies: list[tuple[Position, MessageId]] = []
         """Large bodies, and when their messages are gone for good."""
 
     def choose(self, content: QueueContent, runs: Iterable[Run]) -> Chosen:
         """What of `runs` is there and not on its way out yet; it is now."""
         chosen = Chosen(content.queue_id)
+        self.version += 1
         for run in runs:
             if isinstance(run, JournalRun):
                 self._choose_references(content, run, chosen)
@@ -126,11 +137,14 @@ class Removing:
         writer, tx = self._journals.messages, self._journals.new_tx()
         try:
             stage(tx)
-            return writer.stage_commit(tx)
+            position = writer.stage_commit(tx)
         except JournalfsError:
+            self.nothing_replaced()
             if writer.has_open(tx):
                 writer.stage_rollback(tx)
             raise
+        self.replaced(position)
+        return position
 
     def stage_in(self, tx: TxId, chosen: Chosen) -> None:
         writer = self._journals.messages
@@ -171,7 +185,69 @@ class Removing:
             schedule = record_bodies.scheduled_time(queue, due_ms)
             writer.stage_update_in(tx, record, MessageType.SCHEDULED_TIME, schedule)
 
+    # ---- what others take the place of ----
+
+    def is_there(self, queue: QueueId, message_id: MessageId) -> bool:
+        """Whether a message that was sent to a queue is there, or about to be, and not on its way out."""
+        if (queue, message_id) in self._claimed:
+            return False
+        if (queue, message_id) in self._coming:
+            return True
+        if not self._journals.messages.is_live(message_id):
+            return False
+        state = self._core.loader.state
+        return state.find(state.register_queue(queue), message_id) >= 0 or not state.message_refs(message_id)
+
+    def replace_in(
+        self, tx: TxId, queue: QueueId, coming: MessageId, message_ids: Iterable[MessageId]
+    ) -> None:
+        """Stage that those of the messages leave a queue that are there, for one that comes."""
+        self._coming.add((queue, coming))
+        writer, body = self._journals.messages, record_bodies.acknowledgement(queue)
+        for message_id in message_ids:
+            if self.is_there(queue, message_id):
+                writer.stage_update_in(tx, RecordId(message_id), MessageType.ACKNOWLEDGE_REFERENCE, body)
+                self._claimed.add((queue, message_id))
+                self._replacing.append((queue, message_id))
+
+    def replaced(self, position: Position) -> None:
+        """The transaction that was staged is committed, and durable with that position."""
+        self._coming.clear()
+        if self._replacing:
+            self._replaced.append((position, self._replacing))
+            self._replacing = []
+
+    def nothing_replaced(self) -> None:
+        """It is not."""
+        self.failures += bool(self._coming)
+        self._coming.clear()
+        self._claimed.difference_update(self._replacing)
+        self._replacing = []
+
+    @property
+    def has_replaced(self) -> bool:
+        return bool(self._replaced)
+
+    def settle_replaced(self) -> None:
+        """Let go of what left by now, and stage the deletes of what is in no queue any more."""
+        reached = self._journals.messages.committer.reached_position
+        while self._replaced and self._replaced[0][0] <= reached:
+            _, left = self._replaced.pop(0)
+            self._claimed.difference_update(left)
+            for queue, _ in left:
+                self._core.tally[queue, "messagesReplaced"] += 1
+            self.delete_unreferenced({message_id for _, message_id in left})
+
     # ---- what no queue has any more ----
+
+    def clear(self, message_ids: Iterable[MessageId]) -> None:
+        """Clear away what is in no queue any more of these messages, and of those that others replaced."""
+        try:
+            self.settle_replaced()
+            self.delete_unreferenced(message_ids)
+        except JournalfsError as error:
+            # They are acknowledged all the same; opening the store deletes what has no reference.
+            self._core.events.add("delete-postponed", str(error))
 
     def delete_unreferenced(self, message_ids: Iterable[MessageId]) -> None:
         """Stage deletes of those that are in no queue now. Nobody waits for these: a message without

@@ -45,7 +45,8 @@ from journalfs.store.write.message_settings import message_update
 from journalfs.store.write.moving import Moving, runs_of
 from journalfs.store.write.publisher import FilePublisher, messages_of
 from journalfs.store.write.publishing import Published, Publishing, Routed
-from journalfs.store.write.removing import Chosen, Removing
+from journalfs.store.write.queue_kinds import QueueKinds
+from journalfs.store.write.removing import Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.settings_file import changed_settings
 from journalfs.store.write.settled import Settled
@@ -90,16 +91,23 @@ class WritingStore(JournalStore):
         self._routing = Routing(core)
         self.min_large_bytes = min_large_bytes
         bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
-        settled = Settled(core, journals)
+        self._removing = Removing(core, journals, bodies)
+        self._kinds = QueueKinds(core, self._removing)
+        settled, duplicates = Settled(core, journals), DuplicateIds(core)
         self._publishing = Publishing(
-            journals, DuplicateIds(core), settled, bodies, core.clock, min_large_bytes=min_large_bytes
+            journals,
+            duplicates,
+            settled,
+            bodies,
+            core.clock,
+            kinds=self._kinds,
+            min_large_bytes=min_large_bytes,
         )
         self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
         self._administered = trio.Lock()
         """Changes of the bindings come one after the other: each stands on what the one before left."""
         self._arrivals = Arrivals(self._administered)
-        self._removing = Removing(core, journals, bodies)
-        self._moving = Moving(journals, self._publishing, self._removing)
+        self._moving = Moving(journals, self._publishing, self._removing, self._kinds)
         self._administering = Administering(core, journals)
         self._rules = AddressRules(core)
         self._forwarding = Forwarding(
@@ -117,14 +125,13 @@ class WritingStore(JournalStore):
         self.admission = Admission(core, disk, journals, self._current)
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
-        self._unsealed = False
-        self._failure_told = False
+        self._unsealed = self._failure_told = False
         core.limits_of = self.admission.acting
         self.expiring = Expiring(
             core, self._rules, self.queues, lambda queue, runs: self._forward(queue, runs, Why.EXPIRED)
         )
         core.explanations.of_writer = journals.messages.upkeep.explain
-        journals.messages.pool.held = self._is_held
+        journals.messages.pool.held = core.is_rendered
         journals.messages.before_emptying = self._let_files_go
         journals.messages.committer.while_waiting = self._while_waiting
 
@@ -204,6 +211,8 @@ class WritingStore(JournalStore):
                 taken.done()
                 wait = whole or self.sync is not SyncMode.CLOSE
                 await self._settled(published.position, transactional=published.transactional, wait=wait)
+                if self._removing.has_replaced:
+                    self._after_removal(())
             finally:
                 self._arrivals.end(address)
 
@@ -212,7 +221,7 @@ class WritingStore(JournalStore):
     ) -> Published | None:
         """Stage texts together; None where they have to be looked at one by one."""
         route = self._routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
-        if route is None:
+        if route is None or self._kinds.special((*route.every, *route.in_turn)):
             return None
         turn, rule = self._routing.turn(address), self._rules.expiry(address)
         published = self._publishing.stage_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
@@ -264,7 +273,7 @@ class WritingStore(JournalStore):
             await self._settled(position, transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
-        self._after_removal(chosen)
+        self._after_removal(chosen.messages)
         return len(chosen)
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
@@ -295,7 +304,7 @@ class WritingStore(JournalStore):
             await self._settled(position, transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
-        self._after_removal(chosen)
+        self._after_removal(chosen.messages)
         return len(chosen)
 
     async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
@@ -323,15 +332,11 @@ class WritingStore(JournalStore):
             count = await self._forwarding.forward(queue, chosen, why)
         finally:
             self._removing.let_go(chosen)
-        self._after_removal(chosen)
+        self._after_removal(chosen.messages)
         return count
 
-    def _after_removal(self, chosen: Chosen) -> None:
-        try:
-            self._removing.delete_unreferenced(chosen.messages)
-        except JournalfsError as error:
-            # They are acknowledged all the same; opening the store deletes what has no reference.
-            self.core.events.add("delete-postponed", str(error))
+    def _after_removal(self, message_ids: Sequence[MessageId]) -> None:
+        self._removing.clear(message_ids)
         self.admission.look_again()
 
     def _queue(self, path: QueuePath) -> StoreQueue:
@@ -517,6 +522,8 @@ class WritingStore(JournalStore):
         while True:
             try:
                 await self.look()
+                if self._removing.has_replaced:
+                    self._after_removal(())
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
                 await self.flushed.tidy()
                 await self.admission.scan_disk()
@@ -546,13 +553,6 @@ class WritingStore(JournalStore):
         if failure is not None and not self._failure_told:
             self._failure_told = True
             self.core.events.add("write-failed", str(failure), level=logging.ERROR)
-
-    def _is_held(self, name: str) -> bool:
-        """Whether an open file is rendered from a journal file. Called in any thread."""
-        try:
-            return any(held.file.path.name == name for held in list(self.core.held))
-        except RuntimeError:  # the set grew meanwhile
-            return True
 
     def _writable(self) -> None:
         failure = self.journals.failure

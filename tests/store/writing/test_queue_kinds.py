@@ -1,0 +1,217 @@
+"""Last-value queues and rings: what leaves when something comes, in memory, on disk, and after a failure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from journalfs.ids import MessageId
+from journalfs.store.write.store import WritingStore
+from tests.store.conftest import START_MS
+from tests.store.writing.conftest import Writable, lines_of, queue_of
+from tests.store.writing.test_forwarding import configure, on_disk
+
+A, B = ("work", "work.a"), ("work", "work.b")
+
+
+async def become(store: WritingStore, queue: tuple[str, str], **settings: object) -> None:
+    for name, value in settings.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        await store.set_attribute(*queue, f"user.journalfs.{name.replace('_', '-')}", text.encode())
+
+
+async def send(store: WritingStore, *lines: dict[str, Any], queue: str | None = "work.a") -> None:
+    publisher = store.publisher("work", queue, "in.jsonl")
+    await publisher.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+    await publisher.finish()
+
+
+def bodies(store: WritingStore, queue: str = "work.a") -> list[str]:
+    return [json.loads(line)["body"] for line in lines_of(store, queue)]
+
+
+def ids(store: WritingStore, queue: str = "work.a") -> list[MessageId]:
+    return [MessageId(json.loads(line)["id"]) for line in lines_of(store, queue)]
+
+
+def valued(body: str, value: object, name: str = "_AMQ_LVQ_NAME") -> dict[str, Any]:
+    return {"body": body, "properties": {name: value}}
+
+
+@pytest.mark.rule("S-107")
+async def test_a_new_value_takes_the_place_of_the_old(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        await send(store, valued("a1", "a"), valued("b1", "b"), {"body": "none"})
+        await send(store, valued("a2", "a"))
+        assert bodies(store) == ["b1", "none", "a2"]
+        await send(store, valued("a3", "a"), valued("a4", "a"), valued("b2", "b"))
+        assert bodies(store) == ["none", "a4", "b2"], "in one transaction, too"
+        assert queue_of(store, "work.a").status()["messagesReplaced"] == 4
+        await send(store, {"body": "none"})
+        writer = store.journals.messages
+        assert writer.totals().live_records == 4, "what was replaced has no record any more"
+    assert [one["body"] for one in on_disk(writable, "work.a")] == ["none", "a4", "b2", "none"]
+    async with writable.open() as store:
+        await send(store, valued("a5", "a"))
+        assert bodies(store) == ["none", "b2", "none", "a5"], "what was there before is known"
+
+
+@pytest.mark.rule("S-107")
+@pytest.mark.parametrize("index", [True, False])
+async def test_a_key_of_its_own(writable: Writable, index: bool) -> None:
+    async with writable.open(index=index) as store:
+        await become(store, A, last_value=True, last_value_key="stock")
+        await send(store, valued("1", 7, "stock"), valued("2", "7", "stock"), valued("3", True, "stock"))
+        assert bodies(store) == ["2", "3"], "as text they are the same"
+        await send(store, valued("4", "7"), valued("5", "true", "stock"))
+        assert bodies(store) == ["4", "5"], "without the key the name counts that every such queue knows"
+
+
+@pytest.mark.rule("S-107")
+async def test_amqp_messages(writable: Writable) -> None:
+    def line(text: str) -> dict[str, Any]:
+        value = {"section": "value", "value": {"t": "string", "v": text}}
+        pairs = [[{"t": "string", "v": "key"}, {"t": "string", "v": "k"}]]
+        return {"amqp": {"applicationProperties": pairs, "body": value}}
+
+    async with writable.open() as store:
+        await become(store, A, last_value=True, last_value_key="key")
+        await send(store, line("one"), valued("core", "k", "key"))
+        await send(store, line("two"))
+        assert bodies(store) == ["two"]
+
+
+async def test_only_in_the_queue_that_is_of_this_kind(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        for number in range(3):
+            await send(store, valued(f"{number}", "v"), queue=None)
+        assert bodies(store) == ["2"]
+        assert bodies(store, "work.b") == ["0", "1", "2"]
+        # Both queues have the last message, so it is copied.
+        assert await store.move(B, ids(store, "work.b")[:2], A) == 2
+        assert bodies(store) == ["1"]
+        assert await store.acknowledge(A, ids(store)) == 1
+        await send(store, valued("3", "v"))
+        assert bodies(store) == ["3"]
+        assert bodies(store, "work.b") == ["2"]
+    assert [one["body"] for one in on_disk(writable, "work.a")] == ["3"]
+
+
+@pytest.mark.rule("S-107")
+async def test_what_is_not_due_takes_no_place(writable: Writable) -> None:
+    later = {"_AMQ_SCHED_DELIVERY": START_MS + 1000, "_AMQ_LVQ_NAME": "v"}
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        await send(store, valued("1", "v"))
+        await send(store, {"body": "later", "properties": later})
+        await send(store, valued("2", "v"))
+        assert bodies(store) == ["later", "2"]
+
+
+@pytest.mark.rule("S-107")
+async def test_a_ring_keeps_so_many(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, ring_size=3)
+        await send(store, *[{"body": f"{number}"} for number in range(5)])
+        assert bodies(store) == ["2", "3", "4"]
+        await send(store, {"body": "5"})
+        assert bodies(store) == ["3", "4", "5"]
+        assert await store.acknowledge(A, ids(store)[:1]) == 1
+        await send(store, {"body": "6"})
+        assert bodies(store) == ["4", "5", "6"], "there was room"
+        publisher = store.publisher("work", "work.a", "in.txt")
+        await publisher.write(b"7\n8\n")
+        await publisher.finish()
+        assert bodies(store) == ["6", "7", "8"]
+    assert [one["body"] for one in on_disk(writable, "work.a")] == ["6", "7", "8"]
+    async with writable.open() as store:
+        await send(store, {"body": "9"}, queue=None)
+        assert bodies(store) == ["7", "8", "9"]
+
+
+@pytest.mark.rule("S-107")
+async def test_a_ring_lets_go_of_what_would_be_delivered_next(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, ring_size=2)
+        await send(store, {"body": "low", "priority": 1}, {"body": "high", "priority": 8})
+        await send(store, {"body": "middle"})
+        assert bodies(store) == ["low", "middle"]
+        await send(store, {"body": "highest", "priority": 9})
+        assert bodies(store) == ["low", "middle"], "and if it is the new one"
+
+
+async def test_a_ring_that_became_smaller(writable: Writable) -> None:
+    async with writable.open() as store:
+        await send(store, *[{"body": f"{number}"} for number in range(5)])
+        await become(store, A, ring_size=2)
+        assert len(bodies(store)) == 5
+        await send(store, {"body": "5"})
+        assert bodies(store) == ["4", "5"]
+        await become(store, A, ring_size=-1)
+        await send(store, {"body": "6"})
+        assert bodies(store) == ["4", "5", "6"]
+
+
+async def test_large_bodies_go_with_their_messages(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, ring_size=1)
+        for number in range(3):
+            await send(store, {"body": f"{number}", "largeMessage": True})
+        (kept,) = ids(store)
+    assert [file.name for file in (writable.root / "large-messages").iterdir()] == [f"{kept}.msg"]
+
+
+async def test_a_publication_that_fails_replaces_nothing(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, last_value=True, ring_size=2)
+        await send(store, valued("1", "v"), valued("2", "w"))
+        room = store.journals.messages.record_bytes_max // 2 * "x"
+        too_large = {"body": "f", "largeMessage": True, "properties": {"p": room}}
+        with pytest.raises(Exception, match="a journal record of"):
+            await send(store, valued("3", "v"), valued("4", "z"), too_large)
+        assert bodies(store) == ["1", "2"]
+        await send(store, valued("5", "v"))
+        assert bodies(store) == ["2", "5"]
+        await send(store, valued("6", "z"))
+        assert bodies(store) == ["5", "6"]
+
+
+async def test_queues_that_are_made_of_this_kind(writable: Writable) -> None:
+    defaults = "default-last-value-queue = true\ndefault-last-value-key = 'key'\ndefault-ring-size = 7\n"
+    more = (
+        "default-non-destructive = true\ndefault-exclusive-queue = true\nauto-delete-created-queues = true\n"
+    )
+    configure(writable, f"[address-settings.'#']\n{defaults}{more}auto-delete-queues-delay = 9\n")
+    async with writable.open() as store:
+        await store.create_queue("work", "made")
+        binding = queue_of(store, "made").model.binding
+        assert (binding.last_value, binding.last_value_key, binding.ring_size) == (True, "key", 7)
+        assert (binding.non_destructive, binding.exclusive) == (True, True)
+        assert (binding.auto_delete, binding.auto_delete_delay_ms, binding.auto_created) == (True, 9, False)
+        await send(store, valued("1", "v", "key"), valued("2", "v", "key"), queue="made")
+        assert bodies(store, "made") == ["2"]
+
+
+async def test_dead_letters_in_a_ring(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await store.create_address("dead")
+        await store.create_queue("dead", "dead")
+        await become(store, ("dead", "dead"), ring_size=2)
+        await send(store, *[{"body": f"{number}"} for number in range(4)])
+        assert await store.send_to_dead_letters(A, ids(store)) == 4
+        assert [json.loads(line)["body"] for line in lines_of(store, "dead", "dead")] == ["2", "3"]
+
+
+@pytest.mark.rule("S-107")
+async def test_what_is_removed_from_a_non_destructive_queue_is_gone(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, non_destructive=True)
+        await send(store, {"body": "1"}, {"body": "2"})
+        assert await store.acknowledge(A, ids(store)[:1]) == 1
+        assert bodies(store) == ["2"]
+    assert [one["body"] for one in on_disk(writable, "work.a")] == ["2"]
