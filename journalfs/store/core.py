@@ -24,7 +24,7 @@ from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state_types import Operation
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
-from journalfs.format.page_folder import address_matches
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, address_matches
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
@@ -89,6 +89,10 @@ class Core:
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)
+    """What is wrong with which folder is of which address."""
+    _by_records: dict[Path, tuple[PageFolder, BindingsState, tuple[str | None, str | None]]] = field(
+        default_factory=dict
+    )
     tally: Counter[tuple[QueueId, str]] = field(default_factory=Counter)
     """Messages that left a queue since the store was opened without anybody having asked, by the name that a
     broker has for the reason.
@@ -207,13 +211,34 @@ class Core:
         """
         written = folder.written_address
         if written is None:
-            return self._address_by_queues(folder)
+            bound, sent_to = self._address_by_records(folder)
+            return bound or sent_to
         if written in self.bindings.addresses:
             return written
         matching = [name for name in self.bindings.addresses if address_matches(written, name)]
-        return matching[0] if len(matching) == 1 else written
+        if len(matching) == 1:
+            return matching[0]
+        bound, _ = self._address_by_records(folder)
+        if bound is None:
+            return written
+        self._wrong_address(folder.path, written, bound)
+        return bound
 
-    def _address_by_queues(self, folder: PageFolder) -> str | None:
+    def _wrong_address(self, path: Path, written: str, bound: str) -> None:
+        reason = f"says {written!r}, and the pages beside it are of queues of {bound!r}"
+        name = name_of(path / ADDRESS_FILE_NAME, self.root)
+        self.second_folders.append(Damage(name, 0, 0, "page-folder", reason))
+
+    def _address_by_records(self, folder: PageFolder) -> tuple[str | None, str | None]:
+        """The address of a queue that is bound and that a record names, and where the first message was
+        sent to. It takes reading, so it is remembered as long as folder and bindings are the same.
+        """
+        known = self._by_records.get(folder.path)
+        if known is None or known[0] != folder or known[1] is not self.bindings:
+            known = self._by_records[folder.path] = (folder, self.bindings, self._read_address(folder))
+        return known[2]
+
+    def _read_address(self, folder: PageFolder) -> tuple[str | None, str | None]:
         sent_to: str | None = None
         for page in folder.pages:
             try:
@@ -226,8 +251,8 @@ class Core:
             for queue_id in queue_ids:
                 queue = self.bindings.queues.get(QueueId(queue_id))
                 if queue is not None:
-                    return queue.address
-        return sent_to
+                    return queue.address, sent_to
+        return None, sent_to
 
     def _committed_cursors(self) -> Iterable[SideRecord]:
         for user_type in CURSOR_TYPES:
@@ -267,9 +292,23 @@ class Core:
         found += [*self.paging.problems(), *self.second_folders, *self.large.problems(self.root)]
         found.extend(self.lost.damage())
         found.extend(missing_directories(self))
-        for paged in self.pages.values():
+        for address, paged in self.pages.items():
             found.extend(paged.damage())
+            found.extend(self._of_other_addresses(address, paged))
         return sorted(found)
+
+    def _of_other_addresses(self, address: str, paged: PagedAddress) -> Iterable[Damage]:
+        """What nobody is shown: messages of queues that are bound to another address."""
+        others: Counter[str] = Counter()
+        for number in paged.numbers():
+            for queue_id in paged.queues_in(number):
+                queue = self.bindings.queues.get(queue_id)
+                if queue is not None and queue.address != address:
+                    others[queue.address] += 1
+        for other, pages in sorted(others.items()):
+            name = name_of(paged.path / ADDRESS_FILE_NAME, self.root)
+            reason = f"says {address!r}, and {pages} pages beside it are of queues of {other!r}: not shown"
+            yield Damage(name, 0, 0, "page-folder", reason)
 
 
 def _address_of_first(scan: PageScan) -> str | None:

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from journalfs.store.store import JournalStore
+from tests.differential.encode import record
 from tests.differential.encode_messages import page_record, text_message
+from tests.store.appending import ADD
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_follow import queue_of
+from tests.tools import store_bytes
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 CURSOR_ACK, PAGE_COMPLETE, PAGE_TX = 39, 42, 35
@@ -140,3 +143,35 @@ def test_folder_without_its_address_is_known_by_its_queues(
     assert [(damage.file, damage.kind) for damage in store.core.damage()] == [
         ("paging/some-folder/address.txt", "page-folder")
     ]
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize("written", ["worl\n", "\x00\x00\x00", "../elsewhere\n", "\xff\xfe\n"])
+def test_folder_that_names_no_address_is_known_by_its_queues(
+    little_store: LittleStore, lines_of: ReadLines, written: str
+) -> None:
+    write_page(little_store, 1, [small(2000), small(2001)])
+    file = little_store.root / "paging/some-folder/address.txt"
+    file.write_bytes(written.encode("latin-1"))
+    for _ in range(2):
+        store = little_store.open()
+        assert ids(lines_of(store, "work.a")) == [2000, 2001]
+        assert [address.name for address in store.addresses()] == ["work"]
+        assert [(one.file, one.kind) for one in store.core.damage()] == [
+            ("paging/some-folder/address.txt", "page-folder")
+        ]
+        store.close()
+
+
+@pytest.mark.rule("S-48")
+async def test_folder_that_names_another_address(little_store: LittleStore, lines_of: ReadLines) -> None:
+    """A broker takes its pages for those of that address, and so does nobody see them; but it is told."""
+    body = store_bytes.address_binding("other", 0)
+    little_store.bindings.append(record(ADD, 1, record_id=30, user_type=44, body=body))
+    write_page(little_store, 1, [small(2000)])
+    (little_store.root / "paging/some-folder/address.txt").write_text("other\n")
+    store = little_store.open()
+    assert lines_of(store, "work.a") == []
+    (damage,) = store.core.damage()
+    assert (damage.file, damage.kind) == ("paging/some-folder/address.txt", "page-folder")
+    assert "1 pages beside it are of queues of 'work'" in damage.reason
