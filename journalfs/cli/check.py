@@ -28,23 +28,43 @@ _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind"
 
 @click.command(epilog="Example: journalfs check /var/lib/artemis/data")
 @store_argument
+@click.option("--set-aside", is_flag=True, help="Move large bodies that no message has out of the way.")
 @json_option
-def check(*, store: Path, as_json: bool) -> None:
+def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     """Read all of STORE, journals, pages, large messages and every live message, and list the damage.
 
-    Ends with 0 if there is none and with 5 if there is. Nothing is changed, and no index is used.
+    Ends with 0 if there is none and with 5 if there is. Large bodies that no message has, which a crash
+    leaves, are listed too and are no damage. Nothing is changed, and no index is used. --set-aside first
+    takes the store for writing, as a mount does, and moves such bodies to journalfs/orphans in it.
     """
+    if set_aside:
+        _set_aside(store)
     with opened(store, index=False) as found:
         messages, bytes_read, damage = _read_everything(found)
         damage = [*_damaged_places(found), *damage]
+        orphans = [_orphan(name) for name in found.orphaned_bodies()]
+    listed = [*damage, *orphans]
     if as_json:
-        write_json(damage)
-    elif damage:
-        write_table(list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in damage])
+        write_json(listed)
+    elif listed:
+        write_table(list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed])
     if not as_json:
         places = "no damage" if not damage else f"{len(damage)} damaged"
-        click.echo(f"{messages} messages ({bytes_read} bytes as lines) read, {places}", err=True)
+        bodies = f", {len(orphans)} bodies without a message" if orphans else ""
+        click.echo(f"{messages} messages ({bytes_read} bytes as lines) read, {places}{bodies}", err=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
+
+
+def _set_aside(path: Path) -> None:
+    """Opening a store for writing does it; each body is an event, which is logged."""
+    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+
+    open_for_writing(path).close()
+
+
+def _orphan(name: str) -> Mapping[str, object]:
+    reason = "no message has this body; --set-aside moves it out of the way"
+    return {"file": name, "offset": 0, "bytes": 0, "kind": "orphan", "reason": reason}
 
 
 def _read_everything(store: Store) -> tuple[int, int, list[Mapping[str, object]]]:

@@ -223,6 +223,9 @@ class Store(Protocol):
 
     def usage(self) -> Usage: ...
 
+    def orphaned_bodies(self) -> Sequence[str]:
+        """Names of files of large bodies that no message has. Not looked for while a broker is at work."""
+
     async def follow(self) -> None:
         """Watch the directory and apply what a live broker writes, until cancelled. Sealing happens here
         too.

@@ -109,6 +109,11 @@ class JournalStore:
             "events": len(core.events),
         }
 
+    def orphaned_bodies(self) -> Sequence[str]:
+        from journalfs.store.orphans import orphaned_bodies  # noqa: PLC0415 - few commands ask
+
+        return [file.name for file in orphaned_bodies(self.core)]
+
     def _orphans(self) -> int:
         """References to queues that no binding names: a broker drops them, so they are counted and not
         shown.

@@ -50,7 +50,7 @@ def _message(
     if source & SOURCE_UNREADABLE:
         raise Damaged(*place, "a part of the message cannot be read")
     if source == SOURCE_CORE_LARGE:
-        body = _body(core, message_id, lambda: _origin(payload))
+        body = _body(core, message_id, lambda: origin_of_large(source, payload))
         return message_of_record(MessageType.LARGE_MESSAGE, payload, body)
     large = payload[:1] == bytes((amqp_message.LARGE,))
     body = _body(core, message_id, lambda: None) if large else None
@@ -68,8 +68,12 @@ def _body(core: Core, message_id: MessageId, origin: Callable[[], MessageId | No
         raise BodyUnreadable(path, 0, f"cannot be read: {error.strerror or error}") from error
 
 
-def _origin(payload: bytes) -> MessageId | None:
-    """What a message was copied from: a broker that dies while it copies leaves the origin's body only."""
+def origin_of_large(source: int, payload: bytes) -> MessageId | None:
+    """What a large message was copied from: a broker that dies while it copies leaves the origin's body only.
+    Raises `DecodeError`.
+    """
+    if source != SOURCE_CORE_LARGE:
+        return None
     header = core_message.split_header(Reader(payload)).header
     found = Properties(None, header.properties).integer(core_message.ORIGINAL_MESSAGE_ID)
     return MessageId(found) if found is not None else None

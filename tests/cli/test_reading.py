@@ -227,6 +227,25 @@ def test_check_names_a_large_message_that_is_gone(
     assert str(gone) in done.stdout
 
 
+def test_check_finds_bodies_that_no_message_has_and_sets_them_aside(
+    store_copy: Callable[[str], Path],
+) -> None:
+    store = store_copy("large-and-paged")
+    body = store / "data" / "large-messages" / "999999999.msg"
+    body.write_bytes(b"what a crash left")
+    listed = journalfs("check", store, "--json")
+    assert listed.returncode == 0, "it is no damage"
+    (orphan,) = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert (orphan["file"], orphan["kind"]) == (body.name, "orphan")
+    assert "1 bodies without a message" in journalfs("check", store).stderr
+    assert body.exists(), "nothing was asked for"
+    done = journalfs("check", "--set-aside", store)
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout
+    assert (store / "data" / "journalfs" / "orphans" / body.name).read_bytes() == b"what a crash left"
+    assert not body.exists()
+
+
 def test_check_of_no_store_is_no_damage(tmp_path: Path) -> None:
     assert journalfs("check", tmp_path).returncode == EXIT_NOT_A_STORE
 

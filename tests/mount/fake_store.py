@@ -380,6 +380,9 @@ class FakeStore:
     def status(self) -> Mapping[str, object]:
         return {"addresses": len(self.by_name)}
 
+    def orphaned_bodies(self) -> Sequence[str]:
+        return ()
+
     def usage(self) -> Usage:
         return Usage(
             total_bytes=1 << 30, free_bytes=1 << 29, available_bytes=1 << 28, messages=7, messages_max=1000

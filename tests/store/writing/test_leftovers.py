@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
@@ -34,6 +38,18 @@ def leave_unreferenced(writable: Writable) -> None:
     )
 
 
+def damage(writable: Writable) -> None:
+    """Lose a reference."""
+    path = writable.root / "journal/activemq-data-1.amq"
+    content = bytearray(path.read_bytes())
+    reference = record(
+        UPDATE, 1, record_id=KEPT, user_type=32, body=record_bodies.reference(QueueId(QUEUE_A))
+    )
+    at = content.index(reference)
+    content[at : at + len(reference)] = b"\xee" * len(reference)
+    path.write_bytes(content)
+
+
 async def test_messages_in_no_queue_are_deleted(writable: Writable) -> None:
     leave_unreferenced(writable)
     async with writable.open() as store:
@@ -56,14 +72,7 @@ async def test_the_same_when_an_index_knows_them(writable: Writable) -> None:
 
 async def test_a_damaged_journal_keeps_them(writable: Writable) -> None:
     leave_unreferenced(writable)
-    path = writable.root / "journal/activemq-data-1.amq"
-    content = bytearray(path.read_bytes())
-    reference = record(
-        UPDATE, 1, record_id=KEPT, user_type=32, body=record_bodies.reference(QueueId(QUEUE_A))
-    )
-    at = content.index(reference)
-    content[at : at + len(reference)] = b"\xee" * len(reference)
-    path.write_bytes(content)
+    damage(writable)
     async with writable.open() as store:
         await store.published()
         assert store.core.damage()
@@ -71,6 +80,7 @@ async def test_a_damaged_journal_keeps_them(writable: Writable) -> None:
         assert store.journals.messages.is_live(ACKNOWLEDGED)
 
 
+@pytest.mark.rule("S-109")
 async def test_bodies_that_no_message_has_are_set_aside(writable: Writable) -> None:
     large = writable.root / "large-messages"
     (large / "777.msg").write_bytes(b"nobody's")
@@ -79,3 +89,37 @@ async def test_bodies_that_no_message_has_are_set_aside(writable: Writable) -> N
         assert not list(large.iterdir())
         aside = writable.root / "journalfs" / "orphans"
         assert sorted(path.name for path in aside.iterdir()) == ["777.msg", "778.tmp"]
+
+
+@pytest.mark.rule("S-109")
+async def test_a_body_that_a_broker_did_not_get_to_copy_is_no_orphan(writable: Writable) -> None:
+    """It stands for the copy's; others go."""
+    large = writable.root / "large-messages"
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in.jsonl")
+        line = {"body": "x", "largeMessage": True, "properties": {"_AMQ_ORIG_MESSAGE_ID": 777}}
+        await publisher.write(json.dumps(line).encode() + b"\n")
+        await publisher.finish()
+    (body,) = large.iterdir()
+    body.rename(large / "777.msg")
+    (large / "778.msg").write_bytes(b"nobody's")
+    reader = open_store(writable.root, clock=writable.clock, index=False)
+    assert reader.orphaned_bodies() == ["778.msg"]
+    reader.close()
+    async with writable.open() as store:
+        assert [file.name for file in large.iterdir()] == ["777.msg"]
+        (shown,) = [json.loads(one) for one in lines_of(store, "work.a")]
+        assert shown["body"] == "x"
+        assert "damage" not in shown
+        assert await store.send_to_dead_letters(("work", "work.a"), [shown["id"]]) == 1
+
+
+@pytest.mark.rule("S-109")
+async def test_a_damaged_journal_may_have_lost_whose_bodies_they_are(writable: Writable) -> None:
+    leave_unreferenced(writable)
+    damage(writable)
+    body = writable.root / "large-messages" / "777.msg"
+    body.write_bytes(b"perhaps somebody's")
+    async with writable.open() as store:
+        assert store.orphaned_bodies() == []
+        assert body.exists()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from journalfs.errors import NoSuchName
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
@@ -215,3 +216,21 @@ async def test_what_is_removed_from_a_non_destructive_queue_is_gone(writable: Wr
         assert await store.acknowledge(A, ids(store)[:1]) == 1
         assert bodies(store) == ["2"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["2"]
+
+
+@pytest.mark.rule("S-108")
+async def test_nothing_is_made_or_deleted_by_itself(writable: Writable) -> None:
+    automatic = "auto-create-queues = true\nauto-create-addresses = true\nauto-delete-queues = true\n"
+    configure(writable, f"[address-settings.'#']\n{automatic}auto-delete-created-queues = true\n")
+    async with writable.open() as store:
+        for address, queue in (("none", None), ("work", "none")):
+            with pytest.raises(NoSuchName):
+                store.publisher(address, queue, "in.txt")
+        await store.create_queue("work", "made")
+        assert queue_of(store, "made").model.binding.auto_delete
+        await send(store, {"body": "x"}, queue="made")
+        assert await store.acknowledge(("work", "made"), ids(store, "made")) == 1
+        writable.clock.advance(by_ms=1_000_000)
+        assert await store.expire_due() == 0
+        await store.look()
+        assert bodies(store, "made") == []
