@@ -375,6 +375,13 @@ class SettingRefused(JournalfsError):
         self.setting = setting
 
 
+class SettingFixed(SettingRefused):
+    """A setting that has nothing of its own that could be taken back."""
+
+    identifier = "setting-fixed"
+    errno = errnos.EPERM
+
+
 class BadEnvelope(JournalfsError):
     """What was written is not what the file's name promises: no envelope, no JSON, or too long a line.
 

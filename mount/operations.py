@@ -340,8 +340,11 @@ class Operations(pyfuse3.Operations):
     @changing
     async def removexattr(self, inode: InodeT, name: XAttrNameT, ctx: RequestContext) -> None:
         node = await self._settled(inode)
+        attribute = attribute_name(name)
+        if attribute is None or attribute not in node.extended_attributes():
+            raise refuse(errno.ENODATA)
         with self._context.noted(node.path):
-            raise Refused(errno.EPERM, "a setting is set, not removed")
+            await node.remove_extended(attribute)
 
     # Extended attributes
 

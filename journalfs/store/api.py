@@ -318,6 +318,11 @@ class WritableStore(Store, Protocol):
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
         """Change a setting; `name` is that of the extended attribute."""
 
+    async def remove_attribute(self, address: str, queue: str | None, name: str) -> None:
+        """Take back what was set: an address inherits the setting again, a queue has what a new one would
+        have. EPERM for what was not set here.
+        """
+
     async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
         """Take over what differs in an edited `.settings`; what is not named in it stays as it is."""
 

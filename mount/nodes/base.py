@@ -125,6 +125,10 @@ class Node(ABC):
     async def set_extended(self, name: str, value: bytes) -> None:
         raise refuse(errno.EOPNOTSUPP)
 
+    async def remove_extended(self, name: str) -> None:
+        """Remove an attribute that is there."""
+        raise Refused(errno.EPERM, "this attribute says what is, and cannot be removed")
+
     async def remove(self) -> None:
         """unlink."""
         raise Refused(errno.EPERM, "this cannot be removed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
 
@@ -27,6 +27,10 @@ from journalfs_mount.nodes.base import (
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory
+
+
+_OF_QUEUES: Final = frozenset({"user.journalfs.deliveryCount", "user.journalfs.scheduledTime"})
+"""Attributes of a message that a queue gives it, and that may be taken away: then they are 0."""
 
 
 class MessageFile(Node):
@@ -76,6 +80,11 @@ class MessageFile(Node):
     async def set_extended(self, name: str, value: bytes) -> None:
         queue = self._address_name, self._queue_name
         await self.context.changing().set_message_attribute(queue, self._message_id, name, value)
+
+    async def remove_extended(self, name: str) -> None:
+        if name not in _OF_QUEUES:
+            await super().remove_extended(name)
+        await self.set_extended(name, b"0")
 
     def concerns(self, address_name: str) -> bool:
         return self._address_name == address_name

@@ -301,12 +301,45 @@ def test_settings_are_changed_through_attributes_and_files(remount: Remount) -> 
 
 
 @pytest.mark.rule("S-87")
+def test_removing_an_attribute_takes_a_setting_back(remount: Remount) -> None:
+    mount = remount()
+    address = Address(mount)
+    queue = address.first.path
+    default = os.getxattr(queue, "user.journalfs.max-consumers")
+    os.setxattr(address.path, "user.journalfs.default-ring-size", b"50")
+    os.setxattr(address.path, "user.journalfs.max-size-bytes", b"1000")
+    for name, value in (
+        ("max-consumers", b"3"),
+        ("ring-size", b"7"),
+        ("filter", b"a = 1"),
+        ("paused", b"true"),
+    ):
+        os.setxattr(queue, f"user.journalfs.{name}", value)
+        os.removexattr(queue, f"user.journalfs.{name}")
+    os.removexattr(address.path, "user.journalfs.max-size-bytes")
+    for _ in range(2):
+        assert os.getxattr(queue, "user.journalfs.max-consumers") == default
+        assert os.getxattr(queue, "user.journalfs.ring-size") == b"50"
+        assert os.getxattr(queue, "user.journalfs.paused") == b"false"
+        assert "user.journalfs.filter" not in os.listxattr(queue)
+        assert errno_of(os.removexattr, queue, "user.journalfs.filter") == errno.ENODATA
+        assert "user.journalfs.max-size-bytes" not in os.listxattr(address.path)
+        assert os.getxattr(address.path, "user.journalfs.default-ring-size") == b"50"
+        mount = remount()
+    os.removexattr(address.path, "user.journalfs.default-ring-size")
+    assert errno_of(os.removexattr, address.path, "user.journalfs.default-ring-size") == errno.ENODATA
+
+
+@pytest.mark.rule("S-87")
 def test_settings_that_are_refused(address: Address) -> None:
     queue = address.first.path
     assert errno_of(os.setxattr, queue, "user.journalfs.nonsense", b"1") == errno.EINVAL
     assert errno_of(os.setxattr, queue, "user.journalfs.ring-size", b"many") == errno.EINVAL
     assert errno_of(os.setxattr, queue, "user.other", b"1") == errno.EOPNOTSUPP
-    assert errno_of(os.removexattr, queue, "user.journalfs.ring-size") == errno.EPERM
+    assert errno_of(os.removexattr, queue, "user.journalfs.nonsense") == errno.ENODATA
+    assert errno_of(os.removexattr, queue, "user.journalfs.auto-created") == errno.EPERM
+    assert errno_of(os.removexattr, address.path, "user.journalfs.routing-types") == errno.EPERM
+    assert errno_of(os.removexattr, address.path, "user.journalfs.max-size-bytes") == errno.ENODATA
     shell("echo 'nonsense = 1' > .settings", queue, succeeds=False)
     shell("echo 'no toml' > .settings", queue, succeeds=False)
     assert "no TOML" in address.refusals()[-1][1]
@@ -354,5 +387,10 @@ def test_delivery_count_and_schedule_of_a_message_are_attributes(address: Addres
     later = 4_000_000_000_000
     os.setxattr(path, "user.journalfs.scheduledTime", str(later).encode())
     assert address.first.lines()[0]["scheduledTime"] == later
+    for name in ("deliveryCount", "scheduledTime"):
+        os.removexattr(path, f"user.journalfs.{name}")
+        assert errno_of(os.removexattr, path, f"user.journalfs.{name}") == errno.ENODATA
+        assert name not in address.first.lines()[0]
+    assert errno_of(os.removexattr, path, "user.journalfs.priority") == errno.EPERM
     assert errno_of(os.setxattr, path, "user.journalfs.priority", b"9") == errno.EINVAL
     assert errno_of(os.setxattr, path, "user.journalfs.deliveryCount", b"many") == errno.EINVAL

@@ -14,7 +14,7 @@ import msgspec
 from journalfs.bindings.model import Address, BindingsState, Queue
 from journalfs.config.in_force import SettingsInForce
 from journalfs.config.setting_names import ADDRESS_SETTINGS, Value, parse_value
-from journalfs.errors import NameTaken, NoSuchName, SettingRefused
+from journalfs.errors import NameTaken, NoSuchName, SettingFixed, SettingRefused
 from journalfs.format import bindings as records
 from journalfs.format import bindings_encode as encode
 from journalfs.format.address_settings import StoredAddressSetting
@@ -24,7 +24,7 @@ from journalfs.ids import RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.queue_settings import changed
+from journalfs.store.write.queue_settings import QUEUE_SETTINGS, changed
 
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 
@@ -205,13 +205,50 @@ class Administering:
             position = self._pause(BindingType.ADDRESS_STATUS, address.address_id, paused)
         return position
 
+    def reset(self, address: str, queue: str | None, name: str) -> Position | None:
+        """Take a setting back. Raises `SettingFixed` and `NoSuchName`."""
+        if queue is None:
+            return self.reset_address(address_named(self._state, address), name)
+        return self.reset_queue(queue_named(self._state, address, queue), name)
+
+    def reset_queue(self, queue: Queue, name: str) -> Position | None:
+        """Give a setting of a queue the value that a new queue of its address would get; None when it has
+        that. Raises `SettingFixed`.
+        """
+        if name == "paused":
+            return self._pause(BindingType.QUEUE_STATUS, queue.queue_id, False)
+        known = QUEUE_SETTINGS.get(name)
+        if known is None:
+            raise SettingFixed(name, "it says what the queue is, which cannot be taken back")
+        routing = self._default_routing(queue.address, "default-queue-routing-type")
+        created = queue.binding.auto_created
+        new = self._new_queue(queue.address, queue.name, routing, auto_created=created)
+        changes: dict[str, object] = {known[0]: getattr(new, known[0])}
+        binding = replace(queue.binding, **changes)  # type: ignore[arg-type]
+        return None if binding == queue.binding else self._update_queue(queue, binding)
+
+    def reset_address(self, address: Address, name: str) -> Position | None:
+        """Take back what was set for this address: what is set for others, and applies to it, or the default
+        is in force again. Raises `SettingFixed`.
+        """
+        if name == "paused" and address.address_id is not None:
+            return self._pause(BindingType.ADDRESS_STATUS, address.address_id, False)
+        stored = self._state.address_settings.get(address.name)
+        definition = _ADDRESS_SETTINGS.get(name)
+        if stored is None or definition is None or definition.json_key not in stored.values:
+            raise SettingFixed(name, "its value comes from elsewhere; .settings says where, change it there")
+        kept = {key: value for key, value in stored.values.items() if key != definition.json_key}
+        return self._write_settings(address.name, kept)
+
     def _store_settings(self, match: str, changes: Mapping[str, Value]) -> Position | None:
         stored = self._state.address_settings.get(match)
         # A record takes the place of what a configuration says of the same match, as a whole.
         before = dict(stored.values) if stored is not None else self._configured(match)
         values = before | {_ADDRESS_SETTINGS[name].json_key: value for name, value in changes.items()}
-        if values == before:
-            return None
+        return None if values == before else self._write_settings(match, values)
+
+    def _write_settings(self, match: str, values: dict[str, Value]) -> Position:
+        """In place of what is stored for a match; nothing at all where there are none."""
         setting = StoredAddressSetting(match, values, msgspec.json.encode(values).decode())
         body = encode.encode_address_setting_json(setting)
         earlier = [
@@ -223,7 +260,8 @@ class Administering:
         def stage(tx: TxId) -> None:
             for record_id in earlier:
                 self._delete_in(tx, record_id)
-            self._add_in(tx, self._new_id(), BindingType.ADDRESS_SETTING_JSON, body)
+            if values:
+                self._add_in(tx, self._new_id(), BindingType.ADDRESS_SETTING_JSON, body)
 
         return self._in_transaction(stage)
 

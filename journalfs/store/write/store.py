@@ -397,6 +397,10 @@ class WritingStore(JournalStore):
         async with self._change():
             await self._change_settings(address, queue, {setting: value.decode("utf-8", "replace").strip()})
 
+    async def remove_attribute(self, address: str, queue: str | None, name: str) -> None:
+        async with self._change():
+            await self._bound(self._administering.reset(address, queue, name.removeprefix(HEADER_PREFIX)))
+
     async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
         """Take over what differs in an edited `.settings`; what is not named in it stays as it is."""
         async with self._change():
@@ -416,9 +420,7 @@ class WritingStore(JournalStore):
     async def set_message_attribute(
         self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
     ) -> None:
-        """Change what a queue knows of a message: `deliveryCount`, `scheduledTime` (ms since 1970, 0: at
-        once). Raises `SettingRefused` and `NoSuchName`.
-        """
+        """Change what a queue knows of a message (see `message_update`). Raises `NoSuchName`."""
         self._writable()
         found = self._queue(queue)
         run = found.message_run(message_id)
