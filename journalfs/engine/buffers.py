@@ -223,3 +223,23 @@ def _sought(descriptor: int, at: int, whence: int, end: int) -> int:
 
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+class MemoryFile(MappedFile):
+    """The content of a file that somebody else has read already, for what else works on mapped ones."""
+
+    __slots__ = ()
+
+    def __init__(self, path: Path | str, content: Any) -> None:
+        """`content` is bytes or another buffer, which is not copied."""
+        self.path = Path(path)
+        self._fd = -1
+        self.pointer = ffi.from_buffer("uint8_t[]", content) if len(content) else ffi.NULL
+        self._whole = None
+        self.size_bytes = len(content)
+        self.unreadable = ()
+        self.holes = ()
+
+    def mend(self) -> bool:
+        """What is in memory can be read."""
+        return False

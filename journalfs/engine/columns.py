@@ -41,10 +41,19 @@ LINE: Final = np.dtype(
 
 ROW: Final = np.dtype(
     {
-        "names": ["id", "timestamp_ms", "expiration_ms", "properties", "type", "priority", "flags"],
-        "formats": ["i8", "i8", "i8", "u4", "u2", "i1", "u1"],
-        "offsets": [0, 8, 16, 24, 28, 30, 31],
-        "itemsize": 32,
+        "names": [
+            "id",
+            "timestamp_ms",
+            "expiration_ms",
+            "scheduled_ms",
+            "properties",
+            "type",
+            "priority",
+            "flags",
+        ],
+        "formats": ["i8", "i8", "i8", "i8", "u4", "u2", "i1", "u1"],
+        "offsets": [0, 8, 16, 24, 32, 36, 38, 39],
+        "itemsize": 40,
     }
 )
 """A `jfs_row` likewise."""
@@ -238,3 +247,21 @@ RECORD: Final = np.dtype(
 """A `jfs_record` as numpy sees it."""
 
 assert ffi.sizeof("jfs_record") == RECORD.itemsize, "the core was built for another layout of records"
+
+
+PAGE_ENTRY: Final = np.dtype(
+    {
+        "names": ["payload_offset", "tx_id", "payload_bytes", "source", "flags"],
+        "formats": ["u8", "i8", "u4", "u1", "u1"],
+        "offsets": [8, 16, 28, 41, 42],
+        "itemsize": 48,
+    }
+)
+"""A `jfs_page_entry` as numpy sees it."""
+
+assert ffi.sizeof("jfs_page_entry") == PAGE_ENTRY.itemsize, "the core was built for another layout of pages"
+
+
+def page_array(scan: Any) -> Array:
+    """The records of a page's scan (`journalfs.engine.pages.PageScan`), one an element."""
+    return _copied(scan.pointer.entries, scan.count, PAGE_ENTRY)

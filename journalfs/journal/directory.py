@@ -9,7 +9,7 @@ first.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 from pathlib import Path
@@ -114,7 +114,7 @@ class DirectoryReader:
                     return self._doubting(last.listing)
                 finals = last.finals
             else:
-                finals = dict(_effective_names(self._directory, names, self._extension, control))
+                finals = dict(effective_names(names, self._extension, control, self._header_id))
                 heads = self._heads.looks(finals)
             candidates, missing = self._candidates(finals, heads, problems)
             if not missing:
@@ -135,6 +135,9 @@ class DirectoryReader:
             # It is being written, so its time may lag behind its content.
             self._heads.doubt(listing.files[-1].path.name)
         return listing
+
+    def _header_id(self, name: str) -> int | None:
+        return _header_id(self._directory / name)
 
     def _candidates(
         self, finals: Mapping[str, str], heads: Sequence[Head | Exception], problems: list[Damage]
@@ -296,10 +299,15 @@ def read_directory(directory: Path, *, extension: str, relative_to: Path) -> Jou
     return DirectoryReader(directory, extension=extension, relative_to=relative_to).read()
 
 
-def _effective_names(
-    directory: Path, names: Sequence[str], extension: str, control: ControlFile | None
+def effective_names(
+    names: Sequence[str],
+    extension: str,
+    control: ControlFile | None,
+    header_id: Callable[[str], int | None],
 ) -> list[tuple[str, str]]:
-    """Pairs (name on disk, name after recovery) of the files that count."""
+    """Pairs (name on disk, name after recovery) of the files that count. `header_id` says which file id the
+    header of a file has, if it can be read.
+    """
     present = set(names)
     ending = "." + extension
     plain = {name: name for name in names if name.endswith(ending)}
@@ -311,18 +319,18 @@ def _effective_names(
     done = {name.removesuffix(COMPACTED_SUFFIX) for name in control.settle} & plain.keys()
     old = (set(control.delete) & plain.keys()) - done
     kept = {name: final for name, final in plain.items() if name not in old and name not in replaced}
-    kept |= {name: name for name in _reused(directory, old, kept.keys() - done)}
+    kept |= {name: name for name in _reused(header_id, old, kept.keys() - done)}
     return sorted((kept | copies | outputs).items())
 
 
-def _reused(directory: Path, old: set[str], others: set[str]) -> set[str]:
+def _reused(header_id: Callable[[str], int | None], old: set[str], others: set[str]) -> set[str]:
     """Old files that the journal already used again, so that deleting them would lose what was appended
     since.
 
     Their id was drawn after the compaction began, so it is above that of the file then current, which is the
     smallest id among the files that the control file does not name.
     """
-    ids = {name: _header_id(directory / name) for name in old | others}
+    ids = {name: header_id(name) for name in old | others}
     current = min((ids[name] for name in others if ids[name] is not None), default=None)  # type: ignore[type-var]
     if current is None:
         return set()

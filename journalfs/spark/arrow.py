@@ -54,7 +54,8 @@ class Batch:
 
     lines: Array
     columns: Columns
-    queue: str
+    queue: str | Any
+    """The name for all of them, or a column of names."""
     _rows: Array | None = None
     _properties: PropertyRows | None = None
 
@@ -118,9 +119,23 @@ class Reading:
         object.__setattr__(self, "arrow_schema", to_arrow_schema(self.schema, timezone="UTC"))
         object.__setattr__(self, "wanted", tuple(sorted(_wanted(self.schema))))
 
-    def read(self, lines: Array, queue: str, bytes_max: int) -> tuple[Any, int]:
-        """A record batch of as many messages as `bytes_max` allows, and how many that are."""
+    def read(
+        self,
+        lines: Array,
+        queue: str | Any,
+        bytes_max: int,
+        *,
+        own_schedules: Array | None = None,
+        now_ms: int = 0,
+    ) -> tuple[Any, int]:
+        """A record batch of as many messages as `bytes_max` allows, and how many that are.
+
+        `own_schedules`: which of the messages say themselves when they are due; that counts after `now_ms`.
+        """
         batch = Batch(lines, read_columns(lines, self.wanted, bytes_max), queue)
+        if own_schedules is not None:
+            own = own_schedules[: batch.count] & (batch.rows["scheduled_ms"] > now_ms)
+            batch.own_lines["scheduled_ms"][own] = batch.rows["scheduled_ms"][own]
         arrays = [
             _array(batch, one.name, one.dataType, self.arrow_schema.field(one.name).type)
             for one in self.schema.fields
@@ -210,6 +225,8 @@ def _header(batch: Batch) -> Array:
 
 
 def _of_queue(batch: Batch) -> Any:
+    if not isinstance(batch.queue, str):
+        return batch.queue.slice(0, batch.count)
     return pa.repeat(pa.scalar(batch.queue.encode("utf-8", "replace").decode(), pa.string()), batch.count)
 
 

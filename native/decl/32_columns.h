@@ -36,6 +36,7 @@ typedef struct {
     int64_t id;
     int64_t timestamp_ms;
     int64_t expiration_ms;
+    int64_t scheduled_ms;
     uint32_t properties;
     uint16_t type;
     int8_t priority;

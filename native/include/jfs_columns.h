@@ -52,6 +52,7 @@ typedef struct {
     int64_t id;
     int64_t timestamp_ms;
     int64_t expiration_ms;
+    int64_t scheduled_ms; /* as the message itself says; 0: it does not */
     uint32_t properties; /* how many rows of KEYS and VALUES are this message's */
     uint16_t type;
     int8_t priority;

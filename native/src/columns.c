@@ -35,6 +35,7 @@ static jfs_status put_row(const jfs_message *message, uint32_t properties, jfs_c
         .id = message->id,
         .timestamp_ms = message->timestamp_ms,
         .expiration_ms = message->expiration_ms,
+        .scheduled_ms = message->scheduled_ms,
         .properties = properties,
         .type = type_of(message),
         .priority = (int8_t)message->priority,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts.benchmarks import append, commands, engine, mounting, publishing, report, spark
+from scripts.benchmarks import append, commands, engine, mounting, publishing, report, spark, spark_source
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import can_drop_caches, machine
 
@@ -33,7 +33,12 @@ APPEND = {
     "broker": partial(mounting.against_broker, writing=True),
     "operations": publishing.operations,
 }
-MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {"read": READ, "append": APPEND}
+SPARK = {"files": spark.spark, "source": spark_source.source, "replay": spark_source.replay}
+MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
+    "read": READ,
+    "append": APPEND,
+    "spark": SPARK,
+}
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -64,7 +69,8 @@ def _arguments() -> argparse.Namespace:
     subcommands = parser.add_subparsers(dest="subcommand", required=True)
     read = subcommands.add_parser("read", help="reading: scan, load, mount, list, cat, operations, Spark")
     append_ = subcommands.add_parser("append", help="writing: appends, publishing, mounting for it")
-    for command, measurements in ((read, MEASUREMENTS["read"]), (append_, MEASUREMENTS["append"])):
+    spark_ = subcommands.add_parser("spark", help="Spark: files of the mount, typed columns, replay by joins")
+    for command, measurements in ((read, READ), (append_, APPEND), (spark_, SPARK)):
         command.add_argument("--only", default=",".join(measurements), help="comma-separated: %(default)s")
         command.add_argument(
             "--runs", type=int, default=5, help="measured rounds of each (default %(default)s)"

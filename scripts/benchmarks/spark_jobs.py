@@ -45,7 +45,7 @@ JOBS: dict[str, Callable[[SparkSession, str], int]] = {
 }
 
 
-def _session(scratch: str) -> SparkSession:
+def session(scratch: str) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.Builder().master("local[*]").appName("journalfs-bench")
     settings = {
@@ -90,7 +90,7 @@ def main(mounted: str, disk: str, runs: int, states: list[str]) -> dict[str, dic
     taken: dict[str, dict[str, list[float]]] = {}
     paths = {"journalfs": mounted, "disk": disk}
     with tempfile.TemporaryDirectory() as scratch:
-        spark = _session(scratch)
+        spark = session(scratch)
         for state in states:
             for name, job in JOBS.items():
                 taken[f"{name}-{state}"] = take_turns(spark, job, paths, runs, cold=state == "cold")

@@ -1,0 +1,23 @@
+"""Publish the rows of a CSV file as messages, all of them or none; its columns become properties.
+
+python examples/publish_csv.py orders.csv /mnt/orders
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import journalfs.spark
+
+
+def publish(spark: SparkSession, source: str, target: str, queue: str | None = None) -> None:
+    journalfs.spark.register(spark)
+    rows = spark.read.csv(source, header=True, inferSchema=True)
+    messages = rows.withColumn("body", f.to_json(f.struct(*rows.columns)))
+    writer = messages.write.format("journalfs").mode("append")
+    (writer.option("queues", queue) if queue else writer).save(target)
+
+
+if __name__ == "__main__":
+    publish(SparkSession.builder.getOrCreate(), *sys.argv[1:])

@@ -1,0 +1,251 @@
+"""The live set of a store as DataFrames, for stores that no machine holds.
+
+What each record does is what docs/format/journal.md says; the rules stand beside the joins that follow them.
+Only small facts are shuffled until it is known what is live; then the records of messages are read once more.
+Nothing is collected, and every join and aggregate may spill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from journalfs.clock import SystemClock
+from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
+from journalfs.errors import WrongCall
+from journalfs.spark.decode import decode_messages
+from journalfs.spark.options import DEFAULT_BATCH_BYTES
+from journalfs.spark.records import PAGES, RECORDS, decoded
+from journalfs.spark.schema import check_schema, usual_schema
+from journalfs.spark.storage import Files, files_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SLIM: Final = StructType(
+    [one for one in RECORDS.fields if one.name not in ("compactCount", "inDamage", "bytes", "body")]
+)
+SLIM_PAGES: Final = StructType([one for one in PAGES.fields if one.name != "body"])
+
+ADDS: Final = ("ADD", "ADD_TX")
+UPDATES: Final = ("UPDATE", "UPDATE_TX")
+DELETES: Final = ("DELETE", "DELETE_TX")
+IN_TX: Final = ("ADD_TX", "UPDATE_TX", "DELETE_TX")
+ENDS: Final = ("PREPARE", "COMMIT", "ROLLBACK")
+
+LARGE, REF, ACK, DELIVERIES, PAGE_TX, SCHEDULE, CURSOR, PAGE_DONE, MESSAGE = (
+    30,
+    32,
+    33,
+    34,
+    35,
+    36,
+    39,
+    42,
+    45,
+)
+ROW: Final = ("id", "queueId", "deliveryCount", "scheduledMs", "isPaged", "source", "body")
+
+WITH_NUMBERS: Final = (REF, ACK, DELIVERIES, PAGE_TX, SCHEDULE, CURSOR, PAGE_DONE)
+"""User types whose records say nothing when they are too short for their numbers."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What records do once transactions are decided. `at` orders them; `prepared` wait for a decision."""
+
+    done: DataFrame
+    prepared: DataFrame
+
+
+def effects(slim: DataFrame) -> Effects:
+    """Records that count, each with the moment at which it takes effect.
+
+    A transaction's records take effect at its COMMIT, adds and updates in their order, then the deletes. It
+    counts only if as many of its records as the COMMIT names are in the same file; so it is with PREPARE.
+    """
+    place = f.struct("fileId", "fresh", "file", "offset")
+    facts = slim.withColumn("place", place)
+    inside = facts.filter(f.col("kind").isin(*IN_TX))
+    counted = inside.groupBy("tx", "file").agg(f.count("*").alias("found"))
+    ends = facts.filter(f.col("kind").isin(*ENDS)).join(counted, ["tx", "file"], "left")
+    whole = f.coalesce("found", f.lit(0)) == f.col("count")
+    ended = ends.groupBy("tx").agg(
+        f.max(f.when((f.col("kind") == "COMMIT") & whole, f.col("place"))).alias("committed"),
+        f.max(f.col("kind").isin("COMMIT", "ROLLBACK")).alias("decided"),
+        f.min(f.when(f.col("kind") == "PREPARE", whole)).alias("prepared"),
+    )
+    of_tx = inside.join(ended, "tx", "left")
+    last = f.col("kind").isin(*DELETES)
+    alone = facts.filter(~f.col("kind").isin(*IN_TX, *ENDS, "EVENT"))
+    done = alone.withColumn("at", f.struct("place", f.lit(False).alias("last"), f.col("place").alias("own")))
+    committed = of_tx.filter(f.col("committed").isNotNull()).withColumn(
+        "at", f.struct(f.col("committed").alias("place"), last.alias("last"), f.col("place").alias("own"))
+    )
+    kept = [one for one in done.columns if one != "tx"]
+    says = ~f.col("userType").isin(*WITH_NUMBERS) | f.col("a").isNotNull()
+    together = done.select(*kept).unionByName(committed.select(*kept))
+    undecided = of_tx.filter(f.col("prepared") & ~f.coalesce("decided", f.lit(False)))
+    return Effects(
+        together.filter(f.col("userType").isNull() | says),
+        undecided.filter(f.col("userType").isNull() | says),
+    )
+
+
+def _is(*user_types: int) -> Column:
+    return f.col("userType").isin(*user_types)
+
+
+def _last(wanted: Column, value: str) -> Column:
+    return f.max(f.when(wanted, f.struct("at", value)))
+
+
+def deleted(done: DataFrame) -> DataFrame:
+    """Ids of deleted records. A delete counts wherever it stands: compaction moves records."""
+    return done.filter(f.col("kind").isin(*DELETES)).select("id").distinct()
+
+
+def messages(done: DataFrame, gone: DataFrame) -> DataFrame:
+    """Messages by id, with the place of the record that counts: the last, where compaction copied one."""
+    added = done.filter(f.col("kind").isin(*ADDS, *UPDATES) & _is(LARGE, MESSAGE))
+    found = added.groupBy("id").agg(
+        f.min("at").alias("since"),
+        f.max(f.struct("at", "file", "offset", "userType")).alias("record"),
+    )
+    return found.join(gone, "id", "left_anti").select(
+        "id", "since", "record.file", "record.offset", "record.userType"
+    )
+
+
+def references(effects: Effects, known: DataFrame) -> DataFrame:
+    """Messages in queues: referred to, and not acknowledged since. A prepared acknowledgement hides one."""
+    about = effects.done.filter(_is(REF, ACK, DELIVERIES, SCHEDULE) & f.col("kind").isin(*ADDS, *UPDATES))
+    about = about.join(known.select("id", "since"), "id").filter(f.col("at") > f.col("since"))
+    found = about.groupBy("id", f.col("a").alias("queueId")).agg(
+        f.max(f.when(_is(REF), f.col("at"))).alias("referred"),
+        f.max(f.when(_is(ACK), f.col("at"))).alias("acknowledged"),
+        _last(_is(DELIVERIES), "b").alias("deliveries"),
+        _last(_is(SCHEDULE), "b").alias("schedule"),
+    )
+    later = f.col("acknowledged").isNull() | (f.col("referred") > f.col("acknowledged"))
+    held = effects.prepared.filter(_is(ACK)).select("id", f.col("a").alias("queueId")).distinct()
+    return (
+        found.filter(f.col("referred").isNotNull() & later)
+        .join(held, ["id", "queueId"], "left_anti")
+        .select(
+            "id",
+            "queueId",
+            f.when(f.col("deliveries.at") > f.col("referred"), f.col("deliveries.b")).alias("deliveryCount"),
+            f.when(f.col("schedule.at") > f.col("referred"), f.col("schedule.b")).alias("scheduledMs"),
+        )
+    )
+
+
+def paged(effects: Effects, gone: DataFrame, pages: DataFrame) -> DataFrame:
+    """Records of pages that are live for a queue: not consumed, their page not completed, and their page
+    transaction, if any, committed and not used up.
+    """
+    side = effects.done.filter(f.col("kind").isin(*ADDS, *UPDATES)).join(gone, "id", "left_anti")
+    key = [f.col("a").alias("queueId"), f.col("b").alias("page")]
+    adds = f.col("kind").isin(*ADDS)
+    consumed = side.filter(_is(CURSOR) & adds).select(*key, f.col("c").cast("int").alias("number"))
+    held = effects.prepared.filter(_is(CURSOR) & adds).select(*key, f.col("c").cast("int").alias("number"))
+    complete = side.filter(_is(PAGE_DONE) & adds).select(*key).distinct()
+    counts = (
+        side.filter(_is(PAGE_TX))
+        .groupBy("id")
+        .agg(
+            f.max(f.when(adds, f.col("a"))).alias("tx"),
+            f.sum(f.when(adds, f.col("b")).otherwise(-f.col("b"))).alias("left"),
+        )
+        .filter(f.col("left") > 0)
+        .select("tx")
+    )
+    outside = pages.filter(f.col("tx") <= 0)
+    inside = pages.filter(f.col("tx") > 0).join(counts, "tx", "left_semi").select(*pages.columns)
+    rows = outside.unionByName(inside).withColumn("queueId", f.explode("queues")).drop("queues")
+    return (
+        rows.join(complete, ["queueId", "page"], "left_anti")
+        .join(consumed.unionByName(held).distinct(), ["queueId", "page", "number"], "left_anti")
+        .select("queueId", "file", "offset", "id", "source")
+    )
+
+
+def journal_payloads(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Records of messages with their bytes."""
+    wanted = StructType([RECORDS[name] for name in ("file", "offset", "kind", "userType", "body")])
+    found = decoded(spark, list(paths), wanted).filter(f.col("userType").isin(LARGE, MESSAGE))
+    return found.filter(f.col("kind").isin(*ADDS, *UPDATES)).select("file", "offset", "body")
+
+
+def page_payloads(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    wanted = StructType([PAGES[name] for name in ("file", "page", "offset", "body")])
+    return decoded(spark, list(paths), wanted).select("file", "offset", "body")
+
+
+def live_messages(
+    spark: SparkSession,
+    path: str,
+    *,
+    schema: StructType | None = None,
+    batch_bytes: int = DEFAULT_BATCH_BYTES,
+) -> DataFrame:
+    """The live messages of a store at any path that Spark reads, one row for each queue that one is in.
+
+    Columns are those of `format("journalfs")` but `envelope`. Raises `NotAStore` and `WrongCall`.
+    """
+    schema = schema or usual_schema()
+    check_schema(schema)
+    if "envelope" in schema.names:
+        raise WrongCall("live_messages has no column 'envelope'; format journalfs has")
+    files = files_of(spark, path)
+    # Many joins look at these: decoded once, and kept in memory or on disk, whatever there is room in.
+    slim = decoded(spark, list(files.journal), SLIM).persist(StorageLevel.MEMORY_AND_DISK)
+    facts = effects(slim)
+    gone = deleted(facts.done)
+    known = messages(facts.done, gone)
+    rows = _of_journal(spark, files, references(facts, known), known)
+    if files.pages:
+        found = paged(facts, gone, decoded(spark, list(files.pages), SLIM_PAGES))
+        rows = rows.unionByName(_of_pages(spark, files, found))
+    decode = partial(decode_messages, schema, batch_bytes, SystemClock().now_ms())
+    return _with_bodies(spark, files, _named(spark, files, rows)).mapInArrow(decode, schema)
+
+
+def _of_journal(spark: SparkSession, files: Files, refs: DataFrame, known: DataFrame) -> DataFrame:
+    placed = refs.join(known.drop("since"), "id").withColumn(
+        "source", f.when(f.col("userType") == LARGE, SOURCE_CORE_LARGE).otherwise(SOURCE_PERSISTER)
+    )
+    rows = placed.join(journal_payloads(spark, files.journal), ["file", "offset"])
+    return rows.withColumn("isPaged", f.lit(False)).select(*ROW)
+
+
+def _of_pages(spark: SparkSession, files: Files, found: DataFrame) -> DataFrame:
+    rows = found.join(page_payloads(spark, files.pages), ["file", "offset"])
+    none = f.lit(None).cast("long")
+    rows = rows.withColumn("deliveryCount", none).withColumn("scheduledMs", none)
+    return rows.withColumn("isPaged", f.lit(True)).select(*ROW)
+
+
+def _named(spark: SparkSession, files: Files, rows: DataFrame) -> DataFrame:
+    """References to queues that no binding names are remains of deleted ones, unless bindings are lost."""
+    names = spark.createDataFrame(list(files.queues.items()), "queueId long, queue string")
+    if files.bindings_whole:
+        return rows.join(f.broadcast(names), "queueId")
+    unnamed = f.concat(f.lit("queue-"), f.col("queueId"))
+    return rows.join(f.broadcast(names), "queueId", "left").withColumn("queue", f.coalesce("queue", unnamed))
+
+
+def _with_bodies(spark: SparkSession, files: Files, rows: DataFrame) -> DataFrame:
+    """The bodies of large messages, from the files that are named after them."""
+    if not files.large:
+        return rows.withColumn("large", f.lit(None).cast("binary"))
+    bodies = spark.read.format("binaryFile").load(list(files.large))
+    named = f.regexp_extract("path", r"([0-9]+)\.msg$", 1).cast("long")
+    return rows.join(bodies.select(named.alias("id"), f.col("content").alias("large")), "id", "left")

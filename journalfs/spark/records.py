@@ -1,0 +1,270 @@
+"""Records of journal and page files on any filesystem that Spark reads: a file a task, decoded by the core.
+
+What comes of a file says where its records lie among those of all files (`fileId`, `fresh`, `file`, `offset`,
+in this order), so that whoever replays them needs no list of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from journalfs.engine.buffers import MemoryFile
+from journalfs.engine.columns import Array, page_array, record_array
+from journalfs.engine.pages import scan_page
+from journalfs.engine.scan import scan_journal
+from journalfs.errors import DecodeError
+from journalfs.format.journal_file import JournalHeader, read_header
+from journalfs.format.page_folder import REPLICA_MARK, parse_page_name
+from journalfs.format.record_types import RecordKind
+from journalfs.journal.file_ids import written_rid
+from journalfs.limits import JOURNAL_HEADER_BYTES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS: Final = StructType(
+    [
+        StructField("file", StringType()),
+        StructField("fileId", LongType()),
+        StructField("fresh", BooleanType()),
+        StructField("offset", LongType()),
+        StructField("kind", StringType()),
+        StructField("id", LongType()),
+        StructField("tx", LongType()),
+        StructField("userType", IntegerType()),
+        StructField("compactCount", IntegerType()),
+        StructField("count", IntegerType()),
+        StructField("inDamage", BooleanType()),
+        StructField("bytes", LongType()),
+        StructField("a", LongType()),
+        StructField("b", LongType()),
+        StructField("c", LongType()),
+        StructField("body", BinaryType()),
+    ]
+)
+PAGES: Final = StructType(
+    [
+        StructField("file", StringType()),
+        StructField("page", LongType()),
+        StructField("number", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("id", LongType()),
+        StructField("tx", LongType()),
+        StructField("source", IntegerType()),
+        StructField("queues", ArrayType(LongType())),
+        StructField("body", BinaryType()),
+    ]
+)
+
+_WIDTHS: Final[dict[int, tuple[int, tuple[int, ...]]]] = {
+    29: (8, (8,)),
+    32: (8, (8,)),
+    33: (8, (8,)),
+    34: (12, (8, 4)),
+    35: (12, (8, 4)),
+    36: (16, (8, 8)),
+    39: (20, (8, 8, 4)),
+    40: (16, (8, 8, 8)),
+    41: (12, (8, 4, 8)),
+    42: (20, (8, 8, 4)),
+    43: (16, (8, 8)),
+}
+"""By user type: bytes without which a record says nothing, and the widths of its numbers."""
+
+_FIELDS: Final = {
+    "offset": "offset",
+    "bytes": "length",
+    "id": "id",
+    "tx": "tx",
+    "userType": "user_type",
+    "compactCount": "compact_count",
+    "count": "count",
+}
+"""Columns that are fields of a record as the core found it."""
+
+_TYPED: Final = (RecordKind.ADD, RecordKind.UPDATE, RecordKind.ADD_TX, RecordKind.UPDATE_TX)
+
+
+def records(spark: SparkSession, path: str | list[str]) -> DataFrame:
+    """Every record of journal files (`.../*.amq`), live or not, with its body. `a`, `b` and `c` are the
+    numbers of small records; null where there is none or the record is too short.
+    """
+    return decoded(spark, path, RECORDS)
+
+
+def pages(spark: SparkSession, path: str | list[str]) -> DataFrame:
+    """Every record of page files (`.../*.page`), live or not; `queues` are ids of the queues it is for."""
+    return decoded(spark, path, PAGES)
+
+
+def decoded(spark: SparkSession, path: str | list[str], schema: StructType) -> DataFrame:
+    """The same with some of the columns only: what is not asked for is neither copied nor moved."""
+    decode = _pages_of if "page" in schema.names else _records_of
+    files = spark.read.format("binaryFile").load(path).select("path", "content")
+    return files.mapInArrow(partial(decode, schema), schema)
+
+
+def _files(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    for batch in batches:
+        for path, content in zip(*batch.columns, strict=True):
+            yield path.as_py(), content.as_buffer()
+
+
+def _records_of(schema: StructType, batches: Iterable[Any]) -> Iterator[Any]:
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    for path, content in _files(batches):
+        found = _journal(path, content)
+        if found is not None:
+            yield found.batch(arrow_schema)
+
+
+class _Journal:
+    """The records of one journal file."""
+
+    def __init__(self, path: str, file_id: int, content: Any, rows: Array) -> None:
+        self._path = path
+        self._file_id = file_id
+        self._content = content
+        self._bytes = np.frombuffer(content, "u1")
+        self._rows = rows
+        self._ends = np.isin(rows["kind"], (RecordKind.PREPARE, RecordKind.COMMIT, RecordKind.ROLLBACK))
+        self._counted = self._ends & (rows["kind"] != RecordKind.ROLLBACK)
+        self._in_tx = self._ends | np.isin(
+            rows["kind"], (RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX)
+        )
+        self._typed = np.isin(rows["kind"], _TYPED)
+
+    def batch(self, schema: Any) -> Any:
+        return pa.RecordBatch.from_arrays([self._column(one.name, one.type) for one in schema], schema=schema)
+
+    def _column(self, name: str, kind: Any) -> Any:
+        if name in _FIELDS:
+            values = np.ascontiguousarray(self._rows[_FIELDS[name]])
+            return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=self._unknown(name))
+        if name in ("file", "fileId", "fresh"):
+            return pa.repeat(pa.scalar(self._of_file(name), kind), len(self._rows))
+        if name == "kind":
+            return _kinds().take(pa.array(self._rows["kind"].astype("i4") - RecordKind.EVENT))
+        if name == "inDamage":
+            return pa.array(self._rows["flags"] & 1 != 0, kind)
+        if name == "body":
+            return _slices(self._content, self._rows["body_offset"], self._rows["body_bytes"], kind)
+        values, known = self._numbers("abc".index(name))
+        return pa.array(values, kind, mask=~known)
+
+    def _of_file(self, name: str) -> str | int | bool:
+        # A compacted file comes before another of its id.
+        fresh = not self._rows["compact_count"][0]
+        said: dict[str, str | int | bool] = {"file": self._path, "fileId": self._file_id, "fresh": fresh}
+        return said[name]
+
+    def _unknown(self, name: str) -> Array | None:
+        """Where a record of its kind has no such field."""
+        masks = {"id": self._ends, "tx": ~self._in_tx, "userType": ~self._typed, "count": ~self._counted}
+        return masks.get(name)
+
+    def _numbers(self, position: int) -> tuple[Array, Array]:
+        """The first, second or third number of each record, and whether there is one."""
+        rows = self._rows
+        values, known = np.zeros(len(rows), "i8"), np.zeros(len(rows), "?")
+        for user_type, (required, widths) in _WIDTHS.items():
+            if position >= len(widths):
+                continue
+            before, width = sum(widths[:position]), widths[position]
+            whole = rows["body_bytes"] >= max(required, before + width)
+            at = np.flatnonzero((rows["user_type"] == user_type) & self._typed & whole)
+            if len(at):
+                places = rows["body_offset"][at].astype("i8")[:, None] + np.arange(before, before + width)
+                values[at] = self._bytes[places].view(f">i{width}")[:, 0]
+                known[at] = True
+        return values, known
+
+
+@cache
+def _kinds() -> Any:
+    return pa.array([kind.name for kind in sorted(RecordKind)], pa.string())
+
+
+def _journal(path: str, content: Any) -> _Journal | None:
+    """The records of a file that has any; None for one that was never written to."""
+    if len(content) < JOURNAL_HEADER_BYTES:
+        return None
+    file = MemoryFile(path, content)
+    header = _header(content)
+    file_id = header.file_id if header is not None else written_rid(file)
+    if file_id is None:
+        return None
+    version = header.version if header is not None else 2
+    scan = scan_journal(file, rid=file_id & 0x7FFFFFFF, version=version)
+    rows = record_array(scan)
+    return _Journal(path, int(file_id), content, rows) if len(rows) else None
+
+
+def _header(content: Any) -> JournalHeader | None:
+    try:
+        header = read_header(bytes(memoryview(content)[:JOURNAL_HEADER_BYTES]))
+    except DecodeError:
+        return None
+    return header if header.readable else None
+
+
+def _slices(content: Any, offsets: Array, lengths: Array, kind: Any) -> Any:
+    """Stretches of a file as one column."""
+    ends = np.zeros(len(lengths) + 1, "i8")
+    np.cumsum(lengths, out=ends[1:])
+    view = memoryview(content)
+    data = b"".join(
+        [view[at : at + size] for at, size in zip(offsets.tolist(), lengths.tolist(), strict=True)]
+    )
+    return pa.Array.from_buffers(
+        kind, len(lengths), [None, pa.py_buffer(ends.astype("i4")), pa.py_buffer(data)]
+    )
+
+
+def _pages_of(schema: StructType, batches: Iterable[Any]) -> Iterator[Any]:
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    for path, content in _files(batches):
+        folder, _, name = path.rpartition("/")
+        parsed = parse_page_name(name)
+        if parsed is not None and not parsed.invalid and REPLICA_MARK not in folder.rpartition("/")[2]:
+            scan = scan_page(MemoryFile(path, content))
+            yield pa.RecordBatch.from_arrays(
+                [_page_column(one, path, int(parsed.number), content, scan) for one in arrow_schema],
+                schema=arrow_schema,
+            )
+
+
+def _page_column(column: Any, path: str, page: int, content: Any, scan: Any) -> Any:
+    rows, kind, name = page_array(scan), column.type, column.name
+    if name in ("file", "page"):
+        return pa.repeat(pa.scalar(path if name == "file" else page, kind), len(rows))
+    if name == "body":
+        return _slices(content, rows["payload_offset"], rows["payload_bytes"], kind)
+    if name == "queues":
+        ids, starts = scan.queue_ids()
+        values = pa.array(np.frombuffer(ids, "i8") if ids else [], pa.int64())
+        return pa.ListArray.from_arrays(pa.array(np.frombuffer(starts, "u4").astype("i4")), values, type=kind)
+    values = {
+        "number": np.arange(len(rows)),
+        "offset": rows["payload_offset"],
+        "id": np.frombuffer(scan.message_ids(), "i8") if len(rows) else np.zeros(0, "i8"),
+        "tx": rows["tx_id"],
+        "source": rows["source"],
+    }[name]
+    return pa.array(np.ascontiguousarray(values).astype(kind.to_pandas_dtype()), kind)

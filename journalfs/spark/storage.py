@@ -1,0 +1,130 @@
+"""What lies in a store's directories, asked of the filesystem that Spark reads them from."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from journalfs.config.layout import JOURNAL_EXTENSION, locate_store
+from journalfs.errors import DecodeError, NotAStore
+from journalfs.format.journal_file import CONTROL_FILE_NAME, ControlFile, decode_control_file, read_header
+from journalfs.journal.directory import effective_names
+from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
+from journalfs.store.bindings import read_bindings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SPECIAL: Final = "[]{}*?\\"
+_DIRECTORIES: Final = ("journal", "bindings", "paging", "large-messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A store as Spark reads it: paths for `load`, in which nothing is a pattern that should be a name."""
+
+    journal: tuple[str, ...]
+    pages: tuple[str, ...]
+    large: tuple[str, ...]
+    queues: Mapping[int, str]
+    """Names by id."""
+    bindings_whole: bool
+    """False: queues may be missing in `queues` although they are not deleted."""
+
+
+def files_of(spark: SparkSession, path: str) -> Files:
+    """Find the parts of a store below `path`. Raises `NotAStore` where there is no journal."""
+    storage = _Storage(spark)
+    journal, bindings, paging, large = _directories(path)
+    names = storage.names(journal)
+    control = storage.control(journal) if CONTROL_FILE_NAME in names else None
+    chosen = effective_names(
+        names, JOURNAL_EXTENSION, control, lambda name: storage.header_id(f"{journal}/{name}")
+    )
+    if not chosen:
+        raise NotAStore(path, f"no journal files in {journal}")
+    queues, whole = _bindings(storage, bindings)
+    return Files(
+        journal=tuple(literal(f"{journal}/{name}") for name, _ in chosen),
+        pages=storage.matching(f"{literal(paging)}/*/*.page"),
+        large=storage.matching(f"{literal(large)}/*.msg"),
+        queues=queues,
+        bindings_whole=whole,
+    )
+
+
+def literal(path: str) -> str:
+    """A path for Spark that means just that path."""
+    return "".join(f"\\{one}" if one in _SPECIAL else one for one in path)
+
+
+def _directories(path: str) -> Sequence[str]:
+    """Journal, bindings, paging, large messages: elsewhere than here, where a broker puts them by itself."""
+    if "://" in path:
+        return [f"{path.rstrip('/')}/{name}" for name in _DIRECTORIES]
+    layout = locate_store(Path(path.removeprefix("file:")))
+    here = (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
+    return [f"file://{one}" for one in here]
+
+
+def _bindings(storage: _Storage, directory: str) -> tuple[dict[int, str], bool]:
+    """They are small: one machine reads them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in storage.names(directory):
+            storage.fetch(f"{directory}/{name}", f"{folder}/{name}")
+        state, damage = read_bindings(Path(folder), relative_to=Path(folder))
+    queues = {int(queue_id): queue.name for queue_id, queue in state.queues.items()}
+    return queues, bool(queues) and not damage
+
+
+class _Storage:
+    """Hadoop's filesystems, asked through the driver's JVM."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        context: Any = spark.sparkContext
+        self._jvm: Any = context._jvm
+        self._settings: Any = context._jsc.hadoopConfiguration()
+
+    def _path(self, path: str) -> tuple[Any, Any]:
+        made = self._jvm.org.apache.hadoop.fs.Path(path)
+        return made.getFileSystem(self._settings), made
+
+    def names(self, directory: str) -> list[str]:
+        """Names in a directory; none where there is no such directory."""
+        system, path = self._path(directory)
+        if not system.exists(path):
+            return []
+        return sorted(one.getPath().getName() for one in system.listStatus(path))
+
+    def matching(self, pattern: str) -> tuple[str, ...]:
+        """The pattern, if it matches anything: Spark fails where it does not."""
+        system, path = self._path(pattern)
+        found = system.globStatus(path)
+        return (pattern,) if found is not None and len(found) else ()
+
+    def fetch(self, path: str, target: str) -> None:
+        system, found = self._path(path)
+        system.copyToLocalFile(False, found, self._jvm.org.apache.hadoop.fs.Path(f"file://{target}"), True)
+
+    def beginning(self, path: str, bytes_max: int) -> bytes:
+        frame = self._spark.read.format("binaryFile").load(literal(path))
+        return bytes(frame.selectExpr(f"substring(content, 1, {bytes_max}) AS head").collect()[0].head)
+
+    def control(self, directory: str) -> ControlFile | None:
+        """What a compaction that was not finished left to be done; a damaged one counts for nothing."""
+        try:
+            return decode_control_file(
+                self.beginning(f"{directory}/{CONTROL_FILE_NAME}", CONTROL_FILE_BYTES_MAX)
+            )
+        except DecodeError:
+            return None
+
+    def header_id(self, path: str) -> int | None:
+        try:
+            return read_header(self.beginning(path, JOURNAL_HEADER_BYTES)).file_id
+        except DecodeError:
+            return None

@@ -1,0 +1,65 @@
+"""`format("journalfs")` and the distributed replay against Spark reading the mount's JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from scripts.benchmarks.context import Context
+from scripts.benchmarks.measure import Case, Goal, conclude
+from scripts.benchmarks.mounting import QUEUE
+
+TITLES = {
+    "body": "sum of the lengths of the bodies",
+    "headers": "newest timestamp by priority",
+    "few": "bodies of the few messages of one priority",
+}
+
+
+def source(context: Context) -> None:
+    """Typed columns of a store against JSON with a schema of the mount: the same questions in turn."""
+    for job, taken in _taken(context, "source").items():
+        case = Case(
+            f"spark-source-{job}",
+            "Spark, typed columns",
+            f'format("journalfs") against the mount\'s JSON: {TITLES[job]}',
+            "s",
+            "lower",
+            {},
+            against="mount",
+            goal=Goal("ratio", "at least", 1.5),
+            note="Everything in the page cache; both are given the columns that they need.",
+        )
+        context.keep(conclude(case, taken, context.commit))
+
+
+def replay(context: Context) -> None:
+    """What it costs to find the live set by joins, where the library could have done it."""
+    for taken in _taken(context, "replay").values():
+        case = Case(
+            "spark-replay",
+            "Spark, distributed replay",
+            'live_messages against format("journalfs"): sum of the lengths of the bodies',
+            "s",
+            "lower",
+            {},
+            against="source",
+            note="On one machine, where it has nothing to gain: it is for stores that no machine holds.",
+        )
+        context.keep(conclude(case, taken, context.commit))
+
+
+def _taken(context: Context, what: str) -> dict[str, dict[str, list[float]]]:
+    with context.mounted("bulk") as mounted:
+        places = [str(context.data("bulk")), str(mounted.path / QUEUE)]
+        done = subprocess.run(
+            [sys.executable, "-m", "scripts.benchmarks.spark_source_jobs", what, *places, str(context.runs)],
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+    found: dict[str, dict[str, list[float]]] = json.loads(done.stdout.splitlines()[-1])
+    return found

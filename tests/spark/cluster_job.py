@@ -1,0 +1,59 @@
+"""A job of the cluster test, in a process of its own: called with a store, an archive and a directory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import journalfs.spark
+
+
+def where_from(batches: Iterator[Any]) -> Iterator[Any]:
+    """Where a worker has journalfs from."""
+    import pyarrow as pa  # noqa: PLC0415 - on a worker
+
+    import journalfs.engine._native as core  # noqa: PLC0415
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pylist([{"file": journalfs.__file__, "core": core.__file__}])
+
+
+def main(store: str, archive: str, work: str) -> dict[str, Any]:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{work}/warehouse",
+        "spark.local.dir": work,
+        "spark.archives": f"{archive}#lib",
+        "spark.executorEnv.PYTHONPATH": "lib",
+    }
+    builder = SparkSession.Builder().master("local-cluster[2,1,1024]").appName("journalfs-cluster")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    journalfs.spark.register(spark)
+    of_workers = (
+        spark.range(0, 4, 1, 4).mapInArrow(where_from, "file string, core string").distinct().collect()
+    )
+    reader = spark.read.format("journalfs").option("index", "false").option("partitionBytes", "20k")
+    read = reader.load(store).select("queue", "id").collect()
+    live = journalfs.spark.live_messages(spark, store).select("queue", "id").collect()
+    spark.stop()
+    return {
+        "workers": [list(row) for row in of_workers],
+        "read": sorted(list(row) for row in read),
+        "live": sorted(list(row) for row in live),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))

@@ -1,0 +1,69 @@
+"""The programs in `examples/` do what they say."""
+
+from __future__ import annotations
+
+import runpy
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.frozen import PristineStores
+from tests.spark.rows import lines_of
+from tests.spark.writing import publish, written_store
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="example")
+
+
+def test_every_example_is_tested() -> None:
+    here = Path(__file__).read_text()
+    assert all(f'example("{path.stem}")' in here for path in EXAMPLES.glob("*.py"))
+
+
+def test_count_by_queue(spark: SparkSession, stores: PristineStores) -> None:
+    rows = example("count_by_queue")["waiting"](spark, str(stores["orders-basic"])).collect()
+    assert {row.queue: row.messages for row in rows} == Counter(
+        line["queue"] for line, _ in lines_of(stores["orders-basic"])
+    )
+    assert rows[0].messages == max(row.messages for row in rows)
+
+
+def test_dead_letters(spark: SparkSession, stores: PristineStores) -> None:
+    rows = example("dead_letters")["dead_letters"](spark, str(stores["orders-basic"])).collect()
+    letters = [line for line, _ in lines_of(stores["orders-basic"]) if line["queue"] == "DLQ"]
+    origins = Counter(line["properties"].get("_AMQ_ORIG_QUEUE") for line in letters)
+    assert {row["from"]: row.letters for row in rows} == origins != Counter()
+
+
+def test_record_kinds(spark: SparkSession, stores: PristineStores) -> None:
+    files = stores["orders-basic"] / "data" / "journal" / "*.amq"
+    rows = {
+        (row.kind, row.userType): row.records
+        for row in example("record_kinds")["kinds"](spark, str(files)).collect()
+    }
+    assert rows["ADD", 45] > 0
+    assert rows["UPDATE", 32] >= rows["ADD", 45] // 2
+
+
+def test_archive_to_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}], "b": [{"body": "2"}]})
+    archive = example("archive_to_parquet")["archive"]
+    archive(spark, str(store), str(tmp_path / "archive"))
+    publish(store, "a", [{"body": "3"}])
+    archive(spark, str(store), str(tmp_path / "archive"))
+    rows = spark.read.parquet(str(tmp_path / "archive")).select("queue", "body").collect()
+    assert sorted((row.queue, row.body) for row in rows) == [("a", "1"), ("a", "3"), ("b", "2")]
+
+
+def test_publish_csv(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": []})
+    (tmp_path / "in.csv").write_text("n,color\n1,red\n2,blue\n")
+    example("publish_csv")["publish"](spark, str(tmp_path / "in.csv"), str(store), "a")
+    found = {line["properties"]["color"]: line for line, _ in lines_of(store)}
+    assert found["red"]["properties"]["n"] == 1
+    assert found["blue"]["body"] == '{"n":2,"color":"blue"}'
