@@ -72,8 +72,12 @@ PAGE_HOLE_BYTES_MIN: Final = 1024 * 1024
 PAGE_DAMAGES_MAX: Final = 1000
 """Damaged places of one page that are listed one by one; what follows is listed as one."""
 
-PAGE_SCANS_KEPT_MAX: Final = 64
-"""Scanned pages kept: a page of the default 10 MiB with small messages needs about 4 MiB for its columns."""
+PAGE_BYTES_STAGED_MAX: Final = 1024 * 1024
+"""What is published to pages is written whenever so much of it is staged, so that a large transaction takes
+no memory."""
+
+PAGE_RECORDS_KEPT_MAX: Final = 131_072
+"""Records of scanned pages kept: 50 MB, a dozen pages of the default 10 MiB with messages of 1 KiB."""
 
 EXPIRED_MESSAGES_MAX: Final = 1000
 """Expired messages that leave a queue in one transaction, as many as in a broker's."""

@@ -51,3 +51,17 @@ def struct_list(kind: str, fill: Fill, doing: str) -> Iterator[Any]:
         for i in range(count[0]):
             yield out[i]
         return
+
+
+def struct_bytes(kind: str, fill: Fill, doing: str) -> bytes:
+    """C structs one behind the other, as they lie in memory."""
+    count = ffi.new("uint32_t *")
+    room = ROOM_FIRST
+    while True:
+        out = ffi.new(f"{kind}[]", room)
+        status = fill(out, room, count)
+        if status == FULL and count[0] > room:
+            room = count[0]
+            continue
+        check(status, doing)
+        return bytes(ffi.buffer(out, count[0] * ffi.sizeof(kind)))

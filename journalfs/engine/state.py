@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from struct import Struct
 from typing import Any, Literal, Self
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.arrays import index_list, struct_list, u32_pointer
+from journalfs.engine.arrays import index_list, struct_bytes, struct_list, u32_pointer
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch, line_prefix, uninitialized
 from journalfs.engine.scan import Scan
@@ -34,6 +35,9 @@ from journalfs.limits import PART_NUMBER_MAX
 
 Order = Literal["arrival", "delivery"]
 Include = Literal["live", "delivering", "all"]
+
+_NUMBERS = Struct("=qqqq16x")
+"""Record id and numbers of a `jfs_operation`, which begins with them."""
 
 ANY_NUMBER = range(1, PART_NUMBER_MAX)
 
@@ -421,6 +425,15 @@ class LiveState:
             return int(lib.jfs_state_side(self.pointer, wanted, out, room, count))
 
         return map(_operation, struct_list("jfs_operation", fill, "listing records"))
+
+    def side_numbers(self, user_type: int) -> Iterator[tuple[int, int, int]]:
+        """The same of one type, many at once: `a`, `b` and `c`."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_side(self.pointer, user_type, out, room, count))
+
+        content = struct_bytes("jfs_operation", fill, "listing records")
+        return ((a, b, c) for _, a, b, c in _NUMBERS.iter_unpack(content))
 
     def anomalies(self) -> list[Anomaly]:
         """What the journal should not hold, in the order it was found; `counts().anomalies` says if there was

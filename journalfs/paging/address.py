@@ -8,14 +8,16 @@ it changed.
 
 from __future__ import annotations
 
+import bisect
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.page_listing import page_schedules
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, PageNumber, QueueId
@@ -23,7 +25,7 @@ from journalfs.limits import (
     PAGE_DAMAGES_MAX,
     PAGE_FILE_BYTES_MAX,
     PAGE_HOLE_BYTES_MIN,
-    PAGE_SCANS_KEPT_MAX,
+    PAGE_RECORDS_KEPT_MAX,
 )
 from journalfs.paging.cursors import Cursors
 from journalfs.paging.folders import PageFile, PageFolder
@@ -42,6 +44,11 @@ class PageSummary:
     first_id: int
     last_id: int
     """Smallest and largest message id, for finding a message without looking into every page."""
+    first_tx: int
+    last_tx: int
+    """Smallest and largest page transaction, 0 where there is none."""
+    last_due_ms: int
+    """Latest time at which one of the messages is due, 0 where none says."""
     queues: frozenset[int]
     first_expiry_ms: int
     """When the first of its messages expires, live or not; 0: none does."""
@@ -50,6 +57,74 @@ class PageSummary:
     def unreadable(self) -> bool:
         """Something of the page could not be read, which may be otherwise without the page changing."""
         return any(damage.kind == "unreadable" for damage in self.damage)
+
+
+ALL = 2**32 - 1
+"""Behind the last record of any page."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What decides which records of a page are live for a queue, and how long their lines are."""
+
+    stamp: FileStamp
+    consumed: set[int] | None
+    delivering: set[int] | None
+    counting: tuple[int, ...]
+    measured: int
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveStretch:
+    """Which records of a stretch of a page are live for a queue, as the journal said at one moment: found out
+    when they are needed, so that holding many takes no memory for their messages.
+    """
+
+    paged: PagedAddress
+    cursors: Cursors
+    number: PageNumber
+    queue: QueueId
+    start: int
+    end: int
+    delivering: bool = False
+
+    def __len__(self) -> int:
+        return self.paged.kept_count(self)
+
+    def indexes(self, scan: PageScan | None = None) -> array[int]:
+        """Of the page's records, rising. `scan` is of the page, for when it may be deleted by now."""
+        place, cursors = (int(self.queue), int(self.number)), self.cursors
+        held: Set[int] = cursors.delivering.get(place, frozenset())
+        if place in cursors.complete or (self.delivering and not held):
+            return array("I")
+        if scan is None:
+            scan = self._scan()
+        if scan is None:
+            return array("I")
+        indexes = scan.of_queue(self.queue)
+        if self.start or self.end < ALL:
+            low = bisect.bisect_left(indexes, self.start)
+            indexes = indexes[low : bisect.bisect_left(indexes, self.end)]
+        tx_ids = scan.tx_ids()
+        dead = {tx_id for tx_id in set(tx_ids) if not cursors.counts(tx_id)}
+        gone: Set[int] = cursors.consumed.get(place, frozenset())
+        if not (gone or held or dead):
+            return indexes
+        chosen = (i for i in indexes if i not in gone and (i in held) == self.delivering)
+        return array("I", [i for i in chosen if tx_ids[i] not in dead] if dead else chosen)
+
+    def _scan(self) -> PageScan | None:
+        """`None`: nothing of the page is for the queue, or a broker deleted it since the last look."""
+        if self.number not in self.paged.files:
+            return None
+        try:
+            if self.queue not in self.paged.summary(self.number).queues:
+                return None
+            return self.paged.scan(self.number)
+        except Gone:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +150,10 @@ class PagedAddress:
     _refused: dict[PageNumber, str] = field(default_factory=dict)
     """Pages that could not be opened, and why."""
     _scans: OrderedDict[PageNumber, _Kept] = field(default_factory=OrderedDict)
+    _counts: dict[tuple[int, ...], tuple[object, int]] = field(default_factory=dict)
+    """Lengths of stretches, each with its key."""
+    _measured: int = 0
+    """Grows when lines of messages are to be measured again."""
 
     def numbers(self) -> list[PageNumber]:
         return sorted(self.files)
@@ -95,6 +174,8 @@ class PagedAddress:
             self.summaries.pop(number, None)
             self._refused.pop(number, None)
             self._scans.pop(number, None)
+        if self.files.keys() - files.keys():
+            self._counts = {place: known for place, known in self._counts.items() if place[0] in files}
         self.files = files
         self.version += 1
         return True
@@ -113,7 +194,7 @@ class PagedAddress:
             try:
                 self.scan(number)
             except Gone:
-                return PageSummary(page.stamp, 0, (), False, 0, -1, frozenset(), 0)
+                return PageSummary(page.stamp, 0, (), False, 0, -1, 0, 0, 0, frozenset(), 0)
             summary = self.summaries[number]
         return summary
 
@@ -126,7 +207,7 @@ class PagedAddress:
         if kept is not None and kept.stamp == page.stamp:
             return kept.mapped
         try:
-            mapped = MappedFile(page.path, bytes_max=PAGE_FILE_BYTES_MAX)
+            mapped = MappedFile(page.path, bytes_max=min(page.stamp.size_bytes, PAGE_FILE_BYTES_MAX))
             mapped.note_holes(PAGE_HOLE_BYTES_MIN)
         except FileNotFoundError as error:
             raise Gone(page.path) from error
@@ -148,8 +229,11 @@ class PagedAddress:
         scan = scan_page(mapped)
         self.prepare(scan)
         self.bytes_scanned += mapped.size_bytes
-        while len(self._scans) >= PAGE_SCANS_KEPT_MAX:
-            self._scans.popitem(last=False)
+        mapped.release()
+        self._scans.pop(number, None)
+        records = scan.count + sum(known.scan.count for known in self._scans.values())
+        while self._scans and records > PAGE_RECORDS_KEPT_MAX:
+            records -= self._scans.popitem(last=False)[1].scan.count
         self._scans[number] = _Kept(page.stamp, mapped, scan)
         self.summaries[number] = self._summarise(page, scan, mapped)
         return scan
@@ -157,17 +241,22 @@ class PagedAddress:
     def forget_scans(self) -> None:
         """What lines and files of its messages measure is to be found out again."""
         self._scans.clear()
+        self._measured += 1
         self.version += 1
 
     def _summarise(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> PageSummary:
         ids = scan.message_ids()
+        tx_ids = [tx_id for tx_id in scan.tx_ids() if tx_id > 0]
         return PageSummary(
             stamp=page.stamp,
             records=scan.count,
             damage=tuple(self._damage_of(page, scan, mapped)),
-            has_transactions=max(scan.tx_ids(), default=-1) > 0,
+            has_transactions=bool(tx_ids),
             first_id=min(ids, default=0),
             last_id=max(ids, default=-1),
+            first_tx=min(tx_ids, default=0),
+            last_tx=max(tx_ids, default=0),
+            last_due_ms=max(page_schedules(scan, array("I", range(scan.count)), now_ms=0), default=0),
             queues=frozenset(scan.queue_ids()[0]),
             first_expiry_ms=min((time for time in scan.expirations_ms() if time > 0), default=0),
         )
@@ -207,40 +296,61 @@ class PagedAddress:
 
     def live(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of the page's records that are live for the queue, rising."""
-        return self._chosen(number, queue, delivering=False)
+        return self.stretch(number, queue).indexes()
 
     def delivering(self, number: PageNumber, queue: QueueId) -> array[int]:
         """Indexes of records that a prepared transaction has consumed."""
-        return self._chosen(number, queue, delivering=True)
+        return self.stretch(number, queue, delivering=True).indexes()
 
-    def _chosen(self, number: PageNumber, queue: QueueId, *, delivering: bool) -> array[int]:
-        if number not in self.files:
-            return array("I")
-        try:
-            return self._filtered(number, queue, delivering=delivering)
-        except Gone:
-            # The broker deleted it after the last look: every queue is done with it.
-            return array("I")
+    def stretch(
+        self, number: PageNumber, queue: QueueId, start: int = 0, end: int = ALL, *, delivering: bool = False
+    ) -> LiveStretch:
+        """What is live for the queue of the page's records from `start` to before `end`."""
+        return LiveStretch(self, self.cursors, number, queue, start, end, delivering)
 
-    def _filtered(self, number: PageNumber, queue: QueueId, *, delivering: bool) -> array[int]:
+    def count(self, number: PageNumber, queue: QueueId) -> int:
+        """How many of the page's records are live for the queue."""
+        return len(self.stretch(number, queue))
+
+    def kept_count(self, stretch: LiveStretch) -> int:
+        """The length of a stretch, which is looked at again only when something about its page changed."""
+        key = self.key(stretch)
+        if key is None:
+            return 0
+        end = stretch.end if stretch.end < self.summary(stretch.number).records else ALL
+        place = (stretch.number, stretch.queue, stretch.start, end, stretch.delivering)
+        known = self._counts.get(place)
+        if known is None or known[0] != key:
+            known = self._counts[place] = key, len(stretch.indexes())
+        return known[1]
+
+    def key(self, stretch: LiveStretch) -> object:
+        """Equal keys mean that the same records of the page are live; `None`: none is."""
+        number, place, cursors = stretch.number, (stretch.queue, stretch.number), stretch.cursors
+        page = self.files.get(number)
+        if page is None or place in cursors.complete:
+            return None
+        held = cursors.delivering.get(place)
+        summary = self.summary(number)
+        if stretch.queue not in summary.queues or (stretch.delivering and not held):
+            return None
+        counting = cursors.counting(summary.first_tx, summary.last_tx) if summary.has_transactions else ()
+        return _Key(page.stamp, cursors.consumed.get(place), held, counting, self._measured)
+
+    def is_consumed(self, number: PageNumber, queue: QueueId) -> bool:
+        """Whether the queue needs nothing of the page any more, and nothing will come of what is prepared."""
         place = (int(queue), int(number))
-        held = self.cursors.delivering.get(place, set())
-        if place in self.cursors.complete or (delivering and not held):
-            return array("I")
+        if place in self.cursors.complete:
+            return True
+        if self.cursors.delivering.get(place) or self.count(number, queue):
+            return False
         summary = self.summary(number)
         if queue not in summary.queues:
-            return array("I")
-        scan = self.scan(number)
-        indexes = scan.of_queue(queue)
-        gone = self.cursors.consumed.get(place, set())
-        if not (gone or held or delivering or summary.has_transactions):
-            return indexes
-        tx_ids = scan.tx_ids()
-        counts = self.cursors.counts
-        return array(
-            "I",
-            [i for i in indexes if i not in gone and (i in held) == delivering and counts(tx_ids[i])],
-        )
+            return True
+        undecided = self.cursors.undecided
+        if not summary.has_transactions or not undecided:
+            return not summary.unreadable
+        return undecided.isdisjoint(self.scan(number).tx_ids())
 
     def find(self, queue: QueueId, message_id: MessageId) -> tuple[PageNumber, int] | None:
         """Where a live message of the queue lies."""

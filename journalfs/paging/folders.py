@@ -57,9 +57,19 @@ class _Seen:
     mtime_ns: int
     confirmed: bool
     """The folder had this time in the look before too. File times are coarse: a page that came right after
-    the first look with a new time may not have changed it.
+    the first look with a new time may not have changed it. And no page but the last one was being written.
     """
     folder: PageFolder
+
+
+@dataclass(slots=True)
+class OwnPages:
+    """What this process does to pages itself."""
+
+    durable_bytes: dict[Path, int] = field(default_factory=dict)
+    """How much there is to be read of those that it is writing."""
+    changed: set[Path] = field(default_factory=set)
+    """Folders in which pages came or went since they were listed, whatever their times say."""
 
 
 @dataclass(slots=True)
@@ -68,6 +78,7 @@ class PagingDirectory:
 
     path: Path
     relative_to: Path
+    own: OwnPages = field(default_factory=OwnPages)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _refused: list[Refused] = field(default_factory=list)
 
@@ -111,17 +122,41 @@ class PagingDirectory:
     def _look(self, entry: os.DirEntry[str]) -> _Seen:
         mtime_ns = entry.stat().st_mtime_ns
         seen = self._seen.get(entry.name)
-        same = seen is not None and seen.mtime_ns == mtime_ns
+        path = Path(entry.path)
+        same = seen is not None and seen.mtime_ns == mtime_ns and path not in self.own.changed
+        self.own.changed.discard(path)
         if seen is not None and same and seen.confirmed:
-            return replace(seen, folder=_with_last_page(seen.folder))
-        return _Seen(mtime_ns, same, _read_folder(Path(entry.path)))
+            return replace(seen, folder=self._with_last_page(seen.folder))
+        folder = self._read_folder(path)
+        settled = all(page.path not in self.own.durable_bytes for page in folder.pages[:-1])
+        return _Seen(mtime_ns, same and settled, folder)
 
+    def _read_folder(self, path: Path) -> PageFolder:
+        refused: list[Refused] = []
+        found = (self._durable(page) for page in _pages(path, refused))
+        pages = tuple(sorted(found, key=lambda page: page.number))
+        address, problem = _read_address(path / ADDRESS_FILE_NAME)
+        return PageFolder(path, address, pages, problem, tuple(refused))
 
-def _read_folder(path: Path) -> PageFolder:
-    refused: list[Refused] = []
-    pages = tuple(sorted(_pages(path, refused), key=lambda page: page.number))
-    address, problem = _read_address(path / ADDRESS_FILE_NAME)
-    return PageFolder(path, address, pages, problem, tuple(refused))
+    def _with_last_page(self, folder: PageFolder) -> PageFolder:
+        """The folder with its last page as it is now: nobody appends to another."""
+        if not folder.pages:
+            return folder
+        last = folder.pages[-1]
+        try:
+            now = _page(last.number, last.path)
+        except OSError:
+            return folder  # opening it says why
+        if now is None or (now := self._durable(now)) == last:
+            return folder
+        return replace(folder, pages=(*folder.pages[:-1], now))
+
+    def _durable(self, page: PageFile) -> PageFile:
+        """The page as far as it is durable."""
+        limit = self.own.durable_bytes.get(page.path)
+        if limit is None or limit >= page.stamp.size_bytes:
+            return page
+        return replace(page, stamp=FileStamp(limit, page.stamp.mtime_ns, page.stamp.inode))
 
 
 def _read_address(file: Path) -> tuple[str | None, str | None]:
@@ -171,17 +206,3 @@ def _page(number: PageNumber, path: Path) -> PageFile | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     return PageFile(number, path, FileStamp(status.st_size, status.st_mtime_ns, status.st_ino))
-
-
-def _with_last_page(folder: PageFolder) -> PageFolder:
-    """The folder with its last page as it is now: a broker appends to no other."""
-    if not folder.pages:
-        return folder
-    last = folder.pages[-1]
-    try:
-        now = _page(last.number, last.path)
-    except OSError:
-        return folder  # opening it says why
-    if now is None or now == last:
-        return folder
-    return replace(folder, pages=(*folder.pages[:-1], now))

@@ -5,7 +5,7 @@ id.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from journalfs.bindings.model import Queue as QueueModel
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from journalfs.engine.state import LiveState
     from journalfs.engine.state_types import Listing
     from journalfs.journal.files import FileSet
-    from journalfs.paging.address import PagedAddress
+    from journalfs.paging.address import LiveStretch, PagedAddress
     from journalfs.store.core import Core
 
 
@@ -33,6 +33,8 @@ class QueueContent:
         self.name = model.name
         self.prefix = line_prefix(model.name)
         self._slot: tuple[int, int] = (-1, -1)
+        self._sizes: dict[tuple[int, ...], tuple[object, int]] = {}
+        """How long the lines of stretches of pages are, by page, start and end."""
 
     @property
     def queue_id(self) -> QueueId:
@@ -92,9 +94,30 @@ class QueueContent:
         paged = self.paged
         if paged is None:
             return []
-        select = paged.delivering if delivering else paged.live
-        runs = [PageRun(number, select(number, self.queue_id)) for number in paged.numbers()]
-        return [run for run in runs if run.indexes]
+        stretches = [
+            paged.stretch(number, self.queue_id, delivering=delivering) for number in paged.numbers()
+        ]
+        return [PageRun(stretch.number, stretch) for stretch in stretches if len(stretch)]
+
+    def measured(self, stretch: LiveStretch, sealed_ms: int | None, measure: Callable[[], int]) -> int:
+        """How long the lines of a stretch of a page are, as they were at `sealed_ms` or are now. They are
+        measured again only when something about the page changed.
+        """
+        key = stretch.paged.key(stretch)
+        if key is None:
+            return 0
+        if sealed_ms is None and self.page_due_ms(stretch.number) > self.now_ms:
+            return measure()  # lines get shorter when their messages become due
+        key = key, self.core.bodies.version, sealed_ms
+        place = (stretch.number, stretch.start, stretch.end)
+        known = self._sizes.get(place)
+        if known is None or known[0] != key:
+            if len(self._sizes) > 2 * len(stretch.paged.files) + 64:
+                self._sizes = {
+                    one: size for one, size in self._sizes.items() if one[0] in stretch.paged.files
+                }
+            known = self._sizes[place] = key, measure()
+        return known[1]
 
     def live(self) -> list[Run]:
         """Everything live in arrival order: journal, then pages."""
@@ -111,6 +134,8 @@ class QueueContent:
             (self.state.ref(ref).scheduled_ms, JournalRun(array("I", [ref]))) for ref in refs
         ]
         for run in self.page_runs():
+            if self.page_due_ms(run.number) <= self.now_ms:
+                continue
             times = page_schedules(self.page_scan(run.number), run.indexes, now_ms=self.now_ms)
             runs.extend(
                 (time_ms, PageRun(run.number, array("I", [index])))
@@ -119,6 +144,11 @@ class QueueContent:
             )
         runs.sort(key=lambda run: run[0])
         return [run for _, run in runs]
+
+    def page_due_ms(self, number: PageNumber) -> int:
+        """The latest time that a message of a page says it is due; 0: none does."""
+        paged = self.paged
+        return paged.summary(number).last_due_ms if paged is not None else 0
 
     def due_ms(self) -> dict[int, int]:
         """When those references in the journal are due that are not yet, by message."""
@@ -135,9 +165,12 @@ class QueueContent:
         if later:
             held = {ref for run in later if isinstance(run, JournalRun) for ref in run.refs}
             held_pages = {(run.number, i) for run in later if isinstance(run, PageRun) for i in run.indexes}
+            numbers = {number for number, _ in held_pages}
             refs = array("I", [ref for ref in refs if ref not in held])
             pages = [
                 PageRun(run.number, array("I", [i for i in run.indexes if (run.number, i) not in held_pages]))
+                if run.number in numbers
+                else run
                 for run in pages
             ]
         return [*([JournalRun(refs)] if refs else []), *pages, *later]

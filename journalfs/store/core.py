@@ -50,8 +50,6 @@ logger = logging.getLogger(__name__)
 DOUBT_INTERVAL_NS = 60 * 1_000_000_000
 """From one time that the journal is read anew because its content is in doubt to the next."""
 
-CURSOR_TYPES = (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE, MessageType.PAGE_TRANSACTION)
-
 
 @dataclass(slots=True)
 class Core:
@@ -78,7 +76,7 @@ class Core:
     """A message was not what the index says of it: the index is not to be believed again."""
     journal_doubted: bool = False
     """The same, and the journal is to be read anew."""
-    behind: Callable[[], None] | None = None
+    behind: Callable[[], object] | None = None
     """Takes over what this process made durable and nobody has asked for since. Set by a store that is
     written.
     """
@@ -170,7 +168,14 @@ class Core:
         side_version = self.loader.state.counts().side_version
         if (side_version, self.epoch) != self._side_key:
             self._side_key = (side_version, self.epoch)
-            self.cursors = Cursors.from_records(self._committed_cursors(), self._prepared_cursors())
+            numbers = self.loader.state.side_numbers
+            self.cursors = Cursors.from_records(
+                numbers(MessageType.ACKNOWLEDGE_CURSOR),
+                numbers(MessageType.PAGE_COMPLETE),
+                numbers(MessageType.PAGE_TRANSACTION),
+                self._prepared_cursors(),
+                self.cursors,
+            )
             for paged in self.pages.values():
                 paged.set_cursors(self.cursors)
             changed = True
@@ -254,11 +259,6 @@ class Core:
                     return queue.address, sent_to
         return None, sent_to
 
-    def _committed_cursors(self) -> Iterable[SideRecord]:
-        for user_type in CURSOR_TYPES:
-            for operation in self.loader.state.side(user_type):
-                yield _side_record(operation)
-
     def _prepared_cursors(self) -> Iterable[SideRecord]:
         for transaction in self.loader.state.transactions():
             for operation in transaction.operations:
@@ -281,6 +281,9 @@ class Core:
                 logger.warning("duplicate id record %d: %s", operation.record_id, error)
 
     def paged(self, address: str) -> PagedAddress | None:
+        """The pages of an address as they are now."""
+        if self.behind is not None:
+            self.behind()
         return self.pages.get(address)
 
     def knows_queue(self, queue_id: QueueId) -> bool:
@@ -320,4 +323,4 @@ def _address_of_first(scan: PageScan) -> str | None:
 
 
 def _side_record(operation: Operation) -> SideRecord:
-    return SideRecord(operation.record_id, operation.user_type, operation.a, operation.b, operation.c)
+    return SideRecord(operation.user_type, operation.a, operation.b, operation.c)

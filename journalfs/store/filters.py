@@ -26,7 +26,8 @@ def kept(run: Run, chosen: list[int]) -> Run:
     if isinstance(run, JournalRun):
         return JournalRun(array("I", [run.refs[i] for i in chosen]), run.sealed)
     assert isinstance(run, PageRun), "there are two kinds of runs"
-    return PageRun(run.number, array("I", [run.indexes[i] for i in chosen]), run.sealed_ms)
+    indexes = run.indexes
+    return PageRun(run.number, array("I", [indexes[i] for i in chosen]), run.sealed_ms)
 
 
 class SelectorFilter:
@@ -85,6 +86,8 @@ class ScheduledFilter:
         if isinstance(run, JournalRun):
             return kept(run, [i for i, ref in enumerate(run.refs) if ref in self._refs])
         assert isinstance(run, PageRun), "there are two kinds of runs"
+        if self._content.page_due_ms(run.number) <= self._content.now_ms:
+            return PageRun(run.number, array("I"))
         return kept(run, [i for i, index in enumerate(run.indexes) if (run.number, index) in self._records])
 
     def _look(self) -> None:

@@ -27,7 +27,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 4
+FORMAT = 5
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -54,6 +54,9 @@ class IndexedPage(msgspec.Struct, frozen=True):
     has_transactions: bool
     first_id: int
     last_id: int
+    first_tx: int
+    last_tx: int
+    last_due_ms: int
     queues: list[int]
     first_expiry_ms: int
 
@@ -135,6 +138,9 @@ def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
             summary.has_transactions,
             summary.first_id,
             summary.last_id,
+            summary.first_tx,
+            summary.last_tx,
+            summary.last_due_ms,
             sorted(summary.queues),
             summary.first_expiry_ms,
         )
@@ -154,6 +160,9 @@ def page_summaries(pages: list[IndexedPage]) -> list[tuple[PageNumber, PageSumma
                 page.has_transactions,
                 page.first_id,
                 page.last_id,
+                page.first_tx,
+                page.last_tx,
+                page.last_due_ms,
                 frozenset(page.queues),
                 page.first_expiry_ms,
             ),

@@ -6,7 +6,6 @@ page parts are those of `part_numbers` on a base of their own, above any number 
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -74,10 +73,8 @@ class PageParts:
 
     def run(self, paged: PagedAddress, part: PagePart) -> PageRun:
         """What is live of a part now."""
-        indexes = paged.live(part.page, self.queue)
-        low = bisect.bisect_left(indexes, part.start)
-        high = bisect.bisect_left(indexes, part.end)
-        return PageRun(part.page, indexes[low:high], part.sealed_ms)
+        stretch = paged.stretch(part.page, self.queue, part.start, part.end)
+        return PageRun(part.page, stretch, part.sealed_ms)
 
     def tail(self, paged: PagedAddress) -> list[PageRun]:
         """What is live and in no part yet."""
@@ -85,8 +82,7 @@ class PageParts:
         for number in paged.numbers():
             start = self.sealed_end(number)
             if paged.summary(number).records > start:
-                indexes = paged.live(number, self.queue)
-                rest = indexes[bisect.bisect_left(indexes, start) :]
-                if rest:
-                    runs.append(PageRun(number, rest))
+                stretch = paged.stretch(number, self.queue, start)
+                if len(stretch):
+                    runs.append(PageRun(number, stretch))
         return runs

@@ -20,6 +20,7 @@ from journalfs.format.journal_file import read_header
 from journalfs.ids import PageNumber
 from journalfs.journal.directory import JournalFile
 from journalfs.limits import EAGER_PART_BYTES_MAX, JOURNAL_HEADER_BYTES
+from journalfs.paging.address import LiveStretch
 from journalfs.store.api import ByteSource
 from journalfs.store.read_ahead import ReadAheadSource
 from journalfs.store.sources import BytesSource, Segment, SegmentedSource
@@ -140,18 +141,29 @@ class JournalSegment:
 @dataclass(frozen=True, slots=True)
 class PageRun:
     number: PageNumber
-    indexes: array[int]
+    chosen: array[int] | LiveStretch
+    """Records of the page, or how to find out which."""
     sealed_ms: int | None = None
     """Lines are as they were then, when their part was sealed, whatever became due since; `None`: as now."""
 
     def __len__(self) -> int:
-        return len(self.indexes)
+        return len(self.chosen)
+
+    @property
+    def indexes(self) -> array[int]:
+        return self.indexes_in(None)
+
+    def indexes_in(self, scan: PageScan | None) -> array[int]:
+        """The same from a scan of the page as it was when the run was made."""
+        return self.chosen if isinstance(self.chosen, array) else self.chosen.indexes(scan)
 
     def _moment_ms(self, content: QueueContent) -> int:
         return content.now_ms if self.sealed_ms is None else self.sealed_ms
 
     def size_bytes(self, content: QueueContent) -> int:
-        return self.batch(content).size_bytes
+        if isinstance(self.chosen, array):
+            return self.batch(content).size_bytes
+        return content.measured(self.chosen, self.sealed_ms, lambda: self.batch(content).size_bytes)
 
     def batch(self, content: QueueContent) -> LineBatch:
         scan = content.page_scan(self.number)
@@ -168,9 +180,10 @@ class PageRun:
         return content.page_columns(self.number, self.indexes)
 
     def split(self, messages_max: int) -> Sequence[PageRun]:
+        indexes = self.indexes
         return [
-            PageRun(self.number, self.indexes[at : at + messages_max], self.sealed_ms)
-            for at in range(0, len(self.indexes), messages_max)
+            PageRun(self.number, indexes[at : at + messages_max], self.sealed_ms)
+            for at in range(0, len(indexes), messages_max)
         ]
 
 
@@ -192,7 +205,7 @@ class PageSegment:
         if self.content.core.bodies.measure_page(scan):
             self.content.core.look_again()
             raise StaleView(self.mapped.path)
-        lines = page_batch(self.content, scan, self.run.indexes, now_ms=self.now_ms)
+        lines = page_batch(self.content, scan, self.run.indexes_in(scan), now_ms=self.now_ms)
         if lines.size_bytes != self.size_bytes:
             self.content.doubt_pages()
             raise StaleView(self.mapped.path)

@@ -1,34 +1,47 @@
-"""Publishing to an address that pages: what is new lies in the journal, beside older messages in pages."""
+"""Addresses that page, written by journalfs and by a broker in turn: both agree on what there is, and in
+which order.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
+from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings
 from tests.broker.test_interop import BACKENDS
+from tests.broker.test_interop_amqp import PAGE_LIMITS, shown
 from tests.broker.writing import (
     body_text,
     complaints,
     delivery_order,
+    lay_store,
     lines_in,
     plain_body,
     publish,
+    queue_in,
     take,
     write_in,
 )
+from tests.frozen import PristineStores
 
 SENT = 100
+LARGE_BYTES = 200_000
 
 
 def in_delivery_order(store: WritingStore, name: str) -> list[str]:
     bodies = {line["id"]: line["body"] for line in lines_in(store, name)}
     return [bodies[message_id] for message_id in delivery_order(store, name)]
+
+
+def texts(taken: list[dict[str, object]]) -> list[bytes]:
+    return [plain_body(one) for one in taken]
 
 
 @pytest.mark.parametrize(
@@ -38,8 +51,8 @@ def in_delivery_order(store: WritingStore, name: str) -> list[str]:
         pytest.param(False, id="one-by-one", marks=[pytest.mark.long]),
     ],
 )
-def test_new_messages_overtake_those_in_pages(artemis_home: Path, tmp_path: Path, transaction: bool) -> None:
-    """The broker and journalfs agree on the order, and every message comes once."""
+def test_going_on_where_a_broker_pages(artemis_home: Path, tmp_path: Path, transaction: bool) -> None:
+    """A broker left in the middle of paging, journalfs goes on, and a broker takes it all: in order, once."""
     settings = BrokerSettings(paging_addresses=("paged",), journal_type=BACKENDS[transaction])
     broker = Broker(tmp_path / "broker", settings=settings)
     with broker, CoreClient(broker.port) as client:
@@ -58,24 +71,159 @@ def test_new_messages_overtake_those_in_pages(artemis_home: Path, tmp_path: Path
         before = in_delivery_order(store, "paged")
         assert [body.split()[1] for body in before] == [str(n) for n in range(SENT)]
         await publish(store, "paged", "paged", "in.txt", b"new 0\nnew 1\nnew 2\n")
+        await publish(store, "paged", "paged", "in.txt", b"alone\n")
         ids = [MessageId(one) for one in delivery_order(store, "paged")]
-        # From the journal, of the new ones, and from pages: the middle and the end.
-        assert await store.acknowledge(("paged", "paged"), [ids[1], *ids[40:50], ids[-1]]) == 12
+        # From the journal, and from pages: the middle and the end.
+        assert await store.acknowledge(("paged", "paged"), [ids[1], *ids[40:50], ids[-2]]) == 12
         return in_delivery_order(store, "paged")
 
     order = write_in(broker.root, work)
-    new = order.index("new 0")
-    assert order[new : new + 3] == ["new 0", "new 1", "new 2"]
-    assert 0 < new < len(order) - 3, "after what was in the journal before, and before what is in pages"
-    assert len(order) == SENT + 3 - 12
+    assert order[-3:] == ["new 0", "new 1", "alone"]
+    assert len(order) == SENT + 4 - 12
 
     with broker, CoreClient(broker.port) as client:
         assert complaints(broker.log) == []
         assert client.attribute("address.paged", "paging") is True
+        assert client.message_count("paged") == len(order)
         taken = take(client, "paged", len(order))
-        assert [plain_body(one) for one in taken] == [body_text(body) for body in order]
+        assert texts(taken) == [body_text(body) for body in order]
         broker.stop()
     with broker, CoreClient(broker.port) as client:
         assert complaints(broker.log) == []
         assert client.message_count("paged") == 0
+        broker.stop()
+
+
+def test_two_subscriptions_and_large_messages(artemis_home: Path, tmp_path: Path) -> None:
+    """Two subscriptions at different places of the same pages, large messages among them, back and forth."""
+    settings = BrokerSettings(paging_addresses=("news",), journal_type="NIO", paging_max_size_bytes="20K")
+    broker = Broker(tmp_path / "broker", settings=settings)
+    with broker, CoreClient(broker.port) as client:
+        for name in ("one", "two"):
+            client.create_queue(name, address="news", routing="MULTICAST")
+        client.send_many("news", 60, length=1000, body="message {n}")
+        client.send_many("news", 5, length=LARGE_BYTES, body="large {n}")
+        client.send_many("news", 20, length=1000, body="message {n}", first=60)
+        assert client.attribute("address.news", "paging") is True
+        client.consume_many("one", 30)
+        broker.stop()
+
+    def bodies(store: WritingStore, name: str) -> list[bytes]:
+        return [body_text(body) for body in in_delivery_order(store, name)]
+
+    async def work(store: WritingStore) -> dict[str, list[bytes]]:
+        large = json.dumps({"body": "x" * LARGE_BYTES})
+        await publish(
+            store, "news", None, "in.txt", b"".join(b"new %d %s\n" % (n, b"y" * 900) for n in range(50))
+        )
+        await publish(store, "news", None, "in.jsonl", f"{large}\n".encode())
+        await publish(store, "news", None, "in.txt", b"last\n")
+        ids = [MessageId(one) for one in delivery_order(store, "two")]
+        assert await store.acknowledge(("news", "two"), [*ids[50:70], ids[75], ids[-2]]) == 22
+        ids = [MessageId(one) for one in delivery_order(store, "one")]
+        assert await store.acknowledge(("news", "one"), ids[::7]) == len(ids[::7])
+        status = queue_in(store, "two").status()
+        assert status["messageCount"] == 60 + 5 + 20 + 52 - 22
+        return {name: bodies(store, name) for name in ("one", "two")}
+
+    order = write_in(broker.root, work)
+    assert order["two"][-1] == body_text("last")
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        for name in ("one", "two"):
+            assert client.message_count(name) == len(order[name])
+        half = len(order["one"]) // 2
+        assert len(client.consume_many("one", half)) == half
+        broker.stop()
+    order["one"] = order["one"][half:]
+
+    async def check(store: WritingStore) -> None:
+        for name in ("one", "two"):
+            assert bodies(store, name) == order[name]
+        assert await store.acknowledge(("news", "two"), ids_of(store, "two")) == len(order["two"])
+
+    def ids_of(store: WritingStore, name: str) -> list[MessageId]:
+        return [MessageId(one) for one in delivery_order(store, name)]
+
+    write_in(broker.root, check)
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert client.message_count("two") == 0
+        assert texts(take(client, "one", len(order["one"]))) == order["one"]
+        broker.stop()
+    assert list(broker.store.large.iterdir()) == []
+
+
+def test_pages_that_journalfs_begins(artemis_home: Path, tmp_path: Path) -> None:
+    """The limit is reached while journalfs writes; a broker goes on, and prepares a transaction in pages."""
+    settings = BrokerSettings(paging_addresses=("paged",), journal_type="NIO", paging_max_size_bytes="20K")
+    broker = Broker(tmp_path / "broker", settings=settings)
+    with broker, CoreClient(broker.port) as client:
+        client.create_queue("paged")
+        broker.stop()
+
+    async def fill(store: WritingStore) -> list[str]:
+        for number in range(8):
+            lines = b"".join(b"%d %s\n" % (n, b"z" * 500) for n in range(number * 10, number * 10 + 10))
+            await publish(store, "paged", None, "in.txt", lines)
+        order = in_delivery_order(store, "paged")
+        assert [body.split()[0] for body in order] == [str(n) for n in range(80)]
+        status = queue_in(store, "paged").status()
+        assert isinstance(status["pagedCount"], int)
+        assert 0 < status["pagedCount"] < 80
+        return order
+
+    order = write_in(broker.root, fill)
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert client.attribute("address.paged", "paging") is True
+        assert client.message_count("paged") == 80
+        client.do("xa-begin", session="xa", xid="t-1")
+        client.do("send", address="paged", session="xa", count=5, length=100, body="prepared {n}")
+        client.consume("paged", 70, session="xa")
+        client.do("xa-prepare", session="xa", xid="t-1")
+        broker.stop()
+
+    async def consume(store: WritingStore) -> None:
+        assert in_delivery_order(store, "paged") == order[70:]
+        ids = [MessageId(one) for one in delivery_order(store, "paged")]
+        assert await store.acknowledge(("paged", "paged"), ids) == 10
+        await publish(store, "paged", None, "in.txt", b"after\n")
+
+    write_in(broker.root, consume)
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert len(client.do("xa-recover", session="recover")["prepared"]) == 1
+        client.do("xa-commit", session="recover", xid="t-1")
+        client.do("end", session="recover")
+        bodies = texts(take(client, "paged", 6))
+        # A broker comes back to what is committed late, so what was behind it may be first.
+        bodies.remove(body_text("after"))
+        assert bodies == [bodies[0].replace(b"0\0", b"%d\0" % n, 1) for n in range(5)]
+        broker.stop()
+
+
+def test_large_amqp_messages_in_pages(artemis_home: Path, stores: PristineStores, tmp_path: Path) -> None:
+    """What a broker reads from pages that journalfs wrote is what it reads from its own."""
+    broker = lay_store(stores["large-and-paged"], tmp_path / "broker", None)
+
+    async def work(store: WritingStore) -> int:
+        await store.create_address("copies")
+        await store.create_queue("copies", "copies")
+        await store.set_attribute("copies", None, "max-size-messages", b"0")
+        source = queue_in(store, "amqp.large").open_all()
+        await publish(store, "copies", "copies", "in.jsonl", bytes(source.read(0, source.size_bytes)))
+        source.close()
+        status = queue_in(store, "copies").status()
+        assert status["pagedCount"] == status["messageCount"] == len(lines_in(store, "amqp.large"))
+        return len(lines_in(store, "copies"))
+
+    count = write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        assert [one for one in complaints(broker.log) if not PAGE_LIMITS.search(one)] == []
+        assert client.message_count("copies") == count
+        before = browse_by_amqp(broker.port, "amqp.large", "amqp.large", count)
+        after = browse_by_amqp(broker.port, "copies", "copies", count)
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            assert shown(other) == shown(one), number
         broker.stop()

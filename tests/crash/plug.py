@@ -31,10 +31,19 @@ def text_of(line: Mapping[str, Any]) -> str:
     return b64decode(line["body_base64"]).decode() if "body_base64" in line else str(line["body"])
 
 
-def configure(root: Path, backend: str) -> None:
+PAGING = """
+[address-settings."work"]
+max-size-messages = 20
+page-size-bytes = 4000
+"""
+"""The address pages most of the time, in pages that come and go."""
+
+
+def configure(root: Path, backend: str, *, pages: bool = False) -> None:
     """Small files and early compaction, so that all of that happens many times."""
     (root / "journalfs.toml").write_text(
         f'journal-type = "{backend}"\njournal-file-size = 262144\njournal-compact-min-files = 4\n'
+        + (PAGING if pages else "")
     )
 
 

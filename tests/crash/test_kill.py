@@ -15,8 +15,10 @@ CYCLES_QUICK, CYCLES_LONG = 3, 200
 CANARY_CYCLES = 10
 
 
-def plug(little_store: LittleStore, backend: str, sync: SyncMode = SyncMode.ALWAYS) -> Plug:
-    configure(little_store.root, backend)
+def plug(
+    little_store: LittleStore, backend: str, sync: SyncMode = SyncMode.ALWAYS, *, pages: bool = False
+) -> Plug:
+    configure(little_store.root, backend, pages=pages)
     return Plug(little_store.root, subprocess.Popen.kill, Random(backend), sync)
 
 
@@ -27,6 +29,18 @@ def test_killed_under_load(little_store: LittleStore, backend: str) -> None:
         killed.cycle()
         assert not killed.wrong(), f"cycle {cycle}"
     assert killed.history.done > 0
+
+
+@pytest.mark.rule("S-111")
+def test_killed_while_paging(little_store: LittleStore) -> None:
+    killed = plug(little_store, "NIO", pages=True)
+    pages: set[str] = set()
+    for cycle in range(CYCLES_QUICK):
+        killed.cycle()
+        assert not killed.wrong(), f"cycle {cycle}"
+        pages |= {path.name for path in little_store.root.glob("paging/*/*.page") if path.stat().st_size}
+    assert killed.history.done > 0
+    assert pages
 
 
 def test_what_is_told_before_it_is_written_is_noticed(little_store: LittleStore) -> None:
@@ -48,3 +62,13 @@ def test_killed_under_load_again_and_again(little_store: LittleStore, backend: s
         killed.cycle()
         assert not killed.wrong(), f"cycle {cycle}"
     print(f"{backend}: {CYCLES_LONG} kills, {killed.history.done} changes done")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_killed_while_paging_again_and_again(little_store: LittleStore) -> None:
+    killed = plug(little_store, "NIO", pages=True)
+    for cycle in range(CYCLES_LONG):
+        killed.cycle()
+        assert not killed.wrong(), f"cycle {cycle}"
+    print(f"{CYCLES_LONG} kills while paging, {killed.history.done} changes done")

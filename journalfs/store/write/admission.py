@@ -38,7 +38,7 @@ class Action(Enum):
     STORE = "store"
     """It goes into the journal."""
     PAGE = "page"
-    """The address pages: it goes into pages where this store writes them, else into the journal."""
+    """The address pages: it goes into pages."""
     DROP = "drop"
     """It is taken, and nothing becomes of it."""
     FAIL = "fail"
@@ -130,6 +130,8 @@ class Admission:
     ) -> None:
         self.disk = disk
         self.in_force = LimitsInForce(core)
+        self.pages_now: Callable[[str], bool] = lambda _address: False
+        """Whether what lies in pages of an address is not consumed yet. Set by whoever writes pages."""
         self.dropped: Counter[str] = Counter()
         """Messages, by address."""
         self._core = core
@@ -198,7 +200,7 @@ class Admission:
     def _by_pages(self, address: str, limits: AddressLimits, reached: str | None) -> Decision:
         """An address that has begun to page goes on until its pages are consumed."""
         paged = self._core.pages.get(address)
-        if reached is None and (paged is None or not paged.pages_now()):
+        if reached is None and not self.pages_now(address):
             return STORE
         if limits.page_full_policy is not None and paged is not None:
             messages = self._most_paged(address, paged, limits) if limits.page_limit_messages >= 0 else 0
@@ -212,7 +214,7 @@ class Admission:
         known = self._paged.get(address)
         if known is None or known[0] != (paged.version, limits.queues):
             counts = (
-                sum(len(paged.live(number, queue)) for number in paged.numbers()) for queue in limits.queues
+                sum(paged.count(number, queue) for number in paged.numbers()) for queue in limits.queues
             )
             known = self._paged[address] = (paged.version, limits.queues), max(counts, default=0)
         return known[1]

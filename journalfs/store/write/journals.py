@@ -9,11 +9,12 @@ from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
 from journalfs.engine.waiting import together
+from journalfs.errors import JournalfsError
 from journalfs.format.record_types import BindingType
 from journalfs.ids import TxId
 from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings
-from journalfs.journal.writer import JournalWriter
+from journalfs.journal.writer import JournalWriter, Position
 from journalfs.store.write.ids import IdGenerator
 
 
@@ -28,6 +29,19 @@ class Journals:
 
     def new_tx(self) -> TxId:
         return TxId(self.ids.draw())
+
+    def in_transaction(self, stage: Callable[[TxId], None], tx: TxId | None = None) -> Position:
+        """Stage a transaction of the message journal, of that number if one is given. If that fails, it is
+        rolled back. Raises JournalfsError.
+        """
+        writer, tx = self.messages, self.new_tx() if tx is None else tx
+        try:
+            stage(tx)
+            return writer.stage_commit(tx)
+        except JournalfsError:
+            if writer.has_open(tx):
+                writer.stage_rollback(tx)
+            raise
 
     @property
     def failure(self) -> Exception | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, WriteFailed
 from journalfs.ids import MessageId, PageNumber, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.outgoing import Outgoing
@@ -13,19 +13,26 @@ from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.stored_runs import stored_messages
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.publishing import Publishing
+from journalfs.store.write.paging import Paging
+from journalfs.store.write.publishing import Publishing, Routed
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.removing import Chosen, Removing
 
 
 class Moving:
     def __init__(
-        self, journals: Journals, publishing: Publishing, removing: Removing, kinds: QueueKinds
+        self,
+        journals: Journals,
+        publishing: Publishing,
+        removing: Removing,
+        kinds: QueueKinds,
+        paging: Paging,
     ) -> None:
         self._kinds = kinds
         self._journals = journals
         self._publishing = publishing
         self._removing = removing
+        self._paging = paging
 
     async def stage(self, source: StoreQueue, chosen: Chosen, target: StoreQueue) -> Position:
         """Messages in the journal stay the records that they are and change queues; those in pages, which are
@@ -33,6 +40,8 @@ class Moving:
         leave for.
         """
         address, queue = target.model.address, target.content.queue_id
+        if self._paging.pages_now(address) and not self._kinds.special((queue,)):
+            return await self._stage_in_pages(source, chosen, target)
         as_they_are: frozenset[MessageId] = frozenset()
         if not self._kinds.special((queue,)):
             as_they_are = self._removing.take_places(chosen, target.content)
@@ -54,6 +63,23 @@ class Moving:
 
         try:
             return self._removing.in_transaction(stage)
+        except JournalfsError:
+            await self._publishing.remove_bodies(large)
+            raise
+
+    async def _stage_in_pages(self, source: StoreQueue, chosen: Chosen, target: StoreQueue) -> Position:
+        """An address that pages gets copies, behind all that it has."""
+        address, queues = target.model.address, (target.content.queue_id,)
+        runs, due_ms = [*runs_of(source, chosen.messages), *paged_runs(chosen)], source.content.due_ms()
+        copies = [(MessageId(self._journals.ids.draw()), _copy(source, run, due_ms)) for run in runs]
+        large = await self._publishing.write_bodies(address, copies)
+        numbered = [(message_id, Routed(message, queues)) for message_id, message in copies]
+        try:
+            return await self._paging.stage_copies(
+                address, numbered, large, lambda tx: self._removing.stage_in(tx, chosen)
+            )
+        except WriteFailed:
+            raise  # nobody knows what is on the disk: it may name the bodies
         except JournalfsError:
             await self._publishing.remove_bodies(large)
             raise

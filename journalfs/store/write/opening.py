@@ -118,6 +118,7 @@ class _Taking:
             large_sync=self.settings.large_message_sync,
             min_large_bytes=self.settings.min_large_message_size_bytes,
             disk=disk_limits(core),
+            datasync=self.settings.journal_datasync,
         )
 
     def _journals(self, undo: ExitStack) -> Journals:

@@ -6,15 +6,16 @@ published whole or not at all. The body of a large message is durable before the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from journalfs.clock import Clock
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.text_batch import TextBatch, TextFields
 from journalfs.engine.waiting import offload
-from journalfs.errors import JournalfsError, SystemFailure
+from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
@@ -37,6 +38,10 @@ class Routed:
 
     message: Outgoing
     queues: tuple[QueueId, ...]
+
+
+Prepared: TypeAlias = tuple[Sequence[tuple[MessageId, Routed]], frozenset[MessageId]]
+"""Messages with their ids, and those of them whose bodies went to files of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +97,23 @@ class Publishing:
 
         Raises JournalfsError with nothing staged that would count.
         """
+        async with self.prepared(address, routed) as (numbered, large):
+            return self._stage(address, numbered, large, settles) if numbered else None
+
+    @asynccontextmanager
+    async def prepared(self, address: str, routed: Sequence[Routed]) -> AsyncIterator[Prepared]:
+        """Those messages that are no duplicates, with their ids, and which of them are large: their bodies
+        are durable. If what is done with them fails, the bodies are removed.
+        """
         fresh = self._without_duplicates(address, routed)
-        if not fresh:
-            return None
         numbered = [(MessageId(self._journals.ids.draw()), one) for one in fresh]
         large = await self.write_bodies(address, [(message_id, one.message) for message_id, one in numbered])
         if large:
             numbered = await self._still_fresh(address, numbered, large)
-            if not numbered:
-                return None
         try:
-            return self._stage(address, numbered, large, settles)
+            yield numbered, large
+        except WriteFailed:
+            raise  # nobody knows what is on the disk: it may name the bodies
         except JournalfsError:
             await self.remove_bodies(large)
             raise
@@ -276,17 +287,36 @@ class Publishing:
             plain = one.message.duplicate_id is None and not self._kinds.special(one.queues)
             if len(one.queues) == 1 and plain:
                 return Published(self._stage_one(batch, message_id, one), False)
-        writer, tx = self._journals.messages, self._journals.new_tx()
+        tx = self._journals.new_tx()
+
+        def stage() -> None:
+            for message_id, one in numbered:
+                self._stage_message_in(tx, batch, message_id, one)
+
+        return Published(self.in_transaction(tx, address, numbered, stage, settles), True)
+
+    def in_transaction(
+        self,
+        tx: TxId,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        stage: Callable[[], None],
+        settles: str | None,
+    ) -> Position:
+        """Stage a transaction that publishes messages, with their duplicate ids and what it settles. If that
+        fails, it is rolled back.
+        """
+        writer = self._journals.messages
         with self._rolled_back_on_failure(writer, tx, address, numbered, settles):
             if settles is not None:
                 self._settled.stage_in(tx, settles)
-            for message_id, one in numbered:
+            for _, one in numbered:
                 if one.message.duplicate_id is not None:
                     self._stage_duplicate_id(tx, address, one.message.duplicate_id)
-                self._stage_message_in(tx, batch, message_id, one)
+            stage()
             position = writer.stage_commit(tx)
         self._kinds.removing.replaced(position)
-        return Published(position, True)
+        return position
 
     def _stage_one(self, batch: _Batch, message_id: MessageId, one: Routed) -> Position:
         writer, record, queue = self._journals.messages, RecordId(message_id), one.queues[0]

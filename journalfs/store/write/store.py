@@ -26,11 +26,10 @@ from journalfs.store.api import Patience, QueuePath, Usage
 from journalfs.store.core import Core
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
-from journalfs.store.outgoing import NO_PROPERTIES, Outgoing
+from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, Run
 from journalfs.store.store import JournalStore
-from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
@@ -43,11 +42,13 @@ from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.message_settings import message_update
 from journalfs.store.write.moving import Moving, runs_of
+from journalfs.store.write.paged import Paged
 from journalfs.store.write.publisher import FilePublisher, messages_of
-from journalfs.store.write.publishing import Published, Publishing, Routed
+from journalfs.store.write.publishing import Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
-from journalfs.store.write.removing import Removing
+from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routing
+from journalfs.store.write.sending import Sending
 from journalfs.store.write.settings_file import changed_settings
 from journalfs.store.write.settled import Settled
 from journalfs.store.write.sync_mode import SyncMode
@@ -78,6 +79,7 @@ class WritingStore(JournalStore):
         large_sync: bool,
         min_large_bytes: int,
         disk: DiskLimits,
+        datasync: bool,
     ) -> None:
         def make_limited_loader() -> JournalLoader:
             loader = make_loader()
@@ -92,24 +94,23 @@ class WritingStore(JournalStore):
         self.min_large_bytes = min_large_bytes
         bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
         self._removing = Removing(core, journals, bodies)
-        self._kinds = QueueKinds(core, self._removing)
+        kinds = QueueKinds(core, self._removing)
         settled, duplicates = Settled(core, journals), DuplicateIds(core)
         self._publishing = Publishing(
-            journals,
-            duplicates,
-            settled,
-            bodies,
-            core.clock,
-            kinds=self._kinds,
-            min_large_bytes=min_large_bytes,
+            journals, duplicates, settled, bodies, core.clock, kinds=kinds, min_large_bytes=min_large_bytes
+        )
+        self._paged = Paged(
+            core, journals, self._publishing, bodies, datasync=datasync, take_over=self._current
         )
         self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
         self._administered = trio.Lock()
         """Changes of the bindings come one after the other: each stands on what the one before left."""
         self._arrivals = Arrivals(self._administered)
-        self._moving = Moving(journals, self._publishing, self._removing, self._kinds)
+        paging = self._paged.paging
+        self._moving = Moving(journals, self._publishing, self._removing, kinds, paging)
         self._administering = Administering(core, journals)
         self._rules = AddressRules(core)
+        self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
         self._forwarding = Forwarding(
             core,
             journals,
@@ -123,6 +124,7 @@ class WritingStore(JournalStore):
         )
         self._catching_up = trio.Lock()
         self.admission = Admission(core, disk, journals, self._current)
+        self.admission.pages_now = self._paged.paging.pages_now
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = self._failure_told = False
@@ -134,6 +136,10 @@ class WritingStore(JournalStore):
         journals.messages.pool.held = core.is_rendered
         journals.messages.before_emptying = self._let_files_go
         journals.messages.committer.while_waiting = self._while_waiting
+
+    def start(self) -> None:
+        super().start()
+        self._paged.start()
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -202,48 +208,23 @@ class WritingStore(JournalStore):
                 return
             await self._arrivals.begin(address)
             try:
-                published = await self._stage(address, queue, messages, settles)
+                pages = taken.action is Action.PAGE and self._sending.may_page(address)
+                published = await self._sending.stage(address, queue, messages, settles, pages=pages)
+                if pages:
+                    await self._show()  # what is in pages does not wait for the journal
                 if published is None:
                     # What makes them superfluous may be on its way itself.
                     await self.published()
                     return
-                self.admission.staged(address, published.position, messages)
+                if not pages:
+                    self.admission.staged(address, published.position, messages)
                 taken.done()
                 wait = whole or self.sync is not SyncMode.CLOSE
                 await self._settled(published.position, transactional=published.transactional, wait=wait)
                 if self._removing.has_replaced:
-                    self._after_removal(())
+                    self._clear(())
             finally:
                 self._arrivals.end(address)
-
-    def _stage_texts(
-        self, address: str, queue: str | None, texts: Texts, settles: str | None
-    ) -> Published | None:
-        """Stage texts together; None where they have to be looked at one by one."""
-        route = self._routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
-        if route is None or self._kinds.special((*route.every, *route.in_turn)):
-            return None
-        turn, rule = self._routing.turn(address), self._rules.expiry(address)
-        published = self._publishing.stage_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
-        if published is not None and route.in_turn:
-            self._routing.took_turns(address, len(texts))
-        return published
-
-    async def _stage(
-        self, address: str, queue: str | None, messages: Sequence[Outgoing], settles: str | None
-    ) -> Published | None:
-        if isinstance(messages, Texts):
-            published = self._stage_texts(address, queue, messages, settles)
-            if published is not None:
-                return published
-        messages = self._rules.expiring(address, messages)
-        if queue is None:
-            routes = self._routing.by_address(address, messages)
-        else:
-            only = (self._routing.to_queue(address, queue),)
-            routes = [only] * len(messages)
-        routed = [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
-        return await self._publishing.stage(address, routed, settles=settles)
 
     async def published(self) -> None:
         """Return when everything that was staged is durable, and shown."""
@@ -273,7 +254,7 @@ class WritingStore(JournalStore):
             await self._settled(position, transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
-        self._after_removal(chosen.messages)
+        await self._after_removal(path[0], chosen)
         return len(chosen)
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
@@ -304,7 +285,7 @@ class WritingStore(JournalStore):
             await self._settled(position, transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
-        self._after_removal(chosen.messages)
+        await self._after_removal(queue.model.address, chosen)
         return len(chosen)
 
     async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
@@ -332,10 +313,15 @@ class WritingStore(JournalStore):
             count = await self._forwarding.forward(queue, chosen, why)
         finally:
             self._removing.let_go(chosen)
-        self._after_removal(chosen.messages)
+        await self._after_removal(queue.model.address, chosen)
         return count
 
-    def _after_removal(self, message_ids: Sequence[MessageId]) -> None:
+    async def _after_removal(self, address: str, chosen: Chosen) -> None:
+        if chosen.paged:
+            await self._paged.consumed(address, (one.page for one in chosen.paged))
+        self._clear(chosen.messages)
+
+    def _clear(self, message_ids: Sequence[MessageId]) -> None:
         self._removing.clear(message_ids)
         self.admission.look_again()
 
@@ -358,6 +344,7 @@ class WritingStore(JournalStore):
             if self.core.bindings.queues_of(name):
                 raise NotEmpty(f"{name}: queues are bound to it")
             await self._bound(self._administering.delete_address(address))
+            await self._paged.address_deleted(name)
 
     async def create_queue(self, address: str, name: str) -> None:
         async with self._change():
@@ -381,6 +368,7 @@ class WritingStore(JournalStore):
                 if len(queue) or len(queue.delivering()):
                     raise NotEmpty(f"{address}::{name}: it holds messages")
                 await self._bound(self._administering.delete_queue(model))
+                await self._paged.queue_deleted(address, model.queue_id)
             finally:
                 self._arrivals.leaving.discard(address)
 
@@ -447,12 +435,17 @@ class WritingStore(JournalStore):
 
     async def _settled(self, position: Position, *, transactional: bool, wait: bool) -> None:
         """Wait for a change of the message journal, and show it."""
-        self._unsealed = True
         writer = self.journals.messages
+        self._unsealed = True
         if wait:
             await self._durable(writer, position, transactional=transactional)
-        if writer.committer.reached_position < position:
-            return
+        if writer.committer.reached_position >= position:
+            await self._show()
+
+    async def _show(self) -> None:
+        """Something is durable that was not before: whoever looks sees it."""
+        self._unsealed = True
+        writer = self.journals.messages
         if self._catching_up.locked() or writer.upkeep.compacting:
             await self._catch_up()
         elif self.core.behind is None:
@@ -467,20 +460,19 @@ class WritingStore(JournalStore):
             self._tell_failure()
             raise
 
-    def _take_over_now(self) -> None:
-        """Take over what is durable, for somebody who looks."""
+    def _take_over_now(self) -> bool:
+        """Take over what is durable, for somebody who looks. False: it could not be."""
         try:
             if self._advance() is PollResult.REWRITTEN:
                 self._replace_loader(self._loaded_whole())
         except (OSError, JournalfsError) as error:
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+            return False
+        return True
 
     def _current(self) -> bool:
-        """Take over what is durable; False while the journal is being read anew."""
-        if self._catching_up.locked():
-            return False
-        self._take_over_now()
-        return True
+        """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
+        return not self._catching_up.locked() and self._take_over_now()
 
     def _while_waiting(self) -> None:
         """The disk is busy: a good time to catch up, if it is worth it."""
@@ -505,14 +497,14 @@ class WritingStore(JournalStore):
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = None
-        end = self.journals.messages.durable_end()
-        if end is None:
-            return PollResult.UNCHANGED
-        result = self.core.loader.advance(*end, list_files=list_files)
+        end, result = self.journals.messages.durable_end(), PollResult.UNCHANGED
+        if end is not None:
+            result = self.core.loader.advance(*end, list_files=list_files)
         if result is PollResult.APPENDED:
             self.core.measure()
-            if self.core.pages:
-                self.core.refresh_pages()
+        pages = self.core.pages or self._paged.paging.addresses
+        if pages and self.core.refresh_pages() and result is PollResult.UNCHANGED:
+            result = PollResult.APPENDED
         return result
 
     # -- its own work ----------------------------------------------------------------------------------------
@@ -525,7 +517,8 @@ class WritingStore(JournalStore):
             try:
                 await self.look()
                 if self._removing.has_replaced:
-                    self._after_removal(())
+                    self._clear(())
+                await self._paged.look()
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
                 await self.flushed.tidy()
                 await self.admission.scan_disk()
@@ -590,7 +583,10 @@ class WritingStore(JournalStore):
         """
         try:
             self.flushed.close()
-            self.journals.close()
+            try:
+                self._paged.close()
+            finally:
+                self.journals.close()
             self._removing.remove_bodies()
             self._advance()
         finally:

@@ -1,0 +1,103 @@
+"""Page files and their folders on the disk: appended to, cut back, made and removed.
+
+Every function may raise OSError and takes as long as the disk does. With `datasync` off nothing is synced, as
+for journals.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from journalfs.engine.ownership import give_to_owner, make_directory
+
+
+class PageFile:
+    """One page, open for appending. It is made if it is not there; then its name is durable at once."""
+
+    __slots__ = ("_datasync", "_descriptor", "path", "size_bytes")
+
+    def __init__(self, path: Path, *, datasync: bool) -> None:
+        self.path = path
+        self._datasync = datasync
+        is_new = not path.exists()
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self.size_bytes = os.fstat(self._descriptor).st_size
+            if is_new:
+                give_to_owner(self._descriptor, path.parent)
+                sync_folder(path.parent, datasync=datasync)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def append(self, data: bytes | bytearray) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._descriptor, view, self.size_bytes)
+            self.size_bytes += written
+            view = view[written:]
+
+    def cut(self, size_bytes: int) -> None:
+        """Take back what was appended behind `size_bytes`."""
+        os.ftruncate(self._descriptor, size_bytes)
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None:
+        if self._datasync:
+            os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def make_page_folder(folder: Path, address_file: str, content: bytes, *, datasync: bool) -> None:
+    """Make a folder with the file that names its address; both are durable on return. A crash leaves a folder
+    that nobody looks into, or a whole one.
+    """
+    make_directory(folder.parent)
+    folder.mkdir()
+    give_to_owner(folder, folder.parent)
+    descriptor = os.open(folder / address_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        give_to_owner(descriptor, folder)
+        os.write(descriptor, content)
+        if datasync:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_folder(folder, datasync=datasync)
+    sync_folder(folder.parent, datasync=datasync)
+
+
+def remove_page(path: Path, *, instead: Path | None, datasync: bool) -> None:
+    """Remove a page durably, or rename it to `instead`. It may be gone."""
+    try:
+        if instead is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.rename(instead)
+    except FileNotFoundError:
+        return
+    sync_folder(path.parent, datasync=datasync)
+
+
+def remove_page_folder(folder: Path, *, datasync: bool) -> None:
+    """Remove a folder and the files in it, the one that names the address last."""
+    for path in sorted(folder.iterdir()):
+        path.unlink()
+    folder.rmdir()
+    sync_folder(folder.parent, datasync=datasync)
+
+
+def sync_folder(folder: Path, *, datasync: bool) -> None:
+    """Make names in a folder durable."""
+    if not datasync:
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,240 @@
+"""Appending to the pages of one address.
+
+Records are staged in memory, in order, and written together: whoever waits first writes all that is staged,
+and who comes meanwhile shares the next write. A page takes records until the next one would make it longer
+than it may be; then a new page begins. Where a broker appended before, nothing is written behind what is
+damaged, nor to a page that a queue is done with: those begin a new page too.
+
+A write that failed is taken back, and all that was staged fails with it. A sync that failed is final: what is
+on the disk is not known any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from journalfs.engine.page_file import PageFile, remove_page
+from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
+from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
+from journalfs.format.page_folder import format_page_name
+from journalfs.ids import PageNumber
+from journalfs.paging.folders import OwnPages
+
+
+@dataclass(slots=True)
+class Pile:
+    """What is written together."""
+
+    chunks: list[tuple[PageNumber, bytearray]] = field(default_factory=list)
+    """By page, in order."""
+    size_bytes: int = 0
+    sync: bool = False
+    """Somebody needs it to be durable."""
+    done: bool = False
+    error: JournalfsError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageEnd:
+    """Where a page ends."""
+
+    number: PageNumber
+    size_bytes: int
+    records: int
+
+
+class PageWriter:
+    """Use from one event loop. `close` it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        end: PageEnd,
+        *,
+        datasync: bool,
+        own: OwnPages,
+        failed: Callable[[str, OSError], None],
+    ) -> None:
+        """`end`: where to go on; the page need not exist. `own` is kept up to date for those who
+        read the pages. `failed` is told of a sync that
+        failed, in any thread.
+        """
+        self.folder = folder
+        self._end = end
+        """Behind all that is staged."""
+        self._written = end
+        """Behind all that is on the disk."""
+        self._datasync = datasync
+        self._own = own
+        self._durable_bytes = own.durable_bytes
+        self._failed = failed
+        self._pile = Pile()
+        self._turn = Turn()
+        self._file: PageFile | None = None
+        self._failure: JournalfsError | None = None
+
+    @property
+    def current(self) -> PageNumber:
+        """The page that is appended to."""
+        return self._end.number
+
+    @property
+    def end(self) -> PageEnd:
+        """Behind all that was staged."""
+        return self._end
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is staged or being written."""
+        return not self._pile.chunks and not self._turn.locked()
+
+    @property
+    def staged_bytes(self) -> int:
+        return self._pile.size_bytes
+
+    def stage(self, record: bytes, page_bytes_max: int) -> tuple[PageNumber, Pile]:
+        """Stage a record; returns the page it goes to, and what to wait for. Raises `WriteFailed`."""
+        if self._failure is not None:
+            raise self._failure
+        end = self._end
+        if end.records and end.size_bytes + len(record) > page_bytes_max:
+            end = PageEnd(PageNumber(end.number + 1), 0, 0)
+        pile = self._pile
+        if not pile.chunks or pile.chunks[-1][0] != end.number:
+            pile.chunks.append((end.number, bytearray()))
+        pile.chunks[-1][1].extend(record)
+        pile.size_bytes += len(record)
+        self._end = PageEnd(end.number, end.size_bytes + len(record), end.records + 1)
+        return end.number, pile
+
+    async def written(self, pile: Pile, *, sync: bool) -> None:
+        """Return when a pile is on the disk; `sync`: when a power cut cannot lose it. Raises `SystemFailure`
+        with nothing of it there, and `WriteFailed`. Not given up when cancelled.
+        """
+        pile.sync |= sync
+        await unbroken(lambda: self._until_written(pile))
+        if pile.error is not None:
+            raise pile.error
+
+    async def _until_written(self, pile: Pile) -> None:
+        while not pile.done:
+            async with self._turn:
+                if not pile.done:
+                    # Who can run now stages what there is, and shares the write.
+                    await checkpoint()
+                    await self._write_pile()
+
+    async def begin_page(self) -> PageNumber:
+        """Begin an empty page behind the current one, unless that is empty; its name is durable on return.
+        Only while idle. Raises `SystemFailure`.
+        """
+        async with self._turn:
+            number = PageNumber(self._end.number + 1) if self._end.records else self._end.number
+            path = self._path(number)
+            self._durable_bytes.pop(self._path(self._end.number), None)
+            try:
+                await offload(lambda: self._open(path))
+            except OSError as error:
+                raise SystemFailure.from_os(error, path, doing="begin a page") from error
+            self._durable_bytes[path] = 0
+            self._own.changed.add(self.folder)
+            self._end = self._written = PageEnd(number, 0, 0)
+            return number
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._durable_bytes.pop(self._path(self._written.number), None)
+
+    # ---- inside ----
+
+    def _path(self, number: PageNumber) -> Path:
+        return self.folder / format_page_name(number)
+
+    async def _write_pile(self) -> None:
+        pile, self._pile = self._pile, Pile()
+        end, before = self._end, self._written
+        for number, _ in pile.chunks:
+            durable_bytes = before.size_bytes if number == before.number else 0
+            self._durable_bytes.setdefault(self._path(number), durable_bytes)
+        try:
+            await offload(lambda: self._write(pile, before))
+        except OSError as error:
+            self._give_up(pile, before, error)
+            return
+        self._written = end
+        if end.number != before.number or not before.records:
+            self._own.changed.add(self.folder)
+        for number in (before.number, *(number for number, _ in pile.chunks)):
+            self._durable_bytes.pop(self._path(number), None)
+        self._durable_bytes[self._path(end.number)] = end.size_bytes
+        pile.done = True
+
+    def _write(self, pile: Pile, before: PageEnd) -> None:
+        """In a thread. Raises OSError with nothing of it left, or with `_failure` set."""
+        made: list[Path] = []
+        try:
+            for number, data in pile.chunks:
+                path = self._path(number)
+                if number != before.number:
+                    made.append(path)
+                self._open(path).append(data)
+        except OSError:
+            if self._failure is None:
+                self._take_back(made, before)
+            raise
+        if pile.sync:
+            self._sync()
+
+    def _open(self, path: Path) -> PageFile:
+        """The file, open. The one before is whole then, and durable."""
+        if self._file is None or self._file.path != path:
+            if self._file is not None:
+                self._sync()
+                self._file.close()
+            self._file = None
+            self._file = PageFile(path, datasync=self._datasync)
+        return self._file
+
+    def _sync(self) -> None:
+        assert self._file is not None
+        try:
+            self._file.sync()
+        except OSError as error:
+            self._doubt(self._file.path, error)
+            raise
+
+    def _take_back(self, made: list[Path], before: PageEnd) -> None:
+        """Leave the pages as they were. If that cannot be, nothing is written to them any more."""
+        try:
+            if self._file is not None:
+                self._file.close()
+            self._file = None
+            for path in made:
+                remove_page(path, instead=None, datasync=self._datasync)
+            path = self._path(before.number)
+            if before.size_bytes or path.exists():
+                self._open(path).cut(before.size_bytes)
+        except OSError as error:
+            self._doubt(self._path(before.number), error)
+
+    def _doubt(self, path: Path, error: OSError) -> None:
+        reason = error.strerror or str(error)
+        self._failure = WriteFailed(path.name, reason, system_errno=error.errno or 0)
+        self._failed(path.name, error)
+
+    def _give_up(self, pile: Pile, before: PageEnd, error: OSError) -> None:
+        """Fail a pile, and what was staged behind it."""
+        reason = self._failure or SystemFailure.from_os(error, self.folder, doing="write to a page")
+        for one in (pile, self._pile):
+            for number, _ in one.chunks:
+                if number != before.number:
+                    self._durable_bytes.pop(self._path(number), None)
+            one.error, one.done = reason, True
+        self._pile = Pile()
+        self._own.changed.add(self.folder)
+        self._end = self._written = before
+        self._durable_bytes[self._path(before.number)] = before.size_bytes

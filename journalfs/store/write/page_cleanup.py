@@ -1,0 +1,319 @@
+"""What becomes of pages as they are consumed: completed, deleted, and left when all is consumed.
+
+Of a page that a queue consumed whole, one record takes the place of all its positions in it. Once all queues
+of the address are done with it, the page is deleted: first the bodies of its large messages, then the file,
+then the records about it, so that a crash in between leaves nothing that would count again. When the last
+page is consumed too, an empty one takes its place, and the address stops paging: what is published then goes
+to the journal.
+
+A page in which something is damaged is not deleted: it gets the name that brokers give such a page, and
+nobody looks into it any more. Where bindings or pages cannot be read, nothing is done at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from journalfs.engine.page_file import remove_page, remove_page_folder
+from journalfs.engine.state_types import Operation
+from journalfs.engine.waiting import Turn, offload
+from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
+from journalfs.journal.writer import Position
+from journalfs.large.writing import BodyWriter
+from journalfs.paging.address import PagedAddress
+from journalfs.store.core import Core
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.paging import Paging
+
+INVALID_SUFFIX = ".invalidPage"
+_POSITIONS = (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE)
+
+
+class PageCleanup:
+    """Use from one event loop."""
+
+    def __init__(
+        self,
+        core: Core,
+        journals: Journals,
+        paging: Paging,
+        bodies: BodyWriter,
+        take_over: Callable[[], bool],
+    ) -> None:
+        """`take_over` brings what is known of journal and pages up to what is durable; False: not now."""
+        self.core = core
+        self.journals = journals
+        self.paging = paging
+        self.bodies = bodies
+        self.take_over = take_over
+        self._to_check: dict[str, set[PageNumber]] = {}
+        self._stale_too = False
+        """Records about what is not there any more are to be looked for."""
+        self._turn = Turn()
+        self.paging.left_behind = self.check
+
+    @property
+    def due(self) -> bool:
+        return bool(self._to_check) or self._stale_too
+
+    def check(self, address: str, page: PageNumber) -> None:
+        """Something of the page was consumed, or it is not appended to any more."""
+        self._to_check.setdefault(address, set()).add(page)
+
+    def check_all(self) -> None:
+        """After opening: brokers, and crashes, leave all kinds of things behind."""
+        for address in self.core.pages:
+            self.check_address(address)
+        self._stale_too = True
+
+    def check_address(self, address: str) -> None:
+        paged = self.core.paged(address)
+        if paged is not None:
+            self._to_check.setdefault(address, set()).update(paged.files)
+
+    async def tidy(self) -> None:
+        """Do what is due. Raises JournalfsError; what is left is done the next time."""
+        async with self._turn:
+            if not self._current() or not self._readable():
+                return
+            if self._stale_too:
+                self._delete_stale()
+                self._stale_too = False
+            for address in list(self._to_check):
+                pages = self._to_check.pop(address)
+                try:
+                    await self._tidy(address, pages)
+                except JournalfsError:
+                    self._to_check.setdefault(address, set()).update(pages)
+                    raise
+
+    def _current(self) -> bool:
+        """Take over what is durable; False: not now. What is decided afterwards, before anything is waited
+        for, is decided by what is true.
+        """
+        reached = self.journals.messages.committer.reached_position
+        if not self.take_over():
+            return False
+        self.paging.taken_position = Position(reached)
+        return True
+
+    def _readable(self) -> bool:
+        core = self.core
+        return not (core.bindings_damage or core.lost.queues or any(core.paging.problems()))
+
+    async def _tidy(self, address: str, pages: set[PageNumber]) -> None:
+        current_now = self._current()
+        paged = self.core.paged(address)
+        if paged is None or not paged.files or not self._queues(address):
+            return
+        if not current_now:
+            self._to_check.setdefault(address, set()).update(pages)
+            return
+        held = self.paging.held(address)
+        current = self.paging.current_page(address, paged)
+        there = pages & paged.files.keys()
+        finished: list[PageNumber] = []
+        position: Position | None = None
+        for page in sorted(there - held - {current}):
+            position = self._complete(paged, page, self._queues_done(address, paged, page)) or position
+            if self._is_finished(address, paged, page):
+                finished.append(page)
+        if there & held:
+            self._to_check.setdefault(address, set()).update(there & held)
+        if position is not None:
+            await self.journals.messages.durable(position)
+        for page in finished:
+            await self._delete(address, page)
+        await self._leave_if_consumed(address)
+
+    # ---- what is consumed ----
+
+    def _queues(self, address: str) -> list[QueueId]:
+        return [queue.queue_id for queue in self.core.bindings.queues_of(address)]
+
+    def _queues_done(self, address: str, paged: PagedAddress, page: PageNumber) -> list[QueueId]:
+        """Those of the page's queues that are done with it, and of which no record says so yet."""
+        complete = paged.cursors.complete
+        return [
+            queue
+            for queue in sorted(paged.queues_in(page) & set(self._queues(address)))
+            if (queue, page) not in complete and paged.is_consumed(page, queue)
+        ]
+
+    def _is_finished(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
+        return all(paged.is_consumed(page, queue) for queue in self._queues(address))
+
+    def _complete(self, paged: PagedAddress, page: PageNumber, queues: Iterable[QueueId]) -> Position | None:
+        """Stage that these queues are done with a page."""
+        position: Position | None = None
+        for queue in queues:
+            positions = self._records(page, {int(queue)}, (MessageType.ACKNOWLEDGE_CURSOR,))
+            records = paged.summary(page).records
+            body = record_bodies.page_complete(queue, page, records)
+            position = self._replace(positions, MessageType.PAGE_COMPLETE, [body])
+        return position
+
+    def _records(
+        self, page: PageNumber, queues: set[int], types: Iterable[MessageType] = _POSITIONS
+    ) -> list[Operation]:
+        """Live records about a page. Pages of other addresses have the same numbers."""
+        state = self.core.loader.state
+        return [one for kind in types for one in state.side(kind) if one.b == page and one.a in queues]
+
+    def _replace(
+        self, records: Iterable[Operation], kind: MessageType, bodies: Iterable[bytes]
+    ) -> Position | None:
+        """Stage one transaction: new records of a kind in the place of others. None: there is nothing in
+        it.
+        """
+        writer = self.journals.messages
+        added = list(bodies)
+        gone = [RecordId(one.record_id) for one in records if writer.is_live(one.record_id)]
+        if not added and not gone:
+            return None
+
+        def stage(tx: TxId) -> None:
+            for body in added:
+                writer.stage_add_in(tx, RecordId(self.journals.ids.draw()), kind, body)
+            for record in gone:
+                # A prepared transaction may have a hand in it.
+                with contextlib.suppress(RecordRefused):
+                    writer.stage_delete_in(tx, record)
+
+        return self.journals.in_transaction(stage)
+
+    # ---- deleting ----
+
+    async def _delete(self, address: str, page: PageNumber) -> None:
+        """Delete a page of which nothing is live."""
+        paged = self.core.paged(address)
+        if paged is None or page not in paged.files:
+            return
+        summary, path = paged.summary(page), paged.files[page].path
+        if summary.unreadable:
+            return
+        large = [MessageId(message_id) for _, message_id in paged.scan(page).large()]
+        instead = path.with_name(path.name + INVALID_SUFFIX) if summary.damage else None
+        queues = {int(queue) for queue in self._queues(address)} | set(summary.queues)
+        await self._remove_file(path, large if instead is None else [], instead)
+        self.core.paging.own.changed.add(path.parent)
+        self._current()
+        self._replace(self._records(page, queues), MessageType.PAGE_COMPLETE, [])
+        if summary.has_transactions:
+            self.delete_transactions()
+
+    async def _remove_file(self, path: Path, large: list[MessageId], instead: Path | None) -> None:
+        def remove() -> None:
+            self.bodies.remove(large)
+            remove_page(path, instead=instead, datasync=self.paging.datasync)
+
+        try:
+            await offload(remove)
+        except OSError as error:
+            raise SystemFailure.from_os(error, path, doing="delete a page") from error
+
+    def delete_transactions(self) -> None:
+        """Stage deletes of page transactions that nothing is left of: all is consumed, or no page holds any
+        of it.
+        """
+        ranges = [
+            (summary.first_tx, summary.last_tx)
+            for paged in self.core.pages.values()
+            for summary in map(paged.summary, paged.numbers())
+            if summary.has_transactions
+        ]
+        damaged = any(paged.damage() for paged in self.core.pages.values())
+        writer = self.journals.messages
+        for record in self.core.loader.state.side(MessageType.PAGE_TRANSACTION):
+            there = damaged or any(first <= record.a <= last for first, last in ranges)
+            if (record.b <= 0 or not there) and writer.is_live(record.record_id):
+                try:
+                    writer.stage_delete(RecordId(record.record_id))
+                except RecordRefused:  # a prepared transaction consumes some of it
+                    continue
+
+    def _delete_stale(self) -> None:
+        """Stage deletes of records about queues that are not bound and pages that are not there: a crash
+        leaves them, and a broker warns of them.
+        """
+        bound = self.core.bindings.queues
+        state = self.core.loader.state
+        stale: list[Operation] = [
+            one for one in state.side(MessageType.PAGE_COUNTER_VALUE) if QueueId(one.a) not in bound
+        ]
+        for kind in _POSITIONS:
+            for one in state.side(kind):
+                queue = bound.get(QueueId(one.a))
+                paged = self.core.paged(queue.address) if queue is not None else None
+                # Where there is no folder at all, it may be back the next time.
+                if queue is None or (paged is not None and PageNumber(one.b) not in paged.files):
+                    stale.append(one)
+        self._replace(stale, MessageType.PAGE_COMPLETE, [])
+        self.delete_transactions()
+
+    # ---- leaving ----
+
+    async def _leave_if_consumed(self, address: str) -> None:
+        if not self._current():
+            self.check_address(address)
+            return
+        paged = self.core.paged(address)
+        if paged is None or not self.paging.pages_now(address) or not self.paging.is_idle(address):
+            return
+        current = self.paging.current_page(address, paged)
+        if list(paged.files) != [current] or not self._is_finished(address, paged, current):
+            return
+        queues = self._queues(address)
+        done = self._queues_done(address, paged, current)
+        number = await self.paging.leave(address)
+        position = self._complete(paged, current, done)
+        marked = {one.a for one in self._records(number, {int(queue) for queue in queues})}
+        bookmarks = [
+            record_bodies.cursor_acknowledgement(queue, number, record_bodies.PAGE_BEGINNING)
+            for queue in queues
+            if int(queue) not in marked
+        ]
+        counters = [
+            one
+            for one in self.core.loader.state.side(MessageType.PAGE_COUNTER_VALUE)
+            if one.a in {int(queue) for queue in queues}
+        ]
+        position = self._replace(counters, MessageType.ACKNOWLEDGE_CURSOR, bookmarks) or position
+        if position is not None:
+            await self.journals.messages.durable(position)
+        if current != number:
+            await self._delete(address, current)
+
+    # ---- queues and addresses that go ----
+
+    def forget_queue(self, queue: QueueId) -> Position | None:
+        """Stage deletes of all that the journal says of a queue's pages. Raises JournalfsError."""
+        state = self.core.loader.state
+        kinds = (*_POSITIONS, MessageType.PAGE_COUNTER_VALUE)
+        records = [one for kind in kinds for one in state.side(kind) if one.a == queue]
+        return self._replace(records, MessageType.PAGE_COMPLETE, [])
+
+    async def forget_address(self, address: str) -> None:
+        """Remove the page folder of an address without queues. Raises `SystemFailure`."""
+        paged = self.core.paged(address)
+        self.paging.forget(address)
+        self._to_check.pop(address, None)
+        if paged is None:
+            return
+        scans = (paged.scan(number) for number in paged.numbers())
+        large = [MessageId(message_id) for scan in scans for _, message_id in scan.large()]
+
+        def remove() -> None:
+            self.bodies.remove(large)
+            remove_page_folder(paged.path, datasync=self.paging.datasync)
+
+        try:
+            await offload(remove)
+        except OSError as error:
+            raise SystemFailure.from_os(error, paged.path, doing="remove the page folder") from error
+        self._current()

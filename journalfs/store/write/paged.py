@@ -1,0 +1,83 @@
+"""All that a store which is written does about pages: publishing to them, cleaning up behind what is
+consumed, and keeping account of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from journalfs.errors import JournalfsError
+from journalfs.ids import PageNumber, QueueId
+from journalfs.large.writing import BodyWriter
+from journalfs.store.core import Core
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.page_cleanup import PageCleanup
+from journalfs.store.write.page_counters import PageCounters
+from journalfs.store.write.paging import Paging
+from journalfs.store.write.publishing import Publishing
+
+
+class Paged:
+    """Use from one event loop."""
+
+    def __init__(
+        self,
+        core: Core,
+        journals: Journals,
+        publishing: Publishing,
+        bodies: BodyWriter,
+        *,
+        datasync: bool,
+        take_over: Callable[[], bool],
+    ) -> None:
+        sync_alone = journals.messages.settings.sync_non_transactional
+        self.paging = Paging(core, journals, publishing, datasync=datasync, sync_alone=sync_alone)
+        self._core = core
+        self._journals = journals
+        self._take_over = take_over
+        self._cleanup = PageCleanup(core, journals, self.paging, bodies, take_over)
+        self._counters = PageCounters(core, journals)
+
+    def start(self) -> None:
+        """Once journal and pages were read."""
+        self.paging.start()
+        self._cleanup.check_all()
+
+    async def consumed(self, address: str, pages: Iterable[int]) -> None:
+        """Messages of these pages were acknowledged: clean up behind them, as far as it goes."""
+        for page in set(pages):
+            self._cleanup.check(address, PageNumber(page))
+        await self.tidy()
+
+    async def tidy(self) -> None:
+        """Do what is due. What cannot be done now is done later, and takes nothing from what was done."""
+        if not self._cleanup.due:
+            return
+        try:
+            await self._cleanup.tidy()
+        except JournalfsError as error:
+            self._core.events.add("page-cleanup-postponed", str(error))
+
+    async def look(self) -> None:
+        """What is done now and then."""
+        await self.tidy()
+        if self._journals.failure is None:
+            self._counters.snapshot_if_due()
+
+    async def queue_deleted(self, address: str, queue: QueueId) -> None:
+        """Of a queue that is not bound any more nothing is kept about pages."""
+        self._cleanup.forget_queue(queue)
+        self._cleanup.check_address(address)
+        await self.tidy()
+
+    async def address_deleted(self, address: str) -> None:
+        await self._cleanup.forget_address(address)
+
+    def close(self) -> None:
+        """Before the journals are closed. Raises WriteFailed."""
+        self.paging.close()
+        if self._journals.failure is not None:
+            return
+        self._journals.messages.drain()
+        self._take_over()
+        self._counters.snapshot()

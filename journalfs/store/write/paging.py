@@ -1,0 +1,333 @@
+"""Publishing to pages: which addresses page, and what is written when they do.
+
+A message by itself is one record of a page. Several together, and those with a duplicate id, are a
+transaction: their records carry its number, and they count once the journal holds its page transaction,
+which is written when the pages are durable.
+
+An address goes on paging until every queue consumed what lies in its pages (`PageCleanup`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from journalfs.bindings.model import BindingsState
+from journalfs.engine.page_file import make_page_folder
+from journalfs.engine.waiting import Turn, checkpoint, offload
+from journalfs.errors import SystemFailure
+from journalfs.format import core_message, record_bodies
+from journalfs.format.page_folder import ADDRESS_FILE_NAME
+from journalfs.format.page_record import NO_TRANSACTION, page_record
+from journalfs.format.properties import Code
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, PageNumber, RecordId, TxId
+from journalfs.journal.writer import Position
+from journalfs.limits import PAGE_BYTES_STAGED_MAX, PAGE_FILE_BYTES_MAX
+from journalfs.paging.address import PagedAddress
+from journalfs.paging.writer import PageEnd, PageWriter, Pile
+from journalfs.store.core import Core
+from journalfs.store.outgoing import Outgoing, Record
+from journalfs.store.settings import settings_in_force
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.publishing import Published, Publishing, Routed
+
+PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
+"""`page-size-bytes` where nothing sets it."""
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """Pages that somebody writes to: nobody may find them consumed."""
+
+    pages: set[PageNumber] = field(default_factory=set)
+    position: Position | None = None
+    """Until the journal is durable up to there; None: it is not known yet."""
+
+
+class Paging:
+    """The pages that this process writes. Use from one event loop."""
+
+    def __init__(
+        self,
+        core: Core,
+        journals: Journals,
+        publishing: Publishing,
+        *,
+        datasync: bool,
+        sync_alone: bool,
+    ) -> None:
+        """`datasync` off: nothing is synced; `sync_alone` off: single messages are not."""
+        self._core = core
+        self._journals = journals
+        self._publishing = publishing
+        self.datasync = datasync
+        self._sync_alone = sync_alone
+        self._paging: set[str] = set()
+        self._writers: dict[str, PageWriter] = {}
+        self._changing: dict[str, Turn] = {}
+        """By address: a page is being begun, or a folder made."""
+        self._in_turn: dict[str, Turn] = {}
+        """By address: somebody publishes what may be a duplicate."""
+        self._holds: dict[str, list[Hold]] = {}
+        self._page_bytes: dict[str, int] = {}
+        self._bindings: BindingsState | None = None
+        self.taken_position = Position(0)
+        """What the journal says up to there was taken over, together with the pages as they were then."""
+        self.left_behind: Callable[[str, PageNumber], None] = lambda _address, _page: None
+        """Told of each page that nothing is appended to any more."""
+
+    def start(self) -> None:
+        """Which addresses page, as a broker would find it."""
+        self._paging = {address for address, paged in self._core.pages.items() if paged.pages_now()}
+
+    def pages_now(self, address: str) -> bool:
+        """Whether what is published to the address goes to pages."""
+        return address in self._paging
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """Those that page."""
+        return frozenset(self._paging)
+
+    # ---- publishing ----
+
+    async def stage(self, address: str, routed: Sequence[Routed], settles: str | None) -> Published | None:
+        """Write messages to pages, which are durable on return, and stage what belongs to them in the
+        journal. None: there is nothing to publish. `address` is where they are sent to; `settles` is the note
+        of what was flushed that they take the place of.
+
+        Raises JournalfsError with nothing that would count; so does being cancelled.
+        """
+        if any(one.message.duplicate_id is not None for one in routed):
+            # One after the other: whether it is the first is known when the pages are written.
+            async with self._in_turn.setdefault(address, Turn()):
+                return await self._stage_prepared(address, routed, settles)
+        return await self._stage_prepared(address, routed, settles)
+
+    async def _stage_prepared(
+        self, address: str, routed: Sequence[Routed], settles: str | None
+    ) -> Published | None:
+        async with self._publishing.prepared(address, routed) as (numbered, large):
+            if not numbered:
+                return None
+            return await self._stage(address, numbered, large, settles)
+
+    async def _stage(
+        self,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        large: frozenset[MessageId],
+        settles: str | None,
+    ) -> Published:
+        alone = len(numbered) == 1 and numbered[0][1].message.duplicate_id is None
+        if alone and settles is None:
+            with self._held(address) as hold:
+                await self._write(address, NO_TRANSACTION, numbered, large, hold, sync=self._sync_alone)
+                hold.position = self._journals.messages.position
+            return Published(hold.position, False)
+        tx = self._journals.new_tx()
+        with self._held(address) as hold:
+            await self._write(address, tx, numbered, large, hold, sync=True)
+            pairs = sum(len(one.queues) for _, one in numbered)
+            hold.position = self._publishing.in_transaction(
+                tx, address, numbered, lambda: self._stage_page_transaction(tx, pairs), settles
+            )
+        return Published(hold.position, True)
+
+    async def stage_copies(
+        self,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        large: frozenset[MessageId],
+        beside: Callable[[TxId], None],
+    ) -> Position:
+        """Write copies to pages, and stage what belongs to them in the journal together with what `beside`
+        stages. No duplicate is looked for.
+
+        Raises JournalfsError with nothing that would count.
+        """
+        tx = self._journals.new_tx()
+        pairs = sum(len(one.queues) for _, one in numbered)
+
+        def stage(_: TxId) -> None:
+            self._stage_page_transaction(tx, pairs)
+            beside(tx)
+
+        with self._held(address) as hold:
+            await self._write(address, tx, numbered, large, hold, sync=True)
+            hold.position = self._journals.in_transaction(stage, tx)
+        return hold.position
+
+    def _stage_page_transaction(self, tx: TxId, pairs: int) -> None:
+        record = RecordId(self._journals.ids.draw())
+        body = record_bodies.page_transaction(tx, pairs)
+        self._journals.messages.stage_add_in(tx, record, MessageType.PAGE_TRANSACTION, body)
+
+    async def _write(
+        self,
+        address: str,
+        tx_id: int,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        large: frozenset[MessageId],
+        hold: Hold,
+        *,
+        sync: bool,
+    ) -> None:
+        writer = await self._writer(address)
+        self._paging.add(address)
+        page_bytes, now_ms = self._page_bytes_max(address), self._core.clock.now_ms()
+        piles: dict[int, Pile] = {}
+        for message_id, one in numbered:
+            kind, payload = self._record(address, message_id, one.message, message_id in large, now_ms)
+            before = writer.current
+            page, pile = writer.stage(page_record(tx_id, kind, payload, one.queues), page_bytes)
+            hold.pages.add(page)
+            piles[id(pile)] = pile
+            if page != before:
+                self.left_behind(address, before)
+            self._record_history(message_id, one, kind, payload)
+            if writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
+                await writer.written(pile, sync=False)
+                await checkpoint()
+        for pile in piles.values():
+            await writer.written(pile, sync=sync)
+
+    @staticmethod
+    def _record(address: str, message_id: MessageId, message: Outgoing, large: bool, now_ms: int) -> Record:
+        """A page has no place for what a queue knows of a message: a schedule goes along as the message's
+        own.
+        """
+        due_ms = message.queue_schedule_ms
+        if due_ms is not None and due_ms > now_ms:
+            message = message.with_properties({core_message.SCHEDULED: (Code.LONG, due_ms)})
+        encode = message.large_record if large else message.record
+        return encode(message_id, address, now_ms)
+
+    def _record_history(self, message_id: MessageId, one: Routed, kind: int, payload: bytes) -> None:
+        """The history knows of pages only by events in the journal."""
+        writer = self._journals.messages
+        if writer.retention is not None:
+            writer.stage_event(RecordId(message_id), kind, payload)
+            for queue in one.queues:
+                reference = record_bodies.reference(queue)
+                writer.stage_event(RecordId(message_id), MessageType.ADD_REFERENCE, reference)
+
+    def _page_bytes_max(self, address: str) -> int:
+        """`page-size-bytes` of an address."""
+        if self._bindings is not self._core.bindings:
+            self._bindings = self._core.bindings
+            self._page_bytes.clear()
+        found = self._page_bytes.get(address)
+        if found is None:
+            value = settings_in_force(self._core).value(address, "page-size-bytes")
+            found = value if isinstance(value, int) else PAGE_BYTES_DEFAULT
+            self._page_bytes[address] = found = min(found, PAGE_FILE_BYTES_MAX)
+        return found
+
+    # ---- pages that are being written ----
+
+    @contextmanager
+    def _held(self, address: str) -> Iterator[Hold]:
+        hold = self._hold(address)
+        try:
+            yield hold
+        except BaseException:
+            self._let_go(address, hold)
+            raise
+
+    def _hold(self, address: str) -> Hold:
+        hold = Hold()
+        self._holds.setdefault(address, []).append(hold)
+        return hold
+
+    def _let_go(self, address: str, hold: Hold) -> None:
+        self._holds[address].remove(hold)
+        for page in hold.pages:
+            self.left_behind(address, page)
+
+    def held(self, address: str) -> frozenset[PageNumber]:
+        """Pages with records that are not known yet to count or not."""
+        left = [
+            hold
+            for hold in self._holds.get(address, ())
+            if hold.position is None or hold.position > self.taken_position
+        ]
+        self._holds[address] = left
+        return frozenset(page for hold in left for page in hold.pages)
+
+    def is_idle(self, address: str) -> bool:
+        """Nobody is writing to pages of the address, and what was written is known to count or not."""
+        self.held(address)
+        writer = self._writers.get(address)
+        return not self._holds.get(address) and (writer is None or writer.idle)
+
+    def current_page(self, address: str, paged: PagedAddress) -> PageNumber:
+        """The page that is appended to, or would be."""
+        writer = self._writers.get(address)
+        return writer.current if writer is not None else max(paged.files)
+
+    async def leave(self, address: str) -> PageNumber:
+        """Stop paging: what is published from now on goes to the journal. Returns the number of the empty
+        page that stays. Only while idle.
+        """
+        self._paging.discard(address)
+        async with self._changing.setdefault(address, Turn()):
+            writer = await self._opened(address)
+            return await writer.begin_page()
+
+    def forget(self, address: str) -> None:
+        """The address is deleted, or its pages were."""
+        self._paging.discard(address)
+        writer = self._writers.pop(address, None)
+        if writer is not None:
+            writer.close()
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    async def _writer(self, address: str) -> PageWriter:
+        async with self._changing.setdefault(address, Turn()):
+            return await self._opened(address)
+
+    async def _opened(self, address: str) -> PageWriter:
+        writer = self._writers.get(address)
+        if writer is None:
+            paged = self._core.paged(address)
+            if paged is None:
+                folder = self._core.layout.paging_dir / str(uuid.uuid1())
+                content = f"{address}\n".encode("utf-8", "surrogatepass")
+                try:
+                    await offload(
+                        lambda: make_page_folder(folder, ADDRESS_FILE_NAME, content, datasync=self.datasync)
+                    )
+                except OSError as error:
+                    raise SystemFailure.from_os(error, folder, doing="make a page folder") from error
+            else:
+                folder = paged.path
+            writer = self._writers[address] = PageWriter(
+                folder,
+                PageEnd(PageNumber(1), 0, 0) if paged is None else self._end_of(paged),
+                datasync=self.datasync,
+                own=self._core.paging.own,
+                failed=self._journals.messages.committer.give_up,
+            )
+        return writer
+
+    def _end_of(self, paged: PagedAddress) -> PageEnd:
+        """Where to go on: in the last page, unless something is wrong with its end, or a queue is done with
+        it; then behind it.
+        """
+        last = max(paged.files, default=None)
+        if last is None:
+            return PageEnd(PageNumber(1), 0, 0)
+        summary, size_bytes = paged.summary(last), paged.files[last].stamp.size_bytes
+        is_complete = any(page == last for _, page in paged.cursors.complete)
+        if is_complete or summary.damage or paged.scan(last).end != size_bytes:
+            return PageEnd(PageNumber(last + 1), 0, 0)
+        return PageEnd(last, size_bytes, summary.records)

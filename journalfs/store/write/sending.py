@@ -1,0 +1,71 @@
+"""From messages that are published to what is staged: routed, and into the journal or into pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from journalfs.store.outgoing import NO_PROPERTIES, Outgoing
+from journalfs.store.texts import Texts
+from journalfs.store.write.address_rules import AddressRules
+from journalfs.store.write.paging import Paging
+from journalfs.store.write.publishing import Published, Publishing, Routed
+from journalfs.store.write.queue_kinds import QueueKinds
+from journalfs.store.write.routing import Routing
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    routing: Routing
+    rules: AddressRules
+    publishing: Publishing
+    paging: Paging
+    kinds: QueueKinds
+
+    def may_page(self, address: str) -> bool:
+        """Not where new messages take the place of old ones: nothing in a page can be replaced."""
+        queues = self.routing.core.bindings.queues_of(address)
+        return not self.kinds.special(tuple(queue.queue_id for queue in queues))
+
+    async def stage(
+        self,
+        address: str,
+        queue: str | None,
+        messages: Sequence[Outgoing],
+        settles: str | None,
+        *,
+        pages: bool,
+    ) -> Published | None:
+        """Stage messages, or write them to pages, where they are durable at once; None when there is nothing
+        to stage. `settles`: the note of what was flushed that they take the place of.
+        """
+        if pages:
+            return await self.paging.stage(address, self._routed(address, queue, messages), settles)
+        if isinstance(messages, Texts):
+            published = self._stage_texts(address, queue, messages, settles)
+            if published is not None:
+                return published
+        routed = self._routed(address, queue, messages)
+        return await self.publishing.stage(address, routed, settles=settles)
+
+    def _stage_texts(
+        self, address: str, queue: str | None, texts: Texts, settles: str | None
+    ) -> Published | None:
+        """Stage texts together; None where they have to be looked at one by one."""
+        route = self.routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
+        if route is None or self.kinds.special((*route.every, *route.in_turn)):
+            return None
+        turn, rule = self.routing.turn(address), self.rules.expiry(address)
+        published = self.publishing.stage_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
+        if published is not None and route.in_turn:
+            self.routing.took_turns(address, len(texts))
+        return published
+
+    def _routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
+        messages = self.rules.expiring(address, messages)
+        if queue is None:
+            routes = self.routing.by_address(address, messages)
+        else:
+            only = (self.routing.to_queue(address, queue),)
+            routes = [only] * len(messages)
+        return [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
