@@ -12,7 +12,8 @@ import trio
 
 from journalfs_mount.callers import Caller
 from journalfs_mount.errnos import refuse
-from journalfs_mount.limits import WAITING_MAX
+from journalfs_mount.limits import RENAME_WAIT_S, WAITING_MAX
+from journalfs_mount.refusals import Refused
 
 LOOK_S: Final = 0.05
 """From one look for signals to the next: a person who pressed Ctrl-C notices no delay."""
@@ -99,11 +100,16 @@ def _is_over(wait: _Wait, now: float) -> bool:
     return not wait.who.is_known() and now - wait.since >= UNKNOWN_S
 
 
-class CallersPatience:
-    """How the caller of a request that says who made it waits for room."""
+class RenamersPatience:
+    """How who renames waits for room: for a moment only. Until it is answered, the kernel keeps the directory
+    from everybody else, who can then neither list it nor take away what is in it: nobody could make room.
+    """
 
     def __init__(self, interruptions: Interruptions) -> None:
         self._interruptions = interruptions
 
     async def wait(self, until: Callable[[], Awaitable[None]]) -> None:
-        await self._interruptions.wait(until, Caller(CALLING.get()))
+        with trio.move_on_after(RENAME_WAIT_S):
+            await self._interruptions.wait(until, Caller(CALLING.get()))
+            return
+        raise Refused(errno.EAGAIN, "there is no room yet, and a rename cannot wait for it; try again")

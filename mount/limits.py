@@ -22,6 +22,9 @@ WAITING_MAX: Final = WORKERS_MAX // 2
 """Requests that may wait for something that others do, as for room in a full address: those others need
 request tasks, too."""
 
+RENAME_WAIT_S: Final = 1.0
+"""How long a rename that publishes waits for room: the directory is locked meanwhile."""
+
 PUBLICATION_WAIT_S: Final = 5.0
 """Longest time a request waits for what was closed before it. Publishing takes milliseconds unless an address
 is full, and then those who make room must get through."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from abc import abstractmethod
 
-from journalfs_mount.interruptions import CallersPatience
+from journalfs_mount.interruptions import RenamersPatience
 from journalfs_mount.names import TAIL_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
@@ -88,7 +88,7 @@ class Place(Directory):
     async def _publish(self, staged: Staged, name: bytes) -> None:
         target, files = self._required_target(), staged.files(name)
         if files:
-            store, patience = self.context.changing(), CallersPatience(self.context.interruptions)
+            store, patience = self.context.changing(), RenamersPatience(self.context.interruptions)
             await store.publish_files(target.address_name, target.queue_name, files, patience)
         staged.discard()
 

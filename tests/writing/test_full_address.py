@@ -116,7 +116,6 @@ def test_room_comes_with_another_limit(full: Address) -> None:
         "exec dd if=/dev/zero of=in.bin bs=1M count=2 status=none",
         "{ seq 3; seq 4; } > in.txt",
         f'exec {sys.executable} -c "{PYTHON_LINES}" > in.txt',
-        "echo new > _staged; exec mv _staged in.txt",
     ],
 )
 def test_a_signal_ends_the_wait(full: Address, command: str, number: int) -> None:
@@ -174,6 +173,19 @@ def test_who_does_not_want_to_wait_is_told(full: Address) -> None:
     consume(full.first)
     write_at_once(path, [b"new\n"], os.O_NONBLOCK)
     assert bodies(full.first) == ["old-2", "new"]
+
+
+@pytest.mark.rule("S-102")
+def test_a_rename_does_not_keep_the_directory_from_those_who_make_room(full: Address) -> None:
+    """It waits for a moment only, because the kernel locks the directory until it is answered."""
+    shell("echo new > _staged", full.first.path)
+    renamed = full.first.path / "_staged", full.first.path / "in.txt"
+    assert errno_of(os.rename, *renamed) == errno.EAGAIN
+    assert (full.first.path / "_staged").read_text() == "new\n"
+    assert full.refusals()[-1][0].endswith("_staged: EAGAIN")
+    shell("rm *.jsonl", full.first.path)
+    os.rename(*renamed)
+    assert bodies(full.first) == ["new"]
 
 
 @pytest.mark.rule("S-102")

@@ -168,10 +168,10 @@ class Admission:
         """Whether no limit can act, as is so for most addresses all the time. Also where nothing can be
         published any more: who waits shall learn of that.
         """
-        if self._journals.failure is not None:
-            return True
         limited = limits.limited or self.in_force.everywhere.limited or self.disk.reached is not None
-        return not (limited or address in self._core.pages or address in self._noted)
+        if not (limited or address in self._core.pages or address in self._noted):
+            return True
+        return self._journals.failure is not None
 
     def decide_late(self, address: str) -> Decision:
         """The same for what nobody can be told any more that it is refused: its first bytes were taken."""
