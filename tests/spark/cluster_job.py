@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 import journalfs.spark
 
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def where_from(batches: Iterator[Any]) -> Iterator[Any]:
     """Where a worker has journalfs from."""
@@ -28,6 +30,8 @@ def main(store: str, archive: str, work: str) -> dict[str, Any]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
+        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.executor.extraJavaOptions": QUICK_START,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
