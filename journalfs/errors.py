@@ -363,6 +363,22 @@ class NoSuchName(JournalfsError):
     errno = errnos.ENOENT
 
 
+class HeldByReaders(JournalfsError):
+    """A message that a reader has and has not acknowledged yet, or a queue that readers consume."""
+
+    identifier = "held-by-readers"
+    exit_code = EXIT_BUSY
+    errno = errnos.EBUSY
+
+
+class TooManyConsumers(JournalfsError):
+    """A queue that has as many consumers as its `max-consumers` allows."""
+
+    identifier = "too-many-consumers"
+    exit_code = EXIT_BUSY
+    errno = errnos.EUSERS
+
+
 class SettingRefused(JournalfsError):
     """A setting that does not exist, cannot be changed here, or does not take the value."""
 

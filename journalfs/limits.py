@@ -166,3 +166,11 @@ such bound."""
 SPOOLED_IN_MEMORY_BYTES_MAX: Final = 256 * 1024
 """A file that becomes one message is kept in memory up to this size while it is written: above that it is a
 large message, whose body goes to a file in any case."""
+
+WHOLE_LINE_BYTES_MAX: Final = 1024 * 1024
+"""A line of a stream that is not longer than this is rendered when it is its turn; of longer ones what is
+read."""
+
+SUPPLY_MESSAGES_MAX: Final = 16_384
+"""Messages of a queue whose order of delivery is found at once: the queue is gone through once for each so
+many that are taken from it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from journalfs.store.api import Queue, QueuePath, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
+from journalfs_mount.endings import Endings
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.interruptions import Interruptions
 from journalfs_mount.names import encode_name
@@ -32,6 +33,7 @@ class MountContext:
         "_queue_names",
         "_staging",
         "caching",
+        "endings",
         "interruptions",
         "nodes",
         "options",
@@ -57,6 +59,7 @@ class MountContext:
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.publications = Publications()
         self.interruptions = Interruptions()
+        self.endings = Endings()
         self.written = WrittenNames()
         self.untouched: set[QueuePath] = set()
         """Queues made by this mount that have held no message yet."""

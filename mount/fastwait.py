@@ -15,7 +15,7 @@ import inspect
 import math
 import os
 import select
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, Final
 
@@ -73,6 +73,13 @@ class FastWait(trio.abc.Instrument):
         self._last_request = 0.0
         self._stock: Any = None
         self.requests = 0
+        self.begun: Callable[[], int] = lambda: 0
+        """How many requests a handler was called for."""
+        self.unanswered: Callable[[], None] = lambda: None
+        """Called when one was read that none was called for: somebody is interrupted, as a rule."""
+        self.broken_off: Callable[[], None] = lambda: None
+        """Called when a task of the request loop ends, as all of them do when the mount does."""
+        self._expected = -1
 
     @classmethod
     def prepare(cls, fuse_fd: int) -> FastWait:
@@ -121,9 +128,17 @@ class FastWait(trio.abc.Instrument):
                 # Nobody is left who could find out that no more requests come.
                 self._release_gatherers()
 
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        if task in self._served:
+            self._served.discard(task)
+            self.broken_off()
+
     async def wait(self) -> bool:
         """Return True when a request can be read, False when the loop shall end."""
         task = trio.lowlevel.current_task()
+        if 0 <= self.begun() < self._expected:
+            self.unanswered()
+        self._expected = -1
         while self._reader is not task:
             if self._closed:
                 return False
@@ -184,6 +199,8 @@ class FastWait(trio.abc.Instrument):
                 if fd == self._fuse_fd:
                     self._last_request = perf_counter()
                     self.requests += 1
+                    # A handler begins before anybody waits for the next request.
+                    self._expected = self.begun() + 1
                     return True
             self._release_gatherers()
             # Whoever can run, trio's descriptor, its next deadline, or the net: let it run at once.

@@ -18,6 +18,9 @@ from journalfs_mount.refusals import Refused
 LOOK_S: Final = 0.05
 """From one look for signals to the next: a person who pressed Ctrl-C notices no delay."""
 
+LOOKS_SOON: Final = 3
+"""Looks after each hint: a signal counts that is pending at two of them."""
+
 UNKNOWN_S: Final = 0.5
 """Somebody who cannot be seen waits this long at most, and is told to try again as after a signal."""
 
@@ -46,6 +49,9 @@ class Interruptions:
     def __init__(self) -> None:
         self.connected: Callable[[], bool] = lambda: True
         """Whether the kernel still listens; set by who knows its descriptor."""
+        self.told = False
+        """Whether `look_soon` is called whenever a signal may have come: then nobody looks without it."""
+        self._soon = trio.Event()
         self._waits: set[_Wait] = set()
         self._some = trio.Event()
         self._over = False
@@ -62,6 +68,8 @@ class Interruptions:
             wait = _Wait(who, scope, trio.current_time())
             self._waits.add(wait)
             self._some.set()
+            # A signal may have come before.
+            self.look_soon()
             try:
                 await until()
             finally:
@@ -74,9 +82,17 @@ class Interruptions:
         while True:
             await self._some.wait()
             while self._waits:
-                await trio.sleep(LOOK_S)
-                await self.look()
+                if self.told:
+                    await self._soon.wait()
+                    self._soon = trio.Event()
+                for _ in range(LOOKS_SOON if self.told else 1):
+                    await trio.sleep(LOOK_S)
+                    await self.look()
             self._some = trio.Event()
+
+    def look_soon(self) -> None:
+        """Somebody may have been told to stop, or the kernel may listen no longer."""
+        self._soon.set()
 
     async def look(self) -> None:
         """End the waits of those who are told to stop."""
@@ -84,7 +100,9 @@ class Interruptions:
             self.end()
             return
         waits, now = list(self._waits), trio.current_time()
-        for wait in await trio.to_thread.run_sync(lambda: [one for one in waits if _is_over(one, now)]):
+        # With a hint that there was a signal, whoever cannot be seen is taken to be meant.
+        since = now - (0.0 if self.told else UNKNOWN_S)
+        for wait in await trio.to_thread.run_sync(lambda: [one for one in waits if _is_over(one, since)]):
             wait.scope.cancel()
 
     def end(self) -> None:
@@ -94,10 +112,11 @@ class Interruptions:
             wait.scope.cancel()
 
 
-def _is_over(wait: _Wait, now: float) -> bool:
+def _is_over(wait: _Wait, since: float) -> bool:
+    """Whether somebody is told to stop, or cannot be seen and has waited at this moment already."""
     if wait.who.is_told_to_stop():
         return True
-    return not wait.who.is_known() and now - wait.since >= UNKNOWN_S
+    return not wait.who.is_known() and wait.since <= since
 
 
 class RenamersPatience:

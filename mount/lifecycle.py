@@ -101,6 +101,8 @@ class _Mount:
                     nursery.start_soon(self._tune)
                     nursery.start_soon(self._keep_up)
                     nursery.start_soon(self._context.interruptions.run)
+                    nursery.start_soon(self.operations.notify)
+                    nursery.start_soon(self._context.endings.run)
                     if not self._context.read_only:
                         await nursery.start(self._publish_left)
                     try:
@@ -136,9 +138,16 @@ class _Mount:
             return
         fast.install()
         self._fast = fast
+        self._notice_signals(fast)
         self._report.loop = "fast"
         if not self._context.read_only:
             self._context.changing().gather_with(fast.quiet)
+
+    def _notice_signals(self, fast: FastWait) -> None:
+        interruptions, operations = self._context.interruptions, self.operations
+        interruptions.told = True
+        fast.begun = lambda: operations.begun
+        fast.unanswered = fast.broken_off = interruptions.look_soon
 
     def _ready(self) -> None:
         self._answers.set()

@@ -45,3 +45,14 @@ of cached reads against the default of 128 KiB. More than this gains nothing."""
 
 UNMOUNT_WAIT_S: Final = 30.0
 """How long `journalfs umount` waits for the mount's process to let go of the store after unmounting."""
+
+CLOSED_S: Final = 1.0
+"""A reader that closed a stream itself has failed all the same if its process fails within this time: shells
+and interpreters close their files before they exit with the code that says so."""
+
+FOLLOWED_SIZE_BYTES: Final = 4093
+"""What a followed stream is said to have beyond what was read of it. `tail -f` first reads that much from the
+end, expecting to find it there; nobody else reads so odd a number of bytes at first."""
+
+FOLLOWED_MORE_BYTES: Final = 1_073_741_824
+"""By how much its size grows when there is something to read: `tail -f` reads no more than that at once."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import select
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -45,6 +46,7 @@ from journalfs_mount.limits import NAME_BYTES_MAX
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Snapshot
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.refusals import Refused
 from journalfs_mount.xattrs import attribute_name, listed_names
 
@@ -83,9 +85,13 @@ class Operations(pyfuse3.Operations):
         self._context = context
         self._ready = ready
         self._publications = context.publications
+        self._endings = context.endings
         self._requests = context.report.requests
+        self.begun = 0
+        """Requests for which a handler was called."""
         self._files: HandleTable[OpenedFile] = HandleTable()
         self._directories: HandleTable[OpenedDirectory] = HandleTable()
+        self._polled: set[Stream] = set()
         self._given = GivenNames()
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
@@ -96,6 +102,7 @@ class Operations(pyfuse3.Operations):
             log.exception("cannot tell that the mount is ready")
 
     def count(self, request: str) -> None:
+        self.begun += 1
         self._requests[request] += 1
 
     def require_changing(self) -> None:
@@ -116,6 +123,7 @@ class Operations(pyfuse3.Operations):
             except FUSEError:
                 log.warning("a file that was open when the mount ended was not published; see the events")
         await self._context.publications.settled(lambda address_name: True)
+        await self._endings.end()
 
     # Names and attributes
 
@@ -123,9 +131,7 @@ class Operations(pyfuse3.Operations):
     async def lookup(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> EntryAttributes:
         if len(name) > NAME_BYTES_MAX and not self._context.takes_long_names(parent_inode):
             raise refuse(errno.ENAMETOOLONG)
-        parent = self._node(parent_inode)
-        if self._publications:
-            await self._publications.settled(parent.concerns)
+        parent = await self._settled(parent_inode)
         try:
             return self._entry(parent.child(name))
         except FUSEError:
@@ -141,9 +147,7 @@ class Operations(pyfuse3.Operations):
     @guarded
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
         try:
-            node = self._node(inode)
-            if self._publications:
-                await self._publications.settled(node.concerns)
+            node = await self._settled(inode)
             return node.attributes()
         except FUSEError:
             opened = next((opened for opened in self._files if opened.inode == inode), None)
@@ -192,7 +196,8 @@ class Operations(pyfuse3.Operations):
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
         node = await self._settled(inode)
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
-            return await self._handle(node.open(), ctx)
+            opened = node.open_stream(flags) if isinstance(node, StreamFile) else node.open()
+            return await self._handle(opened, ctx)
         with self._context.noted(node.path):
             opened = node.open_to_write(flags)
         return await self._handle(opened, ctx)
@@ -221,7 +226,32 @@ class Operations(pyfuse3.Operations):
         self, fh: FileHandleT, off: int, size: int
     ) -> Bytes:
         # pyfuse3 takes whatever has a buffer, though it declares bytes.
-        return self._files.get(fh).source.read(off, size)
+        return await self._files.get(fh).read(off, size)
+
+    @guarded
+    async def poll(
+        self, inode: InodeT, fh: FileHandleT, poll_handle: pyfuse3.PollHandle | None, ctx: RequestContext
+    ) -> int:
+        """All files but streams can be read and written at any time."""
+        opened = self._files.get(fh)
+        if not isinstance(opened, Stream):
+            return select.POLLIN | select.POLLOUT
+        if poll_handle is not None:
+            opened.polled = poll_handle
+            self._polled.add(opened)
+        return select.POLLIN | select.POLLRDNORM if opened.ready() else 0
+
+    async def notify(self) -> None:
+        """Wake those who poll streams when there is something to read, until cancelled."""
+        changes = self._context.store.changes
+        while True:
+            seen = changes.count
+            for opened in [opened for opened in self._polled if opened.ready()]:
+                self._polled.discard(opened)
+                if opened.polled is not None:
+                    opened.polled.notify()
+                    opened.polled = None
+            await changes.beyond(seen)
 
     @guarded
     async def flush(self, fh: FileHandleT) -> None:
@@ -242,6 +272,8 @@ class Operations(pyfuse3.Operations):
     @guarded
     async def release(self, fh: FileHandleT) -> None:
         opened = self._files.remove(fh)
+        if isinstance(opened, Stream):
+            self._polled.discard(opened)
         if opened is not None:
             await opened.release()
 
@@ -391,6 +423,8 @@ class Operations(pyfuse3.Operations):
         node = self._node(inode)
         if self._publications:
             await self._publications.settled(node.concerns)
+        if self._endings:
+            await self._endings.settled(node.concerns)
         return node
 
     async def _directory(self, inode: int, name: bytes) -> Directory:

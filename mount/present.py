@@ -23,7 +23,7 @@ class Presenter:
     What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
     """
 
-    __slots__ = ("_directory", "_file", "_mounted_ns", "_staged")
+    __slots__ = ("_directory", "_file", "_mounted_ns", "_own", "_staged")
 
     def __init__(self, options: MountOptions, *, mounted_ns: int) -> None:
         self._mounted_ns = mounted_ns
@@ -31,6 +31,7 @@ class Presenter:
         self._file = _template(stat.S_IFREG | (0o444 | write) & ~options.umask, options)
         self._directory = _template(stat.S_IFDIR | (0o555 | write) & ~options.umask, options)
         self._directory.st_size = 0
+        self._own = _template(stat.S_IFREG | 0o400 & ~options.umask, options)
         self._staged = _template(stat.S_IFREG, options)
 
     def directory(self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float) -> EntryAttributes:
@@ -53,6 +54,14 @@ class Presenter:
         entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns or self._mounted_ns
         entry.entry_timeout = name_s
         entry.attr_timeout = attributes_s
+        return entry
+
+    def own_file(self, inode: int, *, mtime_ns: int) -> EntryAttributes:
+        """A file of no size that only the owner may read, of which the kernel keeps nothing."""
+        entry = self._own
+        entry.st_ino = InodeT(inode)
+        entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns
+        entry.entry_timeout = entry.attr_timeout = 0.0
         return entry
 
     def staged(self, inode: int, found: os.stat_result) -> EntryAttributes:

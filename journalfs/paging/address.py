@@ -302,6 +302,13 @@ class PagedAddress:
         """Indexes of records that a prepared transaction has consumed."""
         return self.stretch(number, queue, delivering=True).indexes()
 
+    def is_live(self, number: PageNumber, queue: QueueId, index: int) -> bool:
+        """Whether one record, which was live for the queue once, still is."""
+        place, cursors = (int(queue), int(number)), self.cursors
+        if number not in self.files or place in cursors.complete:
+            return False
+        return index not in cursors.consumed.get(place, ()) and index not in cursors.delivering.get(place, ())
+
     def stretch(
         self, number: PageNumber, queue: QueueId, start: int = 0, end: int = ALL, *, delivering: bool = False
     ) -> LiveStretch:

@@ -113,6 +113,68 @@ class Message(Protocol):
         """The message's own file: its body."""
 
 
+class Follower(Protocol):
+    """A reader's position among the messages that come to a view. Takes nothing."""
+
+    @property
+    def ended(self) -> bool:
+        """The queue is gone, so nothing will come."""
+
+    def ready(self) -> bool:
+        """Whether there is a line."""
+
+    def take(self) -> ByteSource | None:
+        """The next envelope line; None when there is none yet."""
+
+    async def next(self) -> ByteSource | None:
+        """The next line, waited for; None when the queue is gone."""
+
+
+class Delivery(Protocol):
+    """A message that a consumer has, until one of the two methods is called."""
+
+    @property
+    def line(self) -> ByteSource:
+        """Its envelope line."""
+
+    async def acknowledge(self) -> None:
+        """It was consumed: returns when that is durable."""
+
+    async def give_back(self, *, failed: bool) -> None:
+        """It was not consumed. `failed`: and that counts as an attempt to deliver it."""
+
+
+class Consumer(Protocol):
+    """One of those who compete for the messages of a view."""
+
+    @property
+    def ended(self) -> bool:
+        """The queue is gone, so nothing will come."""
+
+    def ready(self) -> bool:
+        """Whether there is a message for this consumer at this moment."""
+
+    def take(self) -> Delivery | None:
+        """The next message that is this consumer's; None when there is none now."""
+
+    async def next(self) -> Delivery | None:
+        """The next message, waited for; None when the queue is gone."""
+
+    async def close(self) -> None:
+        """It consumes no longer. What it has is not touched."""
+
+
+class Waking(Protocol):
+    """Tells that a store changed."""
+
+    @property
+    def count(self) -> int:
+        """Changes so far."""
+
+    async def beyond(self, count: int) -> None:
+        """Return once there was a change after `count`."""
+
+
 class View(Protocol):
     """An ordered set of live messages: a queue, or what a selector or a state leaves of one."""
 
@@ -150,6 +212,9 @@ class View(Protocol):
         Raises `SelectorError` with the place of the mistake.
         """
 
+    def follow(self) -> Follower:
+        """A reader of what comes from now on, in the order in which it arrives."""
+
 
 class Queue(View, Protocol):
     @property
@@ -165,7 +230,7 @@ class Queue(View, Protocol):
         """Messages not yet due, by their time."""
 
     def delivering(self) -> View:
-        """Messages that a prepared transaction has acknowledged."""
+        """Messages that a prepared transaction has acknowledged, and those that consumers have."""
 
     def status(self) -> Mapping[str, object]: ...
 
@@ -215,6 +280,9 @@ class Store(Protocol):
     def addresses(self) -> Sequence[Address]: ...
 
     def address(self, name: str) -> Address | None: ...
+
+    @property
+    def changes(self) -> Waking: ...
 
     def control(self) -> VirtualDirectory:
         """The tree under `.journalfs/`."""
@@ -304,6 +372,9 @@ class WritableStore(Store, Protocol):
         """Send to one queue and acknowledge in another, in one transaction; how many were there."""
 
     async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int: ...
+
+    def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
+        """A new consumer of a queue, or of what selectors leave of it. Raises `TooManyConsumers`."""
 
     async def create_address(self, name: str) -> None: ...
 

@@ -160,6 +160,23 @@ class QueueContent:
         not due.
         """
         later = self.scheduled()
+        return [*self._due(later), *later]
+
+    def due(self) -> tuple[list[Run], int]:
+        """What a consumer may get now, in its order, and when there may be more: in milliseconds since 1970,
+        0: not by time alone.
+        """
+        later = self.scheduled()
+        first = later[0] if later else None
+        if isinstance(first, JournalRun):
+            due_ms = self.state.ref(first.refs[0]).scheduled_ms
+        elif isinstance(first, PageRun):
+            due_ms = page_schedules(self.page_scan(first.number), first.indexes, now_ms=self.now_ms)[0]
+        else:
+            due_ms = 0
+        return self._due(later), due_ms
+
+    def _due(self, later: Sequence[Run]) -> list[Run]:
         refs = self.state.refs(self.slot, "delivery", "live")
         pages = self.page_runs()
         if later:
@@ -173,11 +190,29 @@ class QueueContent:
                 else run
                 for run in pages
             ]
-        return [*([JournalRun(refs)] if refs else []), *pages, *later]
+        return [*([JournalRun(refs)] if refs else []), *pages]
 
     def delivering(self) -> list[Run]:
         refs = self.state.refs(self.slot, "arrival", "delivering")
         return [*([JournalRun(refs)] if refs else []), *self.page_runs(delivering=True)]
+
+    def with_readers(self) -> list[Run]:
+        """Messages that are live, and with a reader who has not acknowledged them yet."""
+        held = self.core.in_delivery
+        found = [self.state.find(self.slot, message_id) for message_id in held.messages(self.queue_id)]
+        refs = array("I", [ref for ref in found if ref >= 0])
+        paged = [PageRun(number, indexes) for number, indexes in held.paged(self.queue_id).items()]
+        return [*([JournalRun(refs)] if refs else []), *(run for run in paged if self.paged is not None)]
+
+    def is_with_reader(self, message_id: MessageId, run: Run) -> bool:
+        """Whether a reader has the one message of a run."""
+        place = (run.number, run.indexes[0]) if isinstance(run, PageRun) else message_id
+        return self.core.in_delivery.has(self.queue_id, place)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the queue is bound no longer."""
+        return not self.core.knows_queue(self.queue_id)
 
     def find(self, message_id: MessageId) -> Run | None:
         """A run of the one message, delivering ones included."""

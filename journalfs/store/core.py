@@ -34,9 +34,11 @@ from journalfs.paging.address import PagedAddress
 from journalfs.paging.cursors import Cursors, SideRecord
 from journalfs.paging.folders import PageFolder, PagingDirectory
 from journalfs.store.absent import missing_directories
+from journalfs.store.changes import Changes
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
 from journalfs.store.explaining import Explanations
+from journalfs.store.held import HeldMessages
 from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.memory import ActingLimit
@@ -84,6 +86,10 @@ class Core:
     """Takes over what the broker did since the last look, at once. Set by the store."""
     limits_of: Callable[[str], ActingLimit | None] = lambda address: None
     """What limits do to an address; None where nobody publishes. Set by a store that is written."""
+    changes: Changes = field(default_factory=Changes)
+    """Wakes who waits for a message."""
+    in_delivery: HeldMessages = field(default_factory=HeldMessages)
+    """Messages that readers of a stream have and have not acknowledged yet."""
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)

@@ -62,7 +62,7 @@ class StoreQueue(QueueView):
             "id": self.model.queue_id,
             "routingType": self.model.binding.routing_type.name,
             "filter": self.model.binding.filter or None,
-            "messageCount": info.live_count + total_messages(paged) + len(self._delivering),
+            "messageCount": info.live_count + total_messages(paged) + total_messages(content.delivering()),
             "messages": len(self),
             "scheduledCount": total_messages(content.scheduled()),
             "deliveringCount": len(self._delivering),

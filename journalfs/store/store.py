@@ -15,6 +15,7 @@ from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MA
 from journalfs.store.absent import missing_files
 from journalfs.store.api import Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
+from journalfs.store.changes import Changes
 from journalfs.store.core import Core
 from journalfs.store.index import describe, describe_file
 from journalfs.store.index_file import write_index
@@ -52,6 +53,10 @@ class JournalStore:
     @property
     def read_only(self) -> bool:
         return True
+
+    @property
+    def changes(self) -> Changes:
+        return self.core.changes
 
     def addresses(self) -> Sequence[StoreAddress]:
         return list(self._addresses.values())
@@ -326,6 +331,7 @@ class JournalStore:
         if core.lost.look() or bindings_changed:
             self._take_bindings()
         self._seal()
+        core.changes.ring()
 
     def _look_at_bindings(self) -> bool:
         core = self.core

@@ -15,6 +15,7 @@ from journalfs.store.api import ByteSource, Part
 from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
 from journalfs.store.content import QueueContent
 from journalfs.store.filters import Filter, SelectorFilter
+from journalfs.store.following import Follower
 from journalfs.store.message import SUFFIXES, StoreMessage
 from journalfs.store.page_parts import PageParts
 from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
@@ -104,6 +105,7 @@ class QueueView:
             self.page_parts.next_number,
             self.content.core.numbers.generation,
             self.content.core.bodies.version,
+            self.content.core.in_delivery.version,
             self._selected.moment() if self._selected else 0,
         )
 
@@ -290,6 +292,14 @@ class QueueView:
 
     # -- other views -----------------------------------------------------------------------------------------
 
+    @property
+    def selected(self) -> Filter | None:
+        """What lets some of the queue's messages through; None: all are in the view."""
+        return self._selected
+
+    def follow(self) -> Follower:
+        return Follower(self.content, self._selected)
+
     def where(self, selector: str) -> QueueView:
         view = self._wheres.pop(selector, None)
         if view is None:
@@ -302,7 +312,9 @@ class QueueView:
 
 
 class DeliveringView(QueueView):
-    """Messages that a prepared transaction has acknowledged: all in the tail, for they have no parts."""
+    """Messages that a prepared transaction has acknowledged, and those that readers have: all in the tail,
+    for here they have no parts.
+    """
 
     def _journal_parts(self) -> list[PartRuns]:
         return []
@@ -311,14 +323,16 @@ class DeliveringView(QueueView):
         return []
 
     def _tail_runs(self) -> list[Run]:
-        return self.content.delivering()
+        return [*self.content.delivering(), *self.content.with_readers()]
 
     def _delivery(self) -> Sequence[Run]:
-        return self._filtered(self.content.delivering())
+        return self._filtered(self._tail_runs())
 
     def message(self, message_id: MessageId) -> StoreMessage | None:
         run = self.content.find(message_id)
         if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
+            return StoreMessage(self.content, run)
+        if run is not None and self.content.is_with_reader(message_id, run):
             return StoreMessage(self.content, run)
         for held in self.content.page_runs(delivering=True):
             ids = held.columns(self.content).ids

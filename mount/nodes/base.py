@@ -39,6 +39,9 @@ class OpenedFile:
     def opened_by(self, thread: int) -> None:
         """Who opened it; of importance only where somebody may have to wait for others."""
 
+    async def read(self, offset: int, length: int) -> Bytes:
+        return self.source.read(offset, length)
+
     async def write(self, offset: int, data: bytes) -> None:
         raise refuse(errno.EBADF)
 

@@ -19,11 +19,13 @@ from journalfs_mount.context import MountContext
 from journalfs_mount.names import (
     ALL_NAME,
     DELIVERING_DIRECTORY,
+    FOLLOW_NAME,
     MESSAGES_DIRECTORY,
     SCHEDULED_DIRECTORY,
     SETTINGS_NAME,
     STATUS_NAME,
     TAIL_NAME,
+    TAKE_NAME,
     WHERE_DIRECTORY,
     encode_name,
     parse_part_name,
@@ -33,11 +35,13 @@ from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.settings import SettingsFile
+from journalfs_mount.nodes.stream import FollowFile, StreamFile, TakeFile
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import RenderedFile
 from journalfs_mount.staging import PlaceName
 
+_STREAMS: dict[bytes, type[StreamFile]] = {FOLLOW_NAME: FollowFile, TAKE_NAME: TakeFile}
 _FIXED_NAMES: dict[type[Directory], frozenset[bytes]] = {}
 
 
@@ -61,6 +65,12 @@ class ViewDirectory(Directory):
     def queue_directory(self) -> QueueDirectory:
         """The directory of the queue that the view is of."""
 
+    def selectors(self) -> Sequence[str] | None:
+        """What a message of the queue must satisfy to be in the view; None for views that are no selection of
+        a queue, which have no streams.
+        """
+        return None
+
     def queue(self) -> Queue:
         return self.queue_directory().queue()
 
@@ -79,6 +89,10 @@ class ViewDirectory(Directory):
         if parse_part_name(name) is not None:
             part = self.view().part(name.decode("ascii"))
             return None if part is None else self._part(part)
+        if name in _STREAMS and self.selectors() is not None:
+            # Whoever looks it up gets a file of its own.
+            serial = b"stream %d" % self.context.written.next_serial()
+            return self.enter(name, partial(_STREAMS[name], self.context, self), serial)
         if name not in self._fixed_names():
             return None
         return self.enter(name, self.named_children()[name])
@@ -173,6 +187,9 @@ class QueueDirectory(Place, ViewDirectory):
 
     def queue_directory(self) -> QueueDirectory:
         return self
+
+    def selectors(self) -> Sequence[str]:
+        return ()
 
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self.queue().attributes()

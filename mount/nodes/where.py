@@ -81,5 +81,9 @@ class SelectionDirectory(ViewDirectory):
     def queue_directory(self) -> QueueDirectory:
         return self._of.queue_directory()
 
+    def selectors(self) -> Sequence[str] | None:
+        of = self._of.selectors()
+        return None if of is None else (*of, self._selector)
+
     def extended_attributes(self) -> Mapping[str, bytes]:
         return {"user.journalfs.selector": self._selector.encode()}

@@ -17,6 +17,7 @@ from journalfs.store.api import (
     Address,
     Bytes,
     ByteSource,
+    Follower,
     Listing,
     Part,
     Queue,
@@ -25,6 +26,7 @@ from journalfs.store.api import (
     VirtualDirectory,
     VirtualFile,
 )
+from journalfs.store.changes import Changes
 
 PUBLISHED_NS = 1_700_000_000 * 1_000_000_000
 SEALED_NS = 1_710_000_000 * 1_000_000_000
@@ -133,6 +135,22 @@ class ManyListing:
         return PUBLISHED_NS
 
 
+class FakeFollower:
+    """A reader to whom nothing comes."""
+
+    ended = False
+
+    def ready(self) -> bool:
+        return False
+
+    def take(self) -> ByteSource | None:
+        return None
+
+    async def next(self) -> ByteSource | None:
+        await trio.sleep_forever()
+        return None
+
+
 class FakeView:
     """What a filter leaves of a queue's messages. Only selectors `color = '<value>'` parse."""
 
@@ -190,6 +208,9 @@ class FakeView:
             raise SelectorError(selector, 0, "only colors can be asked for")
         color = selector.removeprefix("color = '").removesuffix("'")
         return FakeView(self._queue, lambda message: self._accepts(message) and message.color == color)
+
+    def follow(self) -> Follower:
+        return FakeFollower()
 
     def _all(self) -> bytes:
         return self._lines(lambda number: number > 0) + self._lines(lambda number: number == 0)
@@ -333,6 +354,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.by_name: dict[str, FakeAddress] = {}
         self.closed = False
+        self.changes = Changes()
         self.following: Callable[[], Awaitable[None]] = trio.sleep_forever
         self._slots = 0
         self.root = FakeDirectory({"status.json": FakeFile(b"{}\n", live=True), "damaged": FakeDirectory({})})

@@ -30,6 +30,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "mount/lifecycle.py": "raises the kernel's read-ahead",
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/staging.py": "sweeps that folder",
+    "mount/reader.py": "reads what the kernel says of a process that reads a stream",
     "mount/mountpoint.py": "reads the kernel's table of mounts",
 }
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from journalfs.errors import SettingRefused
+from journalfs.errors import NoSuchName, SettingRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
-from journalfs.ids import QueueId
+from journalfs.ids import MessageId, QueueId, RecordId
+from journalfs.journal.writer import Position
+from journalfs.store.message import HEADER_PREFIX
+from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import JournalRun
+from journalfs.store.write.journals import Journals
 
 _LIMITS = {"deliveryCount": 2**31 - 1, "scheduledTime": 2**63 - 1}
+
+
+def stage_message_update(
+    journals: Journals, queue: StoreQueue, message_id: MessageId, name: str, value: bytes
+) -> Position:
+    """Stage the change of an extended attribute. Raises `SettingRefused` and `NoSuchName`."""
+    if not isinstance(queue.message_run(message_id), JournalRun):
+        raise NoSuchName(f"{message_id}: no message in the journal of {queue.model.address}::{queue.name}")
+    update = message_update(queue.content.queue_id, name.removeprefix(HEADER_PREFIX), value)
+    return journals.messages.stage_update(RecordId(message_id), *update)
 
 
 def message_update(queue: QueueId, name: str, value: bytes) -> tuple[int, bytes]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from journalfs.engine.pages import PageScan
-from journalfs.errors import JournalfsError, RecordRefused
+from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
@@ -47,6 +47,8 @@ class Chosen:
     paged: list[Paged] = field(default_factory=list)
     places: set[tuple[QueueId, MessageId]] = field(default_factory=set)
     """Where some of `messages` are on their way to."""
+    with_readers: int = 0
+    """Messages that were not chosen because a reader has them."""
 
     def __len__(self) -> int:
         return len(self.messages) + len(self.paged)
@@ -92,6 +94,8 @@ class Removing:
             if claim not in self._claimed:
                 self._claimed.add(claim)
                 chosen.messages.append(claim[1])
+            elif self._core.in_delivery.has(*claim):
+                chosen.with_readers += 1
 
     def _choose_paged(self, content: QueueContent, run: PageRun, chosen: Chosen) -> None:
         scan: PageScan = content.page_scan(run.number)
@@ -101,6 +105,14 @@ class Removing:
             if claim not in self._claimed_paged:
                 self._claimed_paged.add(claim)
                 chosen.paged.append(Paged(chosen.queue, int(run.number), index, tx_ids[index]))
+            elif self._core.in_delivery.has(chosen.queue, (run.number, index)):
+                chosen.with_readers += 1
+
+    @staticmethod
+    def refuse_held(chosen: Chosen) -> None:
+        """Raises `HeldByReaders` where nothing could be chosen because readers have it."""
+        if chosen.with_readers and not len(chosen):
+            raise HeldByReaders("a reader has it, and neither acknowledged it nor gave it back yet")
 
     def take_places(self, chosen: Chosen, target: QueueContent) -> frozenset[MessageId]:
         """Which of the chosen messages are put into `target` as they are. A queue has a message once: of one
@@ -131,6 +143,10 @@ class Removing:
                 record_bodies.acknowledgement(chosen.queue),
             )
         return self.in_transaction(lambda tx: self.stage_in(tx, chosen))
+
+    async def staged(self, chosen: Chosen) -> Position:
+        """The same, for those who wait for what they stage."""
+        return self.stage(chosen)
 
     def in_transaction(self, stage: Stager) -> Position:
         """Stage a transaction. If that fails, it is rolled back."""

@@ -17,7 +17,7 @@ import trio
 from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
-from journalfs.ids import FileId, MessageId, RecordId
+from journalfs.ids import FileId, MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.writing import BodyWriter
@@ -28,19 +28,20 @@ from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import JournalRun, Run
+from journalfs.store.runs import Run
 from journalfs.store.store import JournalStore
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
+from journalfs.store.write.delivering import Consumer, Deliveries
 from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.flushed import Flushed
 from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.message_settings import message_update
+from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.moving import Moving, runs_of
 from journalfs.store.write.paged import Paged
 from journalfs.store.write.publisher import FilePublisher, messages_of
@@ -87,9 +88,7 @@ class WritingStore(JournalStore):
             return loader
 
         super().__init__(core, index, make_limited_loader)
-        self.journals = journals
-        self.sync = sync
-        self._lock = lock
+        self.journals, self.sync, self._lock = journals, sync, lock
         self._routing = Routing(core)
         self.min_large_bytes = min_large_bytes
         bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
@@ -121,6 +120,9 @@ class WritingStore(JournalStore):
             bringing=self._arrivals.bringing,
             make_queue=self._make_queue,
             settled=lambda position: self._settled(position, transactional=True, wait=True),
+        )
+        self._deliveries = Deliveries(
+            core, journals, self._removing, self._forwarding, self._rules, self._settled, self._after_removal
         )
         self._catching_up = trio.Lock()
         self.admission = Admission(core, disk, journals, self._current)
@@ -244,17 +246,22 @@ class WritingStore(JournalStore):
     async def _remove(self, path: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]) -> int:
         self._writable()
         queue = self._queue(path)
-        chosen = self._removing.choose(queue.content, choose(queue))
+        return await self._leave(queue, choose(queue), self._removing.staged)
+
+    async def _leave(
+        self, queue: StoreQueue, runs: Iterable[Run], stage: Callable[[Chosen], Awaitable[Position]]
+    ) -> int:
+        chosen = self._removing.choose(queue.content, runs)
+        self._removing.refuse_held(chosen)
         if not len(chosen):
             # Whatever is there is on its way out by somebody else's doing.
             await self.published()
             return 0
         try:
-            position = self._removing.stage(chosen)
-            await self._settled(position, transactional=True, wait=True)
+            await self._settled(await stage(chosen), transactional=True, wait=True)
         finally:
             self._removing.let_go(chosen)
-        await self._after_removal(path[0], chosen)
+        await self._after_removal(queue.model.address, chosen)
         return len(chosen)
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
@@ -269,24 +276,12 @@ class WritingStore(JournalStore):
         self._writable()
         self.admission.check_move(source[0], target[0])
         async with self._arrivals.bringing(target[0]):
-            return await self._move_now(self._queue(source), self._queue(target), choose)
-
-    async def _move_now(
-        self, queue: StoreQueue, to: StoreQueue, choose: Callable[[StoreQueue], Iterable[Run]]
-    ) -> int:
-        if queue is to:
-            return 0
-        chosen = self._removing.choose(queue.content, choose(queue))
-        if not len(chosen):
-            await self.published()
-            return 0
-        try:
-            position = await self._moving.stage(queue, chosen, to)
-            await self._settled(position, transactional=True, wait=True)
-        finally:
-            self._removing.let_go(chosen)
-        await self._after_removal(queue.model.address, chosen)
-        return len(chosen)
+            queue, to = self._queue(source), self._queue(target)
+            if queue is to:
+                return 0
+            return await self._leave(
+                queue, choose(queue), lambda chosen: self._moving.stage(queue, chosen, to)
+            )
 
     async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """Send messages that were delivered in vain too often to the dead-letter address of their queue's
@@ -315,6 +310,11 @@ class WritingStore(JournalStore):
             self._removing.let_go(chosen)
         await self._after_removal(queue.model.address, chosen)
         return count
+
+    def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
+        """A new reader that competes for the messages of a queue. Raises `TooManyConsumers`."""
+        self._writable()
+        return self._deliveries.consumer(self._queue(queue), selectors)
 
     async def _after_removal(self, address: str, chosen: Chosen) -> None:
         if chosen.paged:
@@ -367,6 +367,7 @@ class WritingStore(JournalStore):
                 queue = self._queue((address, name))
                 if len(queue) or len(queue.delivering()):
                     raise NotEmpty(f"{address}::{name}: it holds messages")
+                self._deliveries.refuse_consumed(queue)
                 await self._bound(self._administering.delete_queue(model))
                 await self._paged.queue_deleted(address, model.queue_id)
             finally:
@@ -408,14 +409,9 @@ class WritingStore(JournalStore):
     async def set_message_attribute(
         self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
     ) -> None:
-        """Change what a queue knows of a message (see `message_update`). Raises `NoSuchName`."""
+        """Change what a queue knows of a message. Raises `SettingRefused` and `NoSuchName`."""
         self._writable()
-        found = self._queue(queue)
-        run = found.message_run(message_id)
-        if not isinstance(run, JournalRun):
-            raise NoSuchName(f"{message_id}: no message in the journal of {queue[0]}::{queue[1]}")
-        user_type, body = message_update(found.content.queue_id, name.removeprefix(HEADER_PREFIX), value)
-        position = self.journals.messages.stage_update(RecordId(message_id), user_type, body)
+        position = stage_message_update(self.journals, self._queue(queue), message_id, name, value)
         await self._settled(position, transactional=False, wait=True)
 
     async def _bound(self, position: Position | None) -> None:
@@ -452,6 +448,7 @@ class WritingStore(JournalStore):
             # Whoever looks first takes it over; most of what is published nobody looks at within the moment.
             self.core.behind = self._take_over_now
             self._behind_since_bytes = writer.committer.counts.bytes_written
+        self.core.changes.ring()
 
     async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
         try:

@@ -1,0 +1,36 @@
+"""Waking those who wait for a store to change: readers of streams are told, and never ask by the clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import trio
+
+
+class Changes:
+    """Whoever waits looks at `count`, then at the store, and then waits for what came after that count: so
+    nothing that happens in between is missed.
+    """
+
+    __slots__ = ("_waiting", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._waiting: trio.Event | None = None
+
+    def ring(self) -> None:
+        """Something in the store may be otherwise. Costs nothing where nobody waits."""
+        self.count += 1
+        if self._waiting is not None:
+            self._waiting.set()
+            self._waiting = None
+
+    async def beyond(self, count: int) -> None:
+        """Return once there was a change after `count`."""
+        import trio  # noqa: PLC0415 - commands that do not wait start faster without it
+
+        while self.count == count:
+            if self._waiting is None:
+                self._waiting = trio.Event()
+            await self._waiting.wait()

@@ -1,0 +1,445 @@
+"""Delivering to competing consumers: who gets which message of a queue, and what becomes of it.
+
+A message that was handed out is with its consumer until that acknowledges it or gives it back. Nothing of
+this is on disk but what a broker writes too: the acknowledgement, and for what was delivered in vain its
+delivery count and the time of the next attempt. So whatever ends this process gives everything back.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import trio
+
+from journalfs.engine.waiting import unbroken
+from journalfs.errors import HeldByReaders, TooManyConsumers
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, PageNumber, QueueId, RecordId
+from journalfs.journal.writer import Position
+from journalfs.store.api import ByteSource
+from journalfs.store.content import QueueContent
+from journalfs.store.core import Core
+from journalfs.store.filters import Filter
+from journalfs.store.following import Follower, Place, line_of, places
+from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import JournalRun, Run
+from journalfs.store.views import QueueView
+from journalfs.store.write.address_rules import AddressRules
+from journalfs.store.write.delivery_rules import DeliveryRules, Headers, headers_of
+from journalfs.store.write.forwarding import Forwarding, Why
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.removing import Chosen, Removing
+from journalfs.store.write.supply import Supply, due_run
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """A message that a consumer has. `line` is its envelope."""
+
+    consumer: Consumer
+    place: Place
+    chosen: Chosen | None
+    """None where a queue keeps what it delivers (`non-destructive`)."""
+    line: ByteSource
+    count: int
+    """Attempts before this one."""
+
+    async def acknowledge(self) -> None:
+        """It was consumed: returns when that is durable."""
+        chosen = self.chosen
+        if chosen is not None:
+            await unbroken(lambda: self.consumer.queue.acknowledge(self, chosen))
+
+    async def give_back(self, *, failed: bool) -> None:
+        """It was not consumed. `failed`: and that counts as an attempt to deliver it."""
+        self.line.close()
+        if self.chosen is None:
+            return
+        if failed:
+            await self.consumer.queue.failed(self, self.chosen)
+        else:
+            self.consumer.queue.let_go(self.chosen)
+
+
+class Consumer:
+    """One of those who compete for the messages of a queue, or of a selection of it."""
+
+    def __init__(self, queue: QueueDelivery, supply: Supply) -> None:
+        self.queue = queue
+        self.supply = supply
+        self.assigned: deque[Place] = deque()
+        """Messages of groups that are this consumer's, met by others."""
+        self.closed = False
+
+    @property
+    def ended(self) -> bool:
+        """The queue is gone, so nothing will come."""
+        return self.queue.content.gone
+
+    def ready(self) -> bool:
+        """Whether there is a message for this consumer at this moment."""
+        delivery = self.take()
+        if delivery is None:
+            return False
+        delivery.line.close()
+        self.put_back(delivery)
+        return True
+
+    def put_back(self, delivery: Delivery) -> None:
+        if delivery.chosen is not None:
+            self.queue.let_go(delivery.chosen, quietly=True)
+        self.assigned.appendleft(delivery.place)
+
+    def take(self) -> Delivery | None:
+        """The next message that is this consumer's; None when there is none now."""
+        return self.queue.take(self)
+
+    async def next(self) -> Delivery | None:
+        """The next message, waited for; None when the queue is gone."""
+        changes, clock = self.queue.core.changes, self.queue.core.clock
+        while True:
+            seen = changes.count
+            delivery = self.take()
+            if delivery is not None:
+                return await self.queue.counted_before(delivery)
+            if self.ended:
+                return None
+            due_ms = self.queue.due_ms(self)
+            wait_s = max(due_ms - clock.now_ms(), 1) / 1000 if due_ms else float("inf")
+            with trio.move_on_after(wait_s):
+                await changes.beyond(seen)
+
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            await self.queue.closed(self)
+
+
+class KeepingConsumer(Consumer):
+    """A consumer of a queue that keeps what it delivers: it gets each message once, whoever else does."""
+
+    def __init__(self, queue: QueueDelivery, supply: Supply, selected: Filter | None) -> None:
+        super().__init__(queue, supply)
+        content = queue.content
+        self._follower = Follower(content, selected)
+        for run in content.due()[0]:
+            kept = selected.apply(run) if selected is not None else run
+            self.assigned.extend(places(content, kept))
+
+    def take(self) -> Delivery | None:
+        content = self.queue.content
+        if not self.queue.dispatches():
+            return None
+        while self.assigned:
+            place = self.assigned.popleft()
+            line = line_of(content, place)
+            if line is not None:
+                return Delivery(self, place, None, line, 0)
+        found = self._follower.take_place()
+        return None if found is None else Delivery(self, found[0], None, found[1], 0)
+
+    def put_back(self, delivery: Delivery) -> None:
+        self.assigned.appendleft(delivery.place)
+
+
+class Settled(Protocol):
+    """Waits until a position is durable, and shown."""
+
+    def __call__(self, position: Position, *, transactional: bool, wait: bool) -> Awaitable[None]: ...
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """Consumers of all queues of a store, and what delivering needs of it."""
+
+    core: Core
+    journals: Journals
+    removing: Removing
+    forwarding: Forwarding
+    addresses: AddressRules
+    settled: Settled
+    removed: Callable[[str, Chosen], Awaitable[None]]
+    """Tidies up after messages that left."""
+    rules: DeliveryRules = field(init=False)
+    _queues: dict[QueueId, QueueDelivery] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rules = DeliveryRules(self.core, self.addresses)
+
+    def consumer(self, queue: StoreQueue, selectors: Sequence[str]) -> Consumer:
+        """A new consumer of a queue, or of what selectors leave of it. Raises `TooManyConsumers`."""
+        view: QueueView = queue
+        for selector in selectors:
+            view = view.where(selector)
+        delivery = self._queues.get(queue.content.queue_id)
+        if delivery is None or delivery.queue is not queue:
+            delivery = self._queues[queue.content.queue_id] = QueueDelivery(queue, self)
+        return delivery.open(view.selected)
+
+    def refuse_consumed(self, queue: StoreQueue) -> None:
+        """Raises `HeldByReaders` while anybody consumes a queue: it is not deleted then."""
+        delivery = self._queues.get(queue.content.queue_id)
+        if delivery is not None and delivery.consumers:
+            where = f"{queue.model.address}::{queue.name}"
+            raise HeldByReaders(f"{where}: {len(delivery.consumers)} readers consume it")
+
+
+@dataclass(slots=True)
+class QueueDelivery:
+    """Who consumes one queue, and what each of them may have."""
+
+    queue: StoreQueue
+    handing: Deliveries
+    consumers: list[Consumer] = field(default_factory=list)
+    groups: dict[str, Consumer] = field(default_factory=dict)
+    exclusive: Consumer | None = None
+    supplies: dict[Filter | None, Supply] = field(default_factory=dict)
+    counts: dict[Place, int] = field(default_factory=dict)
+    """Attempts that are not on disk: of messages in pages, and beyond `max-redelivery-records`."""
+    delayed: dict[Place, int] = field(default_factory=dict)
+    """Likewise when the next attempt is due, in milliseconds since 1970."""
+    _dispatching: bool = False
+    _dispatch_ms: int = -1
+
+    @property
+    def core(self) -> Core:
+        return self.handing.core
+
+    @property
+    def content(self) -> QueueContent:
+        return self.queue.content
+
+    # ---- who consumes ----
+
+    def open(self, selected: Filter | None) -> Consumer:
+        """A new consumer. Raises `TooManyConsumers`."""
+        binding = self.content.model.binding
+        where = f"{self.content.model.address}::{self.content.name}"
+        if binding.max_consumers != -1 and len(self.consumers) >= binding.max_consumers:
+            raise TooManyConsumers(
+                f"{where}: {len(self.consumers)} readers consume, more max-consumers does not allow"
+            )
+        supply = self.supplies.get(selected) or Supply(self.content, selected)
+        if binding.non_destructive:
+            consumer: Consumer = KeepingConsumer(self, supply, selected)
+        else:
+            self.supplies[selected] = supply
+            consumer = Consumer(self, supply)
+        if binding.group_rebalance:
+            self.groups.clear()
+        self.consumers.append(consumer)
+        delay_ms = binding.delay_before_dispatch_ms
+        if delay_ms is not None and delay_ms >= 0 and self._dispatch_ms < 0:
+            self._dispatch_ms = self.content.now_ms + delay_ms
+        self.core.changes.ring()
+        return consumer
+
+    async def closed(self, consumer: Consumer) -> None:
+        self.consumers.remove(consumer)
+        if self.exclusive is consumer:
+            self.exclusive = None
+        self._forget_groups_of(consumer)
+        for supply in self.supplies.values() if consumer.assigned else ():
+            supply.forget()
+        consumer.assigned.clear()
+        self.core.changes.ring()
+        if self.consumers:
+            return
+        self._dispatching, self._dispatch_ms = False, -1
+        if self.content.model.binding.purge_on_no_consumers and not self.content.gone:
+            await self._purge()
+
+    def _forget_groups_of(self, consumer: Consumer) -> None:
+        for group in [group for group, owner in self.groups.items() if owner is consumer]:
+            del self.groups[group]
+
+    async def _purge(self) -> None:
+        chosen = self.handing.removing.choose(self.content, self.content.live())
+        if len(chosen):
+            self.core.tally[self.content.queue_id, Why.KILLED.counter] += len(chosen)
+            await self._leave(chosen)
+
+    # ---- who gets what ----
+
+    def dispatches(self) -> bool:
+        """Whether messages are handed out at all: not while the queue is paused, or waits for more consumers
+        (`consumers-before-dispatch`, `delay-before-dispatch`).
+        """
+        model = self.content.model
+        if model.paused:
+            return False
+        if not self._dispatching:
+            enough = len(self.consumers) >= (model.binding.consumers_before_dispatch or 0)
+            self._dispatching = enough or 0 <= self._dispatch_ms <= self.content.now_ms
+        return self._dispatching
+
+    def due_ms(self, consumer: Consumer) -> int:
+        """When time alone may bring a message, in milliseconds since 1970; 0: it does not."""
+        now_ms = self.content.now_ms
+        times = [consumer.supply.due_ms, self._dispatch_ms, *self.delayed.values()]
+        return min((time_ms for time_ms in times if time_ms > now_ms), default=0)
+
+    def take(self, consumer: Consumer) -> Delivery | None:
+        if self.content.gone or not self.dispatches():
+            return None
+        if self.content.model.binding.exclusive and self.exclusive not in (None, consumer):
+            return None
+        self._end_delays()
+        while True:
+            found = self._candidate(consumer)
+            if found is None:
+                return None
+            delivery = self._delivery(consumer, *found)
+            if delivery is not None:
+                return delivery
+
+    def _candidate(self, consumer: Consumer) -> tuple[Place, Run] | None:
+        while consumer.assigned:
+            place = consumer.assigned.popleft()
+            run = due_run(self.content, place)
+            if run is not None:
+                return place, run
+        return consumer.supply.next()
+
+    def _delivery(self, consumer: Consumer, place: Place, run: Run) -> Delivery | None:
+        """Hand a message out, unless somebody else has it or shall have it."""
+        removing, content = self.handing.removing, self.content
+        if self.delayed.get(place, 0) > content.now_ms:
+            return None
+        chosen = removing.choose(content, [run])
+        line = line_of(content, place) if len(chosen) else None
+        if line is None:
+            removing.let_go(chosen)
+            return None
+        headers = headers_of(line)
+        if 0 < headers.expiration <= content.now_ms or not self._is_for(consumer, place, headers):
+            removing.let_go(chosen)
+            line.close()
+            return None
+        if content.model.binding.exclusive:
+            self.exclusive = consumer
+        self._hold(chosen)
+        on_disk = content.state.ref(run.refs[0]).delivery_count if isinstance(run, JournalRun) else 0
+        return Delivery(consumer, place, chosen, line, max(on_disk, self.counts.get(place, 0)))
+
+    def _is_for(self, consumer: Consumer, place: Place, headers: Headers) -> bool:
+        """Whether a message may go to a consumer: those of a group go to the one that got its first."""
+        binding = self.content.model.binding
+        buckets = binding.group_buckets
+        if not headers.group or binding.internal or binding.exclusive or buckets == 0:
+            return True
+        group = headers.group
+        if buckets is not None and buckets > 0:
+            group = str(zlib.crc32(group.encode("utf-8", "surrogatepass")) % buckets)
+        owner = self.groups.setdefault(group, consumer)
+        if owner is not consumer:
+            if owner.supply is consumer.supply or owner.supply.accepts(place):
+                owner.assigned.append(place)
+                self.core.changes.ring()
+            return False
+        if headers.group_sequence == -1:
+            del self.groups[group]
+        return True
+
+    def _hold(self, chosen: Chosen) -> None:
+        paged = [(PageNumber(one.page), one.index) for one in chosen.paged]
+        self.core.in_delivery.hold(chosen.queue, chosen.messages, paged)
+
+    def let_go(self, chosen: Chosen, *, quietly: bool = False) -> None:
+        """It is with nobody now. `quietly`: and nobody else need look for it."""
+        paged = [(PageNumber(one.page), one.index) for one in chosen.paged]
+        self.core.in_delivery.let_go(chosen.queue, chosen.messages, paged)
+        self.handing.removing.let_go(chosen)
+        if not quietly:
+            for supply in self.supplies.values():
+                supply.forget()
+            self.core.changes.ring()
+
+    def _end_delays(self) -> None:
+        over = [place for place, due_ms in self.delayed.items() if due_ms <= self.content.now_ms]
+        for place in over:
+            del self.delayed[place]
+        for supply in self.supplies.values() if over else ():
+            supply.forget()
+
+    # ---- what becomes of it ----
+
+    async def acknowledge(self, delivery: Delivery, chosen: Chosen) -> None:
+        try:
+            await self.handing.settled(self.handing.removing.stage(chosen), transactional=True, wait=True)
+        except BaseException:
+            self.let_go(chosen)
+            raise
+        self.let_go(chosen, quietly=True)
+        self.counts.pop(delivery.place, None)
+        delivery.line.close()
+        await self.handing.removed(self.content.model.address, chosen)
+
+    async def _leave(self, chosen: Chosen) -> None:
+        try:
+            await self.handing.settled(self.handing.removing.stage(chosen), transactional=True, wait=True)
+        finally:
+            self.handing.removing.let_go(chosen)
+        await self.handing.removed(self.content.model.address, chosen)
+
+    async def counted_before(self, delivery: Delivery) -> Delivery:
+        """`persist-delivery-count-before-delivery`: the attempt is on disk before it is made."""
+        place, rules = delivery.place, self.handing.rules
+        if delivery.chosen is None or isinstance(place, tuple) or not rules.counts_before():
+            return delivery
+        position = self._stage_count(place, delivery.count + 1)
+        if position is not None:
+            await unbroken(lambda: self.handing.settled(position, transactional=False, wait=True))
+        return delivery
+
+    async def failed(self, delivery: Delivery, chosen: Chosen) -> None:
+        """An attempt failed: it counts, and the message is delivered again, later or never."""
+        await unbroken(lambda: self._failed(delivery, chosen))
+
+    async def _failed(self, delivery: Delivery, chosen: Chosen) -> None:
+        content, place = self.content, delivery.place
+        address = content.model.address
+        if content.model.binding.internal:
+            self.let_go(chosen)
+            return
+        count = delivery.count + 1
+        try:
+            position = None if isinstance(place, tuple) else self._stage_count(place, count)
+            if position is None:
+                self.counts[place] = count
+            if self.handing.rules.is_last_attempt(address, count):
+                if position is not None:
+                    await self.handing.settled(position, transactional=False, wait=True)
+                await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED)
+                self.counts.pop(place, None)
+                await self.handing.removed(self.content.model.address, chosen)
+                return
+            delay_ms = self.handing.rules.redelivery_delay_ms(address, count)
+            if delay_ms > 0:
+                position = self._stage_delay(place, content.now_ms + delay_ms, count) or position
+            if position is not None:
+                await self.handing.settled(position, transactional=False, wait=True)
+        finally:
+            self.let_go(chosen)
+
+    def _stage_count(self, place: MessageId, count: int) -> Position | None:
+        """None: no more records of it are kept."""
+        if not self.handing.rules.is_recorded(count):
+            return None
+        body = record_bodies.delivery_count(self.content.queue_id, count)
+        return self._stage(place, MessageType.DELIVERY_COUNT, body)
+
+    def _stage_delay(self, place: Place, due_ms: int, count: int) -> Position | None:
+        if isinstance(place, tuple) or not self.handing.rules.is_recorded(count):
+            self.delayed[place] = due_ms
+            return None
+        body = record_bodies.scheduled_time(self.content.queue_id, due_ms)
+        return self._stage(place, MessageType.SCHEDULED_TIME, body)
+
+    def _stage(self, place: MessageId, kind: MessageType, body: bytes) -> Position:
+        return self.handing.journals.messages.stage_update(RecordId(place), kind, body)

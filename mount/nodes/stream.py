@@ -1,0 +1,301 @@
+"""`.follow` and `.take`: files that are read as messages come, a whole line with each read.
+
+Whoever opens one has a position of its own, and a number of its own too, for the kernel asks for the name
+each time. So a process's descriptors of it can be told from those of others, and each has the size that fits
+what was read of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+from pyfuse3 import EntryAttributes
+
+from journalfs.store.api import Bytes, ByteSource, Consumer, Delivery, Follower
+from journalfs_mount.callers import Writer
+from journalfs_mount.context import MountContext
+from journalfs_mount.endings import Ending
+from journalfs_mount.errnos import refuse
+from journalfs_mount.limits import FOLLOWED_MORE_BYTES, FOLLOWED_SIZE_BYTES
+from journalfs_mount.nodes.base import Node, OpenedFile, Unreadable
+from journalfs_mount.reader import Reader, Seen
+
+if TYPE_CHECKING:
+    from journalfs_mount.nodes.view import ViewDirectory
+
+EMPTY = Unreadable()
+
+
+class Polled(Protocol):
+    """The kernel's side of somebody who polls."""
+
+    def notify(self) -> None: ...
+
+
+class Stream(OpenedFile):
+    """An open stream: the line that is being read, and where in the stream it stands."""
+
+    __slots__ = ("_holder", "_line", "_node", "_start", "_turn", "_waits_not", "polled", "reader")
+
+    def __init__(self, node: StreamFile, flags: int) -> None:
+        super().__init__(node.inode, node.context.now_ns(), EMPTY, direct_io=True, keep_cache=False)
+        self._node = node
+        self._line: ByteSource = EMPTY
+        self._start = 0
+        self._turn = trio.Lock()
+        self._waits_not = bool(flags & os.O_NONBLOCK)
+        self.reader: Reader | None = None
+        self._holder = Writer(0, node.inode)
+        self.polled: Polled | None = None
+
+    def opened_by(self, thread: int) -> None:
+        self.reader = Reader.of(thread, self._node.inode)
+        self._holder = Writer(thread, self._node.inode)
+
+    @property
+    def position(self) -> int:
+        """How much of the stream was handed out, counted from its opening."""
+        return self._start + self._line.size_bytes
+
+    async def read(self, offset: int, length: int) -> Bytes:
+        """From the line that is there, or, at its end, the next one: never more than one line."""
+        if self._within(offset):
+            return self._line.read(offset - self._start, length)
+        read: Bytes = b""
+
+        async def read_on() -> None:
+            nonlocal read
+            read = await self._read_on(offset, length)
+
+        await self._node.context.interruptions.wait(read_on, self._holder)
+        return read
+
+    def _within(self, offset: int) -> bool:
+        return self._start <= offset < self.position
+
+    async def _read_on(self, offset: int, length: int) -> Bytes:
+        async with self._turn:
+            if not self._within(offset):
+                self._check_place(offset)
+                await self._came_back()
+                line = self._take()
+                if line is None and (self._ended() or self._may_be_empty(offset, length)):
+                    return b""
+                if line is None:
+                    line = await self._wait()
+                if line is None:
+                    return b""
+                self._start, self._line = self.position, line
+            return self._line.read(offset - self._start, length)
+
+    async def _wait(self) -> ByteSource | None:
+        if self._waits_not or (self.reader is not None and self.reader.waits_not()):
+            raise refuse(errno.EAGAIN)
+        return await self._next()
+
+    def _check_place(self, offset: int) -> None:
+        if offset != self.position:
+            raise refuse(errno.EINVAL)
+
+    def _may_be_empty(self, offset: int, length: int) -> bool:
+        """Whether this is somebody who looks for the end of what is there before waiting for more."""
+        return False
+
+    async def _came_back(self) -> None:
+        """The reader is done with the line before."""
+
+    @abstractmethod
+    def _ended(self) -> bool:
+        """True when nothing will come any more."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether a read would not wait."""
+
+    @abstractmethod
+    def _take(self) -> ByteSource | None: ...
+
+    @abstractmethod
+    async def _next(self) -> ByteSource | None: ...
+
+    def forget_line(self) -> None:
+        """What was handed out stays counted."""
+        self._start, self._line = self.position, EMPTY
+
+
+class Following(Stream):
+    """A reader of `.follow`."""
+
+    __slots__ = ("_follower",)
+
+    def __init__(self, node: StreamFile, flags: int, follower: Follower) -> None:
+        super().__init__(node, flags)
+        self._follower = follower
+
+    def ready(self) -> bool:
+        return self._follower.ready() or self._follower.ended
+
+    def _ended(self) -> bool:
+        return self._follower.ended
+
+    def _take(self) -> ByteSource | None:
+        return self._follower.take()
+
+    async def _next(self) -> ByteSource | None:
+        return await self._follower.next()
+
+    def _check_place(self, offset: int) -> None:
+        if offset == self.position + FOLLOWED_SIZE_BYTES:
+            # Who went to the end that it was told of goes on from there.
+            self._start, self._line = offset, EMPTY
+        super()._check_place(offset)
+
+    def _may_be_empty(self, offset: int, length: int) -> bool:
+        if offset or length != FOLLOWED_SIZE_BYTES:
+            return False
+        return not (self._waits_not or (self.reader is not None and self.reader.waits_not()))
+
+    async def release(self) -> None:
+        self._line.close()
+
+
+class Taking(Stream):
+    """A reader of `.take`, and the message that it has."""
+
+    __slots__ = ("_consumer", "_delivery")
+
+    def __init__(self, node: StreamFile, flags: int, consumer: Consumer) -> None:
+        super().__init__(node, flags)
+        self._consumer = consumer
+        self._delivery: Delivery | None = None
+
+    def ready(self) -> bool:
+        return self._consumer.ready() or self._consumer.ended
+
+    def _ended(self) -> bool:
+        return self._consumer.ended
+
+    def _take(self) -> ByteSource | None:
+        return self._line_of(self._consumer.take())
+
+    async def _next(self) -> ByteSource | None:
+        return self._line_of(await self._consumer.next())
+
+    def _line_of(self, delivery: Delivery | None) -> ByteSource | None:
+        self._delivery = delivery
+        return None if delivery is None else delivery.line
+
+    async def _came_back(self) -> None:
+        """Whoever reads on has done what it wanted with the message before, also with one that it had by
+        another opening of the stream.
+        """
+        if self.reader is not None:
+            await self._node.context.endings.came_back(self.reader, self._node.queue_path())
+        if self._delivery is not None:
+            await self._decide(well=True)
+
+    async def flush(self) -> None:
+        """Somebody closes a descriptor. If it is the process that opened the stream, what that says of itself
+        decides; what others do, its children as a rule, decides nothing.
+        """
+        if self.reader is None or self._delivery is None:
+            return
+        match self.reader.seen():
+            case Seen.HAS_IT:
+                return
+            case Seen.ENDED_WELL:
+                await self._decide(well=True)
+            case Seen.FAILED:
+                await self._decide(well=False)
+            case Seen.CLOSED:
+                await self._closed_by_reader(self.reader, self._delivery)
+            case Seen.GONE:
+                pass
+        self.reader = None
+
+    async def _closed_by_reader(self, reader: Reader, delivery: Delivery) -> None:
+        self.forget_line()
+        self._delivery = None
+        node = self._node
+        ending = Ending(reader, delivery, node.queue_path(), node.context.changing(), node.path())
+        node.context.endings.begin(ending)
+
+    async def release(self) -> None:
+        """The last close. Of whom nothing could be told, the message is given back."""
+        if self._delivery is not None:
+            await self._decide(well=False)
+        with self._node.context.noted(self._node.path):
+            await self._consumer.close()
+
+    async def end(self) -> None:
+        """The mount is over, which is nobody's failure."""
+        delivery, self._delivery = self._delivery, None
+        if delivery is not None:
+            await delivery.give_back(failed=False)
+
+    async def _decide(self, *, well: bool) -> None:
+        delivery, self._delivery = self._delivery, None
+        assert delivery is not None
+        self.forget_line()
+        with self._node.context.noted(self._node.path):
+            if well:
+                await delivery.acknowledge()
+            else:
+                await delivery.give_back(failed=True)
+
+
+class StreamFile(Node):
+    """The name of a stream, as one of those who looked it up knows it."""
+
+    __slots__ = ("_directory", "opened")
+
+    def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
+        super().__init__(context)
+        self._directory = directory
+        self.opened: Stream | None = None
+
+    def concerns(self, address_name: str) -> bool:
+        return self._directory.concerns(address_name)
+
+    def queue_path(self) -> tuple[str, str]:
+        return self._directory.queue_path()
+
+    @abstractmethod
+    def open_stream(self, flags: int) -> Stream:
+        """Open it for reading."""
+
+
+class FollowFile(StreamFile):
+    __slots__ = ()
+
+    def attributes(self) -> EntryAttributes:
+        size_bytes = FOLLOWED_SIZE_BYTES
+        if self.opened is not None:
+            size_bytes += self.opened.position + (FOLLOWED_MORE_BYTES if self.opened.ready() else 0)
+        return self.context.present.file(
+            self.inode, size_bytes=size_bytes, mtime_ns=self.context.now_ns(), name_s=0.0, attributes_s=0.0
+        )
+
+    def open_stream(self, flags: int) -> Stream:
+        self.opened = Following(self, flags, self._directory.view().follow())
+        return self.opened
+
+
+class TakeFile(StreamFile):
+    """Its size is 0: whoever copies by size takes nothing. Only the owner of the mount may read it, for
+    reading takes away.
+    """
+
+    __slots__ = ()
+
+    def attributes(self) -> EntryAttributes:
+        return self.context.present.own_file(self.inode, mtime_ns=self.context.now_ns())
+
+    def open_stream(self, flags: int) -> Stream:
+        with self.context.noted(self.path):
+            consumer = self.context.removing().consumer(self.queue_path(), self._directory.selectors() or ())
+            return Taking(self, flags, consumer)

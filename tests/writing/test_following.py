@@ -1,0 +1,115 @@
+"""`.follow` with the tools that people follow files with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.mount.conftest import until
+from tests.mounting import COMMAND_S_MAX, mounted
+from tests.writing.conftest import Address, Remount, bodies, write_at_once
+from tests.writing.test_taking import _reads, publish, running
+
+
+@pytest.mark.rule("S-116")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("cat",),
+        ("jq", "--unbuffered", "-c", "."),
+        ("head", "-n", "3"),
+        ("grep", "--line-buffered", "queue"),
+        ("sed", "-u", "p;d"),
+        ("tail", "-n", "+1", "-f"),
+        ("bash", "-c", 'while read -r line; do echo "$line"; done < "$0"'),
+        ("dash", "-c", 'while read -r line; do echo "$line"; done < "$0"'),
+    ],
+)
+def test_what_comes_is_seen_as_it_comes(address: Address, command: tuple[str, ...]) -> None:
+    publish(address.first, "before")
+    with running(*command, address.first.path / ".follow", cwd=address.path) as process:
+        until(lambda: _reads(process.pid), "it waits in a read")
+        for text in ("one", "two", "three"):
+            publish(address.first, text)
+            if command[0] != "head" and "+1" not in command:
+                assert process.stdout is not None
+                assert json.loads(process.stdout.readline())["body"] == text
+        if command[0] == "head":
+            assert process.stdout is not None
+            assert [json.loads(process.stdout.readline())["body"] for _ in range(3)] == [
+                "one",
+                "two",
+                "three",
+            ]
+    assert bodies(address.first) == ["before", "one", "two", "three"]
+
+
+@pytest.mark.rule("S-116")
+@pytest.mark.parametrize("words", [("-f",), ("-n", "0", "-f"), ("-F",), ("-s", "0.1", "-f")])
+def test_tail_follows(address: Address, words: tuple[str, ...]) -> None:
+    publish(address.first, "before")
+    with running("tail", *words, address.first.path / ".follow", cwd=address.path) as process:
+        until(lambda: "nanosleep" in _where(process.pid) or _sleeps(process.pid), "it waits for more")
+        assert process.stdout is not None
+        for text in ("one", "two", "three"):
+            publish(address.first, text, f"{text} too")
+            assert json.loads(process.stdout.readline())["body"] == text
+            assert json.loads(process.stdout.readline())["body"] == f"{text} too"
+        process.terminate()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def _where(pid: int) -> str:
+    return Path(f"/proc/{pid}/wchan").read_text()
+
+
+def _sleeps(pid: int) -> bool:
+    return Path(f"/proc/{pid}/syscall").read_text().split()[0] in ("35", "230")
+
+
+@pytest.mark.rule("S-116")
+def test_a_selection_is_followed(address: Address) -> None:
+    follow = address.first.path / ".where" / "JMSPriority = 9" / ".follow"
+    with running("head", "-n", "1", follow, cwd=address.path) as process:
+        until(lambda: _reads(process.pid), "it waits in a read")
+        lines = [b'{"type":"text","priority":%d,"body":"%d"}\n' % (number, number) for number in (1, 9)]
+        write_at_once(address.first.path / "in.jsonl", lines)
+        output, _ = process.communicate(timeout=COMMAND_S_MAX)
+    assert json.loads(output)["body"] == "9"
+
+
+@pytest.mark.rule("S-116")
+def test_python_follows_with_open(address: Address) -> None:
+    with (address.first.path / ".follow").open() as lines:
+        publish(address.first, "one", "two")
+        assert [json.loads(lines.readline())["body"] for _ in range(2)] == ["one", "two"]
+
+
+@pytest.mark.rule("S-116")
+def test_a_queue_that_goes_ends_it(address: Address) -> None:
+    with running("cat", address.first.path / ".follow", cwd=address.path) as process:
+        until(lambda: _reads(process.pid), "it waits in a read")
+        address.first.path.rmdir()
+        assert process.wait(COMMAND_S_MAX) == 0
+
+
+@pytest.mark.rule("S-116")
+def test_on_a_mount_that_only_reads(remount: Remount, tmp_path: Path) -> None:
+    writing = remount()
+    (writing.path / "a").mkdir()
+    (writing.path / "a" / "q").mkdir()
+    publish(writing.queue("a", "q"), "before")
+    with mounted(tmp_path / "store", tmp_path / "reading") as reading:
+        follow = reading.queue("a", "q").path / ".follow"
+        with running("head", "-n", "1", follow, cwd=tmp_path) as process:
+            until(lambda: _reads(process.pid), "it waits in a read")
+            publish(writing.queue("a", "q"), "one")
+            output, _ = process.communicate(timeout=COMMAND_S_MAX)
+        assert json.loads(output)["body"] == "one"
+        with pytest.raises(OSError, match="Read-only"):
+            (reading.queue("a", "q").path / ".take").open()
+        subprocess.run(["umount", reading.path], check=True)
