@@ -53,9 +53,8 @@ async def setting(store: WritingStore, name: str, value: str, queue: str | None 
 
 @pytest.mark.rule("S-118")
 async def test_priority_then_arrival_then_pages_and_nothing_before_its_time(writable: Writable) -> None:
-    write_page(writable.little, 1, [small(900)])
+    later = writable.clock.now_ms() + 5_000
     async with writable.open() as store:
-        later = writable.clock.now_ms() + 5_000
         await published(
             store,
             *texts("a", "b"),
@@ -63,6 +62,8 @@ async def test_priority_then_arrival_then_pages_and_nothing_before_its_time(writ
             *texts("later", scheduledTime=later),
             *texts("low", priority=0),
         )
+    write_page(writable.little, 1, [small(900)])
+    async with writable.open() as store:
         consumer = store.consumer(A)
         assert await drained(consumer) == ["high", "a", "b", "low", "paged 900"]
         assert consumer.take() is None
