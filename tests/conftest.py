@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,13 @@ settings.load_profile("quick")
 
 
 DISK_USED_PERCENT_MAX = 88
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests that run in the background may ignore signals, and what they start would inherit that."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

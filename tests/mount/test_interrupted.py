@@ -18,10 +18,8 @@ from tests.mount.conftest import DEADLINE_S, ROOT, until
 pytestmark = pytest.mark.mount
 
 PROGRAM = """
-import os, signal, sys
+import os, sys
 from pathlib import Path
-for number in (signal.SIGINT, signal.SIGHUP):
-    signal.signal(number, signal.SIG_DFL)  # whoever runs the tests in the background may ignore them
 from journalfs.errors import JournalfsError
 from journalfs.store import open_store
 from journalfs_mount.launch import Start, exit_code, start
