@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
+from weakref import WeakValueDictionary
 
 from journalfs.store.api import Queue, QueuePath, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
@@ -39,7 +40,9 @@ class MountContext:
         "options",
         "present",
         "publications",
+        "publishing",
         "report",
+        "staged_directories",
         "store",
         "untouched",
         "written",
@@ -63,6 +66,10 @@ class MountContext:
         self.written = WrittenNames()
         self.untouched: set[QueuePath] = set()
         """Queues made by this mount that have held no message yet."""
+        self.publishing: set[bytes] = set()
+        """Real paths of what is staged and being published."""
+        self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()
+        """The node that each number of a real directory had last."""
         self._queue_names: dict[int, tuple[str, str]] = {}
 
     @property

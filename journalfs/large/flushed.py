@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
@@ -73,7 +74,7 @@ class FlushedFolder:
         if not note.has_body_file:
             return self._read(self._note_path(note.note_id))[1]
         path = self.body_path(note.note_id)
-        size_bytes = path.stat().st_size if path.exists() else 0
+        size_bytes = path.stat().st_size if _is_file(path) else 0
         if size_bytes < note.size_bytes:
             raise Damaged(path, size_bytes, f"{note.size_bytes} bytes were flushed to it")
         if size_bytes > note.size_bytes:
@@ -86,7 +87,7 @@ class FlushedFolder:
         broken: list[Path] = []
         for path in self._named(_NOTE):
             try:
-                found.append(self._read(path)[0])
+                found.append(self._note(path))
             except Damaged:
                 broken.append(path)
         return found, broken
@@ -122,6 +123,12 @@ class FlushedFolder:
     def _note_path(self, note_id: str) -> Path:
         return self.path / (note_id + _NOTE)
 
+    def _note(self, path: Path) -> FlushNote:
+        note = self._read(path)[0]
+        if note.note_id != path.stem:
+            raise Damaged(path, 0, "it is a copy of another note")
+        return note
+
     @staticmethod
     def _read(path: Path) -> tuple[FlushNote, bytes]:
         try:
@@ -130,9 +137,9 @@ class FlushedFolder:
             raise Damaged(path, error.offset, error.reason) from None
 
     def _named(self, suffix: str) -> Iterator[Path]:
-        """Oldest first."""
+        """Oldest first. Whatever is no file is not ours, and stays."""
         try:
-            paths = [path for path in self.path.iterdir() if path.suffix == suffix]
+            paths = [path for path in self.path.iterdir() if path.suffix == suffix and _is_file(path)]
         except FileNotFoundError:
             return iter(())
         return iter(sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)))
@@ -140,3 +147,11 @@ class FlushedFolder:
     def _sync_folder(self) -> None:
         if self._sync and self.path.is_dir():
             sync_directory(self.path)
+
+
+def _is_file(path: Path) -> bool:
+    """False for links, too: what they lead to belongs to somebody else."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False

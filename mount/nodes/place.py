@@ -6,7 +6,7 @@ import errno
 from abc import abstractmethod
 
 from journalfs_mount.interruptions import RenamersPatience
-from journalfs_mount.names import TAIL_NAME
+from journalfs_mount.names import TAIL_NAME, is_reserved
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
@@ -60,7 +60,9 @@ class Place(Directory):
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         fate = self._fate(name)
-        if fate is Fate.PUBLISHED and name != TAIL_NAME and self.find(name) is not None:
+        # `rsync` gives the tail its name from one with a dot; `sed -i` from one without would add all anew.
+        copied = name == TAIL_NAME and is_reserved(staged.name)
+        if fate is Fate.PUBLISHED and not copied and self.find(name) is not None:
             raise Refused(errno.EPERM, "messages do not change: publish new ones and remove the old ones")
         self._refuse_reserved(fate)
         if fate is Fate.STAGED:
@@ -86,11 +88,13 @@ class Place(Directory):
         raise Refused(errno.EPERM, "a queue holds messages and no directories")
 
     async def _publish(self, staged: Staged, name: bytes) -> None:
-        target, files = self._required_target(), staged.files(name)
-        if files:
-            store, patience = self.context.changing(), RenamersPatience(self.context.interruptions)
-            await store.publish_files(target.address_name, target.queue_name, files, patience)
-        staged.discard()
+        target = self._required_target()
+        with staged.being_published():
+            files = staged.files(name)
+            if files:
+                store, patience = self.context.changing(), RenamersPatience(self.context.interruptions)
+                await store.publish_files(target.address_name, target.queue_name, files, patience)
+            staged.discard_published()
 
     def _required_target(self) -> Target:
         target = self.target()

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,16 @@ _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
 _OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR
 _OWN_DIRECTORY: Final = stat.S_IRWXU
 """We must always get at what is ours, whatever mode it was given."""
+
+GONE: Final = 0
+"""No file has this number."""
+
+
+def require_unpublished(context: MountContext, *paths: bytes) -> None:
+    """EBUSY while one of these real paths is being published, or a directory that it is in."""
+    for path in paths:
+        if any(path == taken or path.startswith(taken + b"/") for taken in context.publishing):
+            raise Refused(errno.EBUSY, "it is being published")
 
 
 class StagedFolder:
@@ -58,6 +69,7 @@ class StagedFolder:
             return sorted(os.listdir(self._path()))
 
     def create(self, name: bytes, flags: int, mode: int) -> tuple[StagedFile, StagedOpen]:
+        require_unpublished(self._context, self.path_of(name))
         os.makedirs(self._path(), exist_ok=True)
         made = os.O_CREAT | flags & (_KEPT_FLAGS | os.O_EXCL) | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self.path_of(name), made, stat.S_IMODE(mode) | _OWN_FILE)
@@ -66,6 +78,7 @@ class StagedFolder:
         return node, StagedOpen(node, descriptor)
 
     def make_directory(self, name: bytes, mode: int) -> StagedDirectory:
+        require_unpublished(self._context, self.path_of(name))
         os.makedirs(self._path(), exist_ok=True)
         path = self.path_of(name)
         os.mkdir(path, stat.S_IMODE(mode) | _OWN_DIRECTORY)
@@ -75,20 +88,43 @@ class StagedFolder:
 
     def adopt(self, staged: Staged, name: bytes) -> None:
         """Rename something staged to a name in here, replacing what can be replaced."""
+        require_unpublished(self._context, staged.real_path(), self.path_of(name))
         os.makedirs(self._path(), exist_ok=True)
         os.rename(staged.real_path(), self.path_of(name))
         staged.folder, staged.name = self, name
 
     def _node(self, name: bytes, found: os.stat_result) -> StagedFile | StagedDirectory:
         # A real file has one number whatever it is renamed to, and so has the node.
+        node: Node
         if stat.S_ISDIR(found.st_mode):
-            key = node_key(0, b"staged directory", b"%x" % found.st_ino)
-            node = self._context.nodes.enter(key, partial(StagedDirectory, self._context, self, name))
+            node = self._directory(name, found.st_ino)
         else:
-            key = node_key(0, b"staged file", b"%x" % found.st_ino)
+            key = _file_key(found.st_ino)
             node = self._context.nodes.enter(key, partial(StagedFile, self._context, self, name))
+            assert isinstance(node, StagedFile)
+            # It is there, so it is no earlier one of this number.
+            node.published = False
         assert isinstance(node, StagedFile | StagedDirectory)
         node.folder, node.name, node.number = self, name, found.st_ino
+        return node
+
+    def _directory(self, name: bytes, number: int) -> Node:
+        """The node of a real directory. The system gives the number of one that is gone to a new one, but the
+        kernel still has the old one in its place, and refuses to have a directory in two (ESTALE).
+        """
+        nodes, known = self._context.nodes, self._context.staged_directories.get(number)
+        if (
+            isinstance(known, StagedDirectory)
+            and nodes.node(known.inode) is known
+            and known.number == number
+            and known.folder.directory_inode == self.directory_inode
+            and known.name == name
+        ):
+            return known
+        keys = (node_key(0, b"staged directory", b"%x %x" % (number, again)) for again in count())
+        key = next(key for key in keys if nodes.known(key) is None)
+        node = nodes.enter(key, partial(StagedDirectory, self._context, self, name))
+        self._context.staged_directories[number] = node
         return node
 
 
@@ -123,11 +159,42 @@ class Staged(Node):
         """What is published when this becomes `name`, with the names that say what one message is. Files that
         nothing was written to are not empty messages.
         """
+        if any(file.unflushed for file in self._known_files()):
+            raise Refused(errno.EBUSY, "it is still being written")
         found = ((Path(os.fsdecode(path)), os.fsdecode(name)) for path, name in self._contents(name))
         return [(path, name) for path, name in found if path.stat().st_size]
 
     def discard(self) -> None:
         discard(self.real_path())
+        self.number = GONE
+
+    @contextmanager
+    def being_published(self) -> Iterator[None]:
+        """Meanwhile nobody changes it, and nobody else publishes it. EBUSY when somebody does already."""
+        path, publishing = self.real_path(), self.context.publishing
+        require_unpublished(self.context, path)
+        publishing.add(path)
+        try:
+            yield
+        finally:
+            publishing.discard(path)
+
+    def discard_published(self) -> None:
+        """It became messages. Who still has a file of it open is told so at the next write."""
+        for file in self._known_files():
+            file.published = True
+        self.discard()
+
+    def _known_files(self) -> Iterator[StagedFile]:
+        """The files of it that somebody may have open."""
+        for path in self._all_files():
+            node = self.context.nodes.known(_file_key(os.lstat(path).st_ino))
+            if isinstance(node, StagedFile):
+                yield node
+
+    def _all_files(self) -> Iterator[bytes]:
+        for folder, _, names in os.walk(self.real_path()):
+            yield from (os.path.join(folder, name) for name in names)
 
     def _contents(self, name: bytes) -> list[tuple[bytes, bytes]]:
         return files_below(self.real_path())
@@ -155,6 +222,7 @@ class StagedFile(Staged):
         self.folder = folder
         self.name = name
         self.unflushed: set[StagedOpen] = set()
+        self.published = False
 
     def open(self) -> OpenedFile:
         with _real():
@@ -168,19 +236,24 @@ class StagedFile(Staged):
         self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
     ) -> None:
         if fields.update_size:
+            self.require_writable()
             os.truncate(self.real_path(), wanted.st_size)
         self._change(wanted, fields, _OWN_FILE)
 
     async def remove(self) -> None:
         os.unlink(self.real_path())
 
-    def files(self, name: bytes) -> list[tuple[Path, str]]:
-        if self.unflushed:
-            raise Refused(errno.EBUSY, "it is still being written")
-        return super().files(name)
-
     def _contents(self, name: bytes) -> list[tuple[bytes, bytes]]:
         return [(self.real_path(), name)]
+
+    def _all_files(self) -> Iterator[bytes]:
+        yield self.real_path()
+
+    def require_writable(self) -> None:
+        """ESTALE when it became messages: what is written now would be nowhere. EBUSY while it does."""
+        if self.published:
+            raise Refused(errno.ESTALE, "it was published; what comes later is written to a new name")
+        require_unpublished(self.context, self.real_path())
 
 
 class StagedDirectory(Directory, Staged):
@@ -225,12 +298,17 @@ class StagedDirectory(Directory, Staged):
 
     async def remove_directory(self) -> None:
         os.rmdir(self.real_path())
+        self.number = GONE
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         self.inside().adopt(staged, name)
 
     async def move(self, target: Directory, name: bytes) -> None:
         await target.receive(self, name)
+
+
+def _file_key(number: int) -> bytes:
+    return node_key(0, b"staged file", b"%x" % number)
 
 
 @contextmanager
@@ -278,6 +356,7 @@ class StagedOpen(OpenedFile):
 
     async def write(self, offset: int, data: bytes) -> None:
         with self._node.context.noted(self._node.path):
+            self._node.require_writable()
             self._node.unflushed.add(self)
             write_all(self._content.descriptor, offset, data)
 

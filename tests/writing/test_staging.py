@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, wr
 LIBC = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD = -100
 NOREPLACE, EXCHANGE = 1, 2
+DEADLINE_S = 60
 WEEK_S = 7 * 24 * 3600
 
 
@@ -156,6 +159,107 @@ def test_a_file_that_is_being_written_is_not_published(address: Address) -> None
 
 
 @pytest.mark.rule("S-79")
+def test_a_directory_with_a_file_that_is_being_written_is_not_published(address: Address) -> None:
+    staged = address.first.path / "_job"
+    (staged / "inside").mkdir(parents=True)
+    with (staged / "inside" / "a.txt").open("wb", buffering=0) as file:
+        file.write(b"one\n")
+        assert errno_of(staged.rename, address.first.path / "job") == errno.EBUSY
+        assert bodies(address.first) == []
+    staged.rename(address.first.path / "job")
+    assert bodies(address.first) == ["one"]
+
+
+@pytest.mark.rule("S-79")
+@pytest.mark.parametrize("name", ["_job.txt", "_job/inside/a.txt", "_job/.hidden"])
+def test_who_writes_on_after_the_publication_is_told(address: Address, name: str) -> None:
+    staged = address.first.path / "_job.txt" if "/" not in name else address.first.path / "_job"
+    path = address.first.path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb", buffering=0) as file:
+        file.write(b"one\n")
+        os.close(os.dup(file.fileno()))
+        staged.rename(address.first.path / "job.txt")
+        assert errno_of(file.write, b"two\n") == errno.ESTALE
+    assert bodies(address.first) == ([] if path.name == ".hidden" else ["one"])
+    ((what, reason),) = address.refusals()
+    assert what.endswith("ESTALE")
+    assert "it was published" in reason
+    # What is removed is an ordinary file still.
+    other = address.first.path / "_other"
+    with other.open("xb", buffering=0) as file:
+        other.unlink()
+        assert file.write(b"nobody's") == 8
+
+
+@pytest.mark.rule("S-79")
+def test_a_directory_that_is_being_published_takes_nothing_more(address: Address) -> None:
+    write_at_once(address.second.path / "in.txt", [b"one\n"])
+    os.setxattr(address.path, "user.journalfs.address-full-policy", b"BLOCK")
+    os.setxattr(address.path, "user.journalfs.max-size-messages", b"1")
+    staged = address.first.path / "_job"
+    staged.mkdir()
+    (staged / "a.txt").write_text("a\n")
+    found, deadline = errno.EAGAIN, time.monotonic() + DEADLINE_S
+    while found == errno.EAGAIN and time.monotonic() < deadline:
+        with ThreadPoolExecutor(1) as threads:
+            renamed = threads.submit(errno_of, staged.rename, address.first.path / "job")
+            while (
+                not json.loads((address.path / ".status").read_text())["blockedWriters"]
+                and not renamed.done()
+            ):
+                pass
+            for late in ("a.txt", "b.txt", "c"):
+                found = _try_to_change(staged / late)
+                if found != errno.EBUSY:
+                    break
+            assert renamed.result() == errno.EAGAIN
+    assert found == errno.EBUSY
+    assert sorted(os.listdir(staged)) == ["a.txt"]
+    assert (staged / "a.txt").read_text() == "a\n"
+
+
+def _try_to_change(path: Path) -> int:
+    """The errno of a change of what may be being published; EAGAIN when it went well, after undoing it."""
+    there = path.exists()
+    before = path.read_text() if there else ""
+    try:
+        if path.suffix:
+            with path.open("ab", buffering=0) as file:
+                file.write(b"late\n")
+        else:
+            path.mkdir()
+    except OSError as error:
+        return error.errno or 0
+    if there:
+        path.write_text(before)
+    elif path.suffix:
+        path.unlink()
+    else:
+        path.rmdir()
+    return errno.EAGAIN
+
+
+@pytest.mark.rule("S-41")
+def test_a_new_directory_has_not_the_number_of_one_that_was_published(address: Address) -> None:
+    """The system gives the numbers of real directories again at once."""
+    numbers, held = [], []
+    try:
+        for number in range(12):
+            queue = (address.first, address.second)[number % 2]
+            staged = queue.path / f"_job-{number}"
+            staged.mkdir()
+            held.append(os.open(staged, os.O_RDONLY | os.O_DIRECTORY))
+            numbers.append(staged.stat().st_ino)
+            assert staged.stat().st_ino == numbers[-1]
+            staged.rename(queue.path / f"job-{number}")
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.rule("S-79")
 def test_messages_are_never_replaced(address: Address) -> None:
     write_at_once(address.first.path / "in.txt", [b"one\n"])
     staged = address.first.path / "_staged"
@@ -201,6 +305,20 @@ def test_editing_a_part_in_place_changes_nothing(address: Address) -> None:
     said = shell(f"sed -i s/one/two/ .messages/{message}", address.first.path, succeeds=False)
     assert "couldn't open temporary file" in said or "Operation not permitted" in said
     assert address.first.lines() == before
+
+
+@pytest.mark.rule("S-80")
+def test_editing_the_tail_in_place_changes_nothing(address: Address) -> None:
+    path = address.first.path
+    with (path / "in.txt").open("wb", buffering=0) as file:
+        file.write(b"one\n")
+        deadline = time.monotonic() + DEADLINE_S
+        while "_tail.jsonl" not in os.listdir(path) and time.monotonic() < deadline:
+            file.write(b"one\n")
+        before = bodies(address.first)
+        shell("sed -i s/one/two/ _tail.jsonl", path, succeeds=False)
+    assert bodies(address.first) == before
+    assert set(before) == {"one"}
 
 
 @pytest.mark.rule("S-81")

@@ -305,3 +305,52 @@ async def test_a_body_that_is_shorter_than_what_was_flushed_is_put_aside(writabl
     assert await after(crash) == []
     (aside,) = (crash.root / "journalfs" / "unpublished").iterdir()
     assert aside.read_bytes() == LARGE[:-1]
+
+
+async def test_what_is_no_file_keeps_nothing_from_being_opened_and_stays(writable: Writable) -> None:
+    with closing(opened(writable)) as store:
+        publisher = store.publisher("work", "work.a", "in.bin")
+        await publisher.write(SMALL)
+        await publisher.flush()
+        crash = crashed(writable)
+        publisher.abandon()
+    folder = crash.root / "journalfs" / "flushed"
+    names = ["a.note", "b.body", "c.new"]
+    for name in names:
+        (folder / name).mkdir()
+        (folder / f"link-{name}").symlink_to("nowhere")
+    with closing(opened(crash)) as store:
+        await store.publish_left()
+        assert bodies(store) == [SMALL]
+    assert notes(crash) == sorted([*names, *(f"link-{name}" for name in names)])
+
+
+async def test_a_link_in_the_place_of_a_body_is_not_followed(writable: Writable, tmp_path: Path) -> None:
+    with closing(opened(writable)) as store:
+        publisher = store.publisher("work", "work.a", "in.bin")
+        await publisher.write(LARGE)
+        await publisher.flush()
+        crash = crashed(writable)
+        publisher.abandon()
+    (body,) = (crash.root / "journalfs" / "flushed").glob("*.body")
+    other = tmp_path / "other"
+    other.write_bytes(b"other" * 100_000)
+    body.unlink()
+    body.symlink_to(other)
+    assert await after(crash) == []
+    assert other.read_bytes() == b"other" * 100_000
+
+
+async def test_a_copy_of_a_note_is_put_aside(writable: Writable) -> None:
+    with closing(opened(writable)) as store:
+        publisher = store.publisher("work", "work.a", "in.bin")
+        await publisher.write(SMALL)
+        await publisher.flush()
+        crash = crashed(writable)
+        publisher.abandon()
+    (note,) = (crash.root / "journalfs" / "flushed").iterdir()
+    content = note.read_bytes()
+    note.with_name("copy.note").write_bytes(content)
+    assert await after(crash) == [SMALL]
+    (aside,) = (crash.root / "journalfs" / "unpublished").iterdir()
+    assert aside.read_bytes() == content
