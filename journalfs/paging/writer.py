@@ -33,6 +33,8 @@ class Pile:
     sync: bool = False
     """Somebody needs it to be durable."""
     done: bool = False
+    """It was written, or was not: then there is an `error`."""
+    synced: bool = False
     error: JournalfsError | None = None
 
 
@@ -119,12 +121,23 @@ class PageWriter:
             raise pile.error
 
     async def _until_written(self, pile: Pile) -> None:
-        while not pile.done:
+        while not pile.done or (pile.sync and not pile.synced and pile.error is None):
             async with self._turn:
                 if not pile.done:
                     # Who can run now stages what there is, and shares the write.
                     await checkpoint()
                     await self._write_pile()
+                elif not pile.synced:
+                    await self._sync_written(pile)
+
+    async def _sync_written(self, pile: Pile) -> None:
+        """A pile was written for somebody who did not need it to be durable, and others do."""
+        try:
+            await offload(self._sync)
+        except OSError as error:
+            pile.error = self._failure or SystemFailure.from_os(error, self.folder, doing="write to a page")
+        else:
+            pile.synced = True
 
     async def begin_page(self) -> PageNumber:
         """Begin an empty page behind the current one, unless that is empty; its name is durable on return.
@@ -160,8 +173,9 @@ class PageWriter:
         for number, _ in pile.chunks:
             durable_bytes = before.size_bytes if number == before.number else 0
             self._durable_bytes.setdefault(self._path(number), durable_bytes)
+        sync = pile.sync
         try:
-            await offload(lambda: self._write(pile, before))
+            await offload(lambda: self._write(pile, before, sync=sync))
         except OSError as error:
             self._give_up(pile, before, error)
             return
@@ -171,9 +185,9 @@ class PageWriter:
         for number in (before.number, *(number for number, _ in pile.chunks)):
             self._durable_bytes.pop(self._path(number), None)
         self._durable_bytes[self._path(end.number)] = end.size_bytes
-        pile.done = True
+        pile.done, pile.synced = True, sync
 
-    def _write(self, pile: Pile, before: PageEnd) -> None:
+    def _write(self, pile: Pile, before: PageEnd, *, sync: bool) -> None:
         """In a thread. Raises OSError with nothing of it left, or with `_failure` set."""
         made: list[Path] = []
         try:
@@ -186,7 +200,7 @@ class PageWriter:
             if self._failure is None:
                 self._take_back(made, before)
             raise
-        if pile.sync:
+        if sync:
             self._sync()
 
     def _open(self, path: Path) -> PageFile:
@@ -200,6 +214,9 @@ class PageWriter:
         return self._file
 
     def _sync(self) -> None:
+        """What was written is durable then: whatever lies in earlier pages is, since each was synced when the
+        next one was begun.
+        """
         assert self._file is not None
         try:
             self._file.sync()

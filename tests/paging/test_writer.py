@@ -110,6 +110,43 @@ async def test_cancelled_when_staged_it_is_written_all_the_same(pages: Pages) ->
     assert pages.content() == {"000000001.page": b"a"}
 
 
+@pytest.mark.rule("S-111")
+async def test_what_is_written_already_is_synced_for_who_needs_it(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a long publication is written in pieces, and others share a piece."""
+    synced: list[int] = []
+    fdatasync = os.fdatasync
+
+    def sync(descriptor: int) -> None:
+        fdatasync(descriptor)
+        synced.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    _, pile = pages.writer.stage(b"a" * 60, PAGE_BYTES)
+    await pages.writer.written(pile, sync=False)
+    assert synced == []
+    for _ in range(2):
+        await pages.writer.written(pile, sync=True)
+        assert synced == [60]
+
+
+async def test_a_sync_that_fails_later_is_final_too(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, pile = pages.writer.stage(b"a", PAGE_BYTES)
+    await pages.writer.written(pile, sync=False)
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(WriteFailed):
+        await pages.writer.written(pile, sync=True)
+    monkeypatch.undo()
+    with pytest.raises(WriteFailed):
+        await pages.writer.written(pile, sync=True)
+    assert [error.errno for error in pages.failures] == [errno.EIO]
+
+
 @contextmanager
 def files_end_at(size_bytes: int) -> Iterator[None]:
     """No file of this process gets longer: writing fails as on a full disk, in the middle of a record."""
