@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from journalfs.engine.pages import PageScan
 from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
@@ -98,14 +97,19 @@ class Removing:
                 chosen.with_readers += 1
 
     def _choose_paged(self, content: QueueContent, run: PageRun, chosen: Chosen) -> None:
-        scan: PageScan = content.page_scan(run.number)
-        tx_ids = scan.tx_ids()
+        """A run may be from before others consumed some of it, and be let go of them: a position that is
+        acknowledged twice would count twice in its page transaction, and take others with it.
+        """
+        paged, number = content.paged, run.number
+        if paged is None or number not in paged.files:
+            return
+        tx_ids = content.page_scan(number).tx_ids()
         for index in run.indexes:
-            claim = (chosen.queue, int(run.number), index)
-            if claim not in self._claimed_paged:
+            claim = (chosen.queue, int(number), index)
+            if claim not in self._claimed_paged and paged.is_live(number, chosen.queue, index):
                 self._claimed_paged.add(claim)
-                chosen.paged.append(Paged(chosen.queue, int(run.number), index, tx_ids[index]))
-            elif self._core.in_delivery.has(chosen.queue, (run.number, index)):
+                chosen.paged.append(Paged(chosen.queue, int(number), index, tx_ids[index]))
+            elif self._core.in_delivery.has(chosen.queue, (number, index)):
                 chosen.with_readers += 1
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,8 @@ import trio.testing
 from journalfs.ids import MessageId
 from journalfs.store import open_store
 from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import Run
+from journalfs.store.write import expiring as expiring_module
 from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode_messages import Typed, page_record, text_message
@@ -315,3 +318,31 @@ async def test_settings_that_are_changed_count_from_the_next_message_on(writable
         lines = [json.loads(one) for one in lines_of(store, "work.a")]
         assert [line.get("expiration") for line in lines] == [None, START_MS + 100]
         assert MessageId(lines[0]["id"]) == first
+
+
+async def test_what_is_taken_while_others_expire_leaves_once(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two steps of a scan somebody removes what the second was to send on. All are of one page
+    transaction, which must not count it twice.
+    """
+    monkeypatch.setattr(expiring_module, "EXPIRED_MESSAGES_MAX", 1)
+    configure(writable, SETTINGS + "max-size-messages = 0\n")
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        lines = [expiring("first", 1000), expiring("second", 1000), {"body": "stays"}]
+        _, second, _ = await published(store, *lines)
+        writable.clock.advance(by_ms=1000)
+        forward = store.expiring.forward
+
+        async def remove_then_forward(queue: StoreQueue, runs: Sequence[Run]) -> int:
+            left = await forward(queue, runs)
+            await store.acknowledge(A, [second])
+            return left
+
+        store.expiring.forward = remove_then_forward
+        expired = await store.expire_due()
+        assert bodies(store, "work.a") == ["stays"]
+        assert expired == 1
+        assert [copy["body"] for copy in dead(store)] == ["first"]
+    assert [one["body"] for one in on_disk(writable, "work.a")] == ["stays"]
