@@ -401,17 +401,23 @@ class SettingFixed(SettingRefused):
 class BadEnvelope(JournalfsError):
     """What was written is not what the file's name promises: no envelope, no JSON, or too long a line.
 
-    Nothing of the write that brought it is published.
+    Nothing of the write that brought it is published; where that is the end of the file, which leaves
+    something unfinished, nothing of that.
     """
 
     identifier = "bad-envelope"
     exit_code = EXIT_WRONG_CALL
     errno = errnos.EINVAL
 
-    def __init__(self, reason: str, *, key: str | None = None, line: int | None = None) -> None:
+    def __init__(
+        self, reason: str, *, key: str | None = None, line: int | None = None, at_end: bool = False
+    ) -> None:
         place = f"line {line}: " if line is not None else ""
         named = f"{key}: " if key is not None else ""
-        super().__init__(f"{place}{named}{reason}; nothing of this write was published")
+        kept_back = (
+            "this unfinished rest was not published" if at_end else "nothing of this write was published"
+        )
+        super().__init__(f"{place}{named}{reason}; {kept_back}")
         self.reason = reason
         self.key = key
         self.line = line

@@ -99,6 +99,12 @@ class Framer:
         """The messages that the end of the file completes: an unfinished last line, a last number. Raises
         BadEnvelope where it completes none; whatever comes, the file is over.
         """
+        try:
+            return self._finish()
+        except BadEnvelope as error:
+            raise BadEnvelope(error.reason, key=error.key, line=error.line, at_end=True) from None
+
+    def _finish(self) -> Sequence[Outgoing]:
         splitter = self._splitter
         if isinstance(splitter, JsonSplitter) and (self._mark or not splitter.may_end):
             raise BadEnvelope("the file ends inside of a JSON value", line=self._line_feeds + 1)

@@ -238,6 +238,27 @@ def test_a_line_that_is_no_envelope_is_refused_with_line_and_key() -> None:
     )
 
 
+@pytest.mark.rule("S-64")
+@pytest.mark.parametrize(
+    ("framing", "written", "reason"),
+    [
+        (Framing.ENVELOPES, b'{"body":"a"}\n{"bo', "line 2: "),
+        (Framing.JSON_VALUES, b"[1]\n[2", "line 2: the file ends inside of a JSON value"),
+        (Framing.JSON_VALUES, b"[1]\n-", "line 2: "),
+    ],
+)
+def test_what_an_unfinished_rest_is_refused_with_says_nothing_of_what_came_before(
+    framing: Framing, written: bytes, reason: str
+) -> None:
+    framer = Framer(framing)
+    assert len(framer.feed(written)) == 1
+    with pytest.raises(BadEnvelope) as caught:
+        framer.finish()
+    assert str(caught.value).startswith(reason)
+    assert str(caught.value).endswith("; this unfinished rest was not published")
+    assert "nothing" not in str(caught.value)
+
+
 # ---- all of them ----
 
 STREAMS = {
