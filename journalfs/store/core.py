@@ -27,7 +27,7 @@ from journalfs.errors import DecodeError
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, address_matches
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
-from journalfs.ids import QueueId
+from journalfs.ids import PageNumber, QueueId
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
@@ -90,6 +90,10 @@ class Core:
     """Wakes who waits for a message."""
     in_delivery: HeldMessages = field(default_factory=HeldMessages)
     """Messages that readers of a stream have and have not acknowledged yet."""
+    undecided_pages: Callable[[str], frozenset[PageNumber]] = lambda address: frozenset()
+    """Pages of an address with records of which it is not known yet whether they count. Set by a store that
+    is written.
+    """
     bindings_damage: tuple[Damage, ...] = ()
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)

@@ -6,7 +6,7 @@ page parts are those of `part_numbers` on a base of their own, above any number 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 from journalfs.ids import PageNumber, QueueId
@@ -50,14 +50,19 @@ class PageParts:
         """Records of the page before this index are in parts."""
         return self._ends.get(page, 0)
 
-    def seal(self, paged: PagedAddress, *, now_ms: int, numbers: range) -> bool:
-        """Put everything unsealed into parts, a page at a time, and forget pages that are gone. False if
-        `numbers` did not suffice.
+    def seal(
+        self, paged: PagedAddress, *, now_ms: int, numbers: range, undecided: Set[PageNumber] = frozenset()
+    ) -> bool:
+        """Put everything unsealed into parts, a page at a time, and forget pages that are gone. Pages that
+        are `undecided`, and those behind them, wait: what comes to count in a part would make it grow. False
+        if `numbers` did not suffice.
         """
         existing = set(paged.numbers())
         self.parts = [part for part in self.parts if part.page in existing]
         self._ends = {page: end for page, end in self._ends.items() if page in existing}
         for page in paged.numbers():
+            if page in undecided:
+                break
             summary = paged.summary(page)
             start = self.sealed_end(page)
             if summary.records <= start:

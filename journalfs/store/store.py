@@ -203,7 +203,8 @@ class JournalStore:
             numbers.used(part.number)
         if content.paged is None or not sealed.complete:
             return sealed.complete
-        complete = queue.page_parts.seal(content.paged, now_ms=now_ms, numbers=own)
+        undecided = self.core.undecided_pages(queue.model.address)
+        complete = queue.page_parts.seal(content.paged, now_ms=now_ms, numbers=own, undecided=undecided)
         numbers.used(queue.page_parts.next_number - 1 - PAGE_PART_BASE)
         return complete
 

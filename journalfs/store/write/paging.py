@@ -38,6 +38,9 @@ from journalfs.store.write.publishing import Published, Publishing, Routed
 PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
 """`page-size-bytes` where nothing sets it."""
 
+HOLDS_MAX: Final = 100
+"""Publications to one address that are told apart while it is not known yet whether they count."""
+
 
 @dataclass(slots=True, eq=False)
 class Hold:
@@ -46,6 +49,15 @@ class Hold:
     pages: set[PageNumber] = field(default_factory=set)
     position: Position | None = None
     """Until the journal is durable up to there; None: it is not known yet."""
+
+
+def _merge(holds: list[Hold]) -> None:
+    """Make one of those whose publications only have to become durable."""
+    staged = [(hold, hold.position) for hold in holds if hold.position is not None]
+    if staged:
+        pages = {page for hold, _ in staged for page in hold.pages}
+        merged = Hold(pages, max(position for _, position in staged))
+        holds[:] = [merged, *(hold for hold in holds if hold.position is None)]
 
 
 class Paging:
@@ -79,6 +91,7 @@ class Paging:
         """What the journal says up to there was taken over, together with the pages as they were then."""
         self.left_behind: Callable[[str, PageNumber], None] = lambda _address, _page: None
         """Told of each page that nothing is appended to any more."""
+        core.undecided_pages = self.undecided
 
     def start(self) -> None:
         """Which addresses page, as a broker would find it."""
@@ -240,8 +253,10 @@ class Paging:
             raise
 
     def _hold(self, address: str) -> Hold:
-        hold = Hold()
-        self._holds.setdefault(address, []).append(hold)
+        hold, holds = Hold(), self._holds.setdefault(address, [])
+        if len(holds) >= HOLDS_MAX:
+            _merge(holds)
+        holds.append(hold)
         return hold
 
     def _let_go(self, address: str, hold: Hold) -> None:
@@ -258,6 +273,16 @@ class Paging:
         ]
         self._holds[address] = left
         return frozenset(page for hold in left for page in hold.pages)
+
+    def undecided(self, address: str) -> frozenset[PageNumber]:
+        """Pages with records that count only once something is durable that is not yet."""
+        reached = self._journals.messages.committer.reached_position
+        return frozenset(
+            page
+            for hold in self._holds.get(address, ())
+            if hold.position is None or hold.position > reached
+            for page in hold.pages
+        )
 
     def is_idle(self, address: str) -> bool:
         """Nobody is writing to pages of the address, and what was written is known to count or not."""

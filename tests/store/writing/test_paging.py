@@ -12,6 +12,8 @@ import trio
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
+from journalfs.paging.writer import PageWriter, Pile
+from journalfs.store.write import paging as paging_module
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode import record
 from tests.paging.test_writer import files_end_at
@@ -367,3 +369,54 @@ async def test_a_schedule_goes_along(paging: Writable) -> None:
         paging.clock.advance(by_ms=60_001)
         assert len(queue_of(store, "work.a").scheduled()) == 0
         assert bodies_of(store, "work.a") == ["paged 2000", "later"]
+
+
+@pytest.mark.rule("S-11", "S-111")
+async def test_no_part_is_made_of_what_may_come_to_count(
+    paging: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publication that takes long is in its pages before it counts. A part that was made of it meanwhile
+    would grow.
+    """
+    monkeypatch.setattr(paging_module, "PAGE_BYTES_STAGED_MAX", 1)
+    reached, go_on = trio.Event(), trio.Event()
+    written = PageWriter.written
+
+    async def wait_behind_the_first(writer: PageWriter, pile: Pile, *, sync: bool) -> None:
+        await written(writer, pile, sync=sync)
+        if not sync:
+            reached.set()
+            await go_on.wait()
+
+    async with paging.open() as store, trio.open_nursery() as nursery:
+        queue = queue_of(store, "work.a")
+        before = [(part.name, part.size_bytes) for part in queue.parts()]
+        await publish(store, "in.txt", b"early\n")
+        monkeypatch.setattr(PageWriter, "written", wait_behind_the_first)
+        nursery.start_soon(publish, store, "in.txt", b"one\ntwo\n")
+        await reached.wait()
+        for _ in range(2):
+            paging.clock.advance(by_ms=20_000)
+            await store.look()
+        assert bodies_of(store, "work.a") == ["paged 2000", "early"]
+        assert [(part.name, part.size_bytes) for part in queue.parts()] == before
+        go_on.set()
+        while len(bodies_of(store, "work.a")) < 4:
+            await trio.lowlevel.checkpoint()
+        for _ in range(2):
+            paging.clock.advance(by_ms=20_000)
+            await store.look()
+        assert queue.tail().messages == 0
+        assert len(queue.parts()) == len(before) + 1
+        assert bodies_of(store, "work.a") == ["paged 2000", "early", "one", "two"]
+
+
+async def test_many_publications_to_one_page_are_not_remembered_one_by_one(paging: Writable) -> None:
+    async with paging.open() as store:
+        for number in range(3 * paging_module.HOLDS_MAX):
+            await publish(store, "in.txt", b"%d\n" % number, "work.a")
+        pages = store._paged.paging
+        assert len(pages._holds["work"]) <= paging_module.HOLDS_MAX
+        assert await store.acknowledge(("work", "work.a"), ids_of(store, "work.a")) == 301
+        assert bodies_of(store, "work.b") == ["paged 2000"]
+        assert len(pages_of(paging.root)) == 2, "the first, and the one that is appended to"
