@@ -27,14 +27,14 @@ def register(spark: SparkSession, *, push_filters: bool = True) -> None:
 
 def records(spark: SparkSession, path: str | list[str]) -> DataFrame:
     """Every record of journal files on any filesystem that Spark reads (`.../*.amq`), live or not."""
-    from journalfs.spark.records import records as of_files  # noqa: PLC0415 - as above
+    from journalfs.spark.record_files import records as of_files  # noqa: PLC0415 - as above
 
     return of_files(spark, path)
 
 
 def page_records(spark: SparkSession, path: str | list[str]) -> DataFrame:
     """The same of page files (`.../*.page`)."""
-    from journalfs.spark.records import pages  # noqa: PLC0415 - as above
+    from journalfs.spark.record_files import pages  # noqa: PLC0415 - as above
 
     return pages(spark, path)
 

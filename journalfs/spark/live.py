@@ -21,7 +21,7 @@ from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
 from journalfs.errors import WrongCall
 from journalfs.spark.decode import decode_messages
 from journalfs.spark.options import DEFAULT_BATCH_BYTES
-from journalfs.spark.records import PAGES, RECORDS, decoded
+from journalfs.spark.record_files import PAGES, RECORDS, decoded
 from journalfs.spark.schema import check_schema, usual_schema
 from journalfs.spark.storage import Files, files_of
 

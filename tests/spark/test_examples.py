@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import runpy
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+import journalfs.spark
 from tests.frozen import PristineStores
 from tests.spark.rows import lines_of
 from tests.spark.writing import publish, written_store
@@ -48,6 +50,12 @@ def test_record_kinds(spark: SparkSession, stores: PristineStores) -> None:
     }
     assert rows["ADD", 45] > 0
     assert rows["UPDATE", 32] >= rows["ADD", 45] // 2
+
+
+def test_names_of_the_package_stay_functions() -> None:
+    """A module of the same name would take a function's place when it is first imported."""
+    modules = {module.name for module in pkgutil.iter_modules(journalfs.spark.__path__)}
+    assert not modules & set(journalfs.spark.__all__)
 
 
 def test_archive_to_parquet(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from journalfs.engine.pages import scan_page
 from journalfs.engine.recordview import PageView, RecordView
 from journalfs.engine.scan import scan_journal
 from journalfs.format.journal_file import read_header
-from journalfs.spark.records import PAGES, RECORDS, _pages_of, _records_of
+from journalfs.spark.record_files import PAGES, RECORDS, _pages_of, _records_of
 from tests.frozen import PristineStores
 
 NUMBERS = ("queue", "pageTx", "message")
