@@ -155,7 +155,7 @@ STALL_NS: Final = 10_000_000
 
 STALL_REMEMBERED_NS: Final = 250_000_000
 """After a stall flushes are left to threads for so long: at most four stalls a second hold the loop up.
-Shared disks have one of ten milliseconds every second or two; a flush in a thread takes half as long again."""
+Shared disks have one of ten milliseconds every second or so; a flush in a thread takes half as long again."""
 
 LOOKS_AGAIN_MAX: Final = 3
 """Times an open starts over because a broker overwrote what was chosen; twice in a row was never seen."""
