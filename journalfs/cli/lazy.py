@@ -52,11 +52,19 @@ class LazyGroup(click.Group):
         except OSError as error:
             if error.errno != errno.EPIPE:
                 print(f"journalfs: {shown(_refusal(error))}", file=sys.stderr)
+                _flush_or_drop()
                 sys.exit(EXIT_SYSTEM)
-            # The reader of our output left, as `head` does. Keep the interpreter from failing at its own
-            # flush.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader of our output left, as `head` does.
+            _flush_or_drop()
             sys.exit(128 + 13)
+
+
+def _flush_or_drop() -> None:
+    """Write what is buffered, or let go of it: the interpreter would fail at its last flush."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refusal(error: OSError) -> str:

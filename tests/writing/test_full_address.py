@@ -19,7 +19,8 @@ import pytest
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
 
-PYTHON_LINES = "import sys; sys.stdout.write('one\\ntwo\\n')"
+# What `print` left in a buffer is written once more at the interpreter's end, whatever a signal did before.
+PYTHON_LINES = "import os; os.write(1, b'one\\ntwo\\n')"
 
 
 def set_of(path: Path, name: str, value: object) -> None:
@@ -287,6 +288,10 @@ def test_a_mount_that_ends_lets_go_of_who_waits(remount: Remount) -> None:
     with waiting(full, "echo new > in.txt") as writer:
         os.kill(mount.process_id(), signal.SIGTERM)
     assert writer.returncode != 0
+    deadline = time.monotonic() + COMMAND_S_MAX
+    while os.path.ismount(mount.path):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     mount = remount()
     assert bodies(QueueOnDisk(full.first.path)) == ["old-1", "old-2"]
 

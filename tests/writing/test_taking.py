@@ -110,7 +110,6 @@ def test_a_loop_of_a_shell_consumes(address: Address, name: str) -> None:
         'exec 3< "$1"; read -r line <&3; exit 1',
         'read -r line < "$1"; exit 1',
         'head -n 1 "$1" > /dev/full',
-        'cat "$1" | { read -r line; exit 0; }',
         f"""{sys.executable} -c 'import sys
 with open(sys.argv[1]) as lines:
     for line in lines: raise ValueError' "$1" """,
@@ -131,8 +130,7 @@ def test_who_fails_gives_its_message_back(address: Address, script: str) -> None
     )
     until(lambda: held(address.first) == 0, "nobody has a message")
     left = bodies(address.first)
-    # `cat` went on to the second message before it was told that nobody reads.
-    assert left in (["one", "two"], ["two"] if "cat" in script else [])
+    assert left in (["one", "two"], [])
     assert counts(address.first) == [1]
 
 
