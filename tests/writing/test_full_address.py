@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
 
@@ -288,10 +289,7 @@ def test_a_mount_that_ends_lets_go_of_who_waits(remount: Remount) -> None:
     with waiting(full, "echo new > in.txt") as writer:
         os.kill(mount.process_id(), signal.SIGTERM)
     assert writer.returncode != 0
-    deadline = time.monotonic() + COMMAND_S_MAX
-    while os.path.ismount(mount.path):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not os.path.ismount(mount.path), "it is unmounted")
     mount = remount()
     assert bodies(QueueOnDisk(full.first.path)) == ["old-1", "old-2"]
 
