@@ -39,22 +39,19 @@ def struct_list(kind: str, fill: Fill, doing: str) -> Iterator[Any]:
     """C structs one by one. An item is a reference into memory that this iterator owns: use it up before the
     next, and do not keep it.
     """
-    count = ffi.new("uint32_t *")
-    room = ROOM_FIRST
-    while True:
-        out = ffi.new(f"{kind}[]", room)
-        status = fill(out, room, count)
-        if status == FULL and count[0] > room:
-            room = count[0]
-            continue
-        check(status, doing)
-        for i in range(count[0]):
-            yield out[i]
-        return
+    out, count = _structs(kind, fill, doing)
+    for i in range(count):
+        yield out[i]
 
 
 def struct_bytes(kind: str, fill: Fill, doing: str) -> bytes:
     """C structs one behind the other, as they lie in memory."""
+    out, count = _structs(kind, fill, doing)
+    return bytes(ffi.buffer(out, count * ffi.sizeof(kind)))
+
+
+def _structs(kind: str, fill: Fill, doing: str) -> tuple[Any, int]:
+    """Memory with room for all that there are, and how many there are."""
     count = ffi.new("uint32_t *")
     room = ROOM_FIRST
     while True:
@@ -64,4 +61,4 @@ def struct_bytes(kind: str, fill: Fill, doing: str) -> bytes:
             room = count[0]
             continue
         check(status, doing)
-        return bytes(ffi.buffer(out, count[0] * ffi.sizeof(kind)))
+        return out, count[0]

@@ -46,6 +46,17 @@ def crashed(writable: Writable) -> Writable:
     return Writable(dataclasses.replace(writable.little, root=root), writable.backend)
 
 
+async def crashed_with(writable: Writable, content: bytes) -> Writable:
+    """A copy as a crash would leave it, with a whole file that was flushed and not published."""
+    with closing(opened(writable)) as store:
+        publisher = store.publisher("work", "work.a", "in.bin")
+        await publisher.write(content)
+        await publisher.flush()
+        crash = crashed(writable)
+        publisher.abandon()
+    return crash
+
+
 def notes(writable: Writable) -> list[str]:
     folder = writable.root / "journalfs" / "flushed"
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
@@ -204,12 +215,7 @@ async def test_a_long_body_is_written_once(writable: Writable) -> None:
 
 
 async def test_a_body_that_got_its_name_before_the_crash_gets_another_one(writable: Writable) -> None:
-    with closing(opened(writable)) as store:
-        publisher = store.publisher("work", "work.a", "in.bin")
-        await publisher.write(LARGE)
-        await publisher.flush()
-        crash = crashed(writable)
-        publisher.abandon()
+    crash = await crashed_with(writable, LARGE)
     (body,) = (crash.root / "journalfs" / "flushed").glob("*.body")
     (crash.root / "large-messages" / "999999.msg").hardlink_to(body)
     assert await after(crash) == [LARGE]
@@ -275,12 +281,7 @@ async def test_what_has_no_queue_any_more_is_put_aside(writable: Writable, conte
 
 
 async def test_a_note_that_is_not_whole_is_put_aside(writable: Writable) -> None:
-    with closing(opened(writable)) as store:
-        publisher = store.publisher("work", "work.a", "in.bin")
-        await publisher.write(SMALL)
-        await publisher.flush()
-        crash = crashed(writable)
-        publisher.abandon()
+    crash = await crashed_with(writable, SMALL)
     (note,) = (crash.root / "journalfs" / "flushed").iterdir()
     content = note.read_bytes()
     for damaged in (content[:-1], b"", content.replace(b"small", b"Small", 1)):
@@ -294,12 +295,7 @@ async def test_a_note_that_is_not_whole_is_put_aside(writable: Writable) -> None
 
 
 async def test_a_body_that_is_shorter_than_what_was_flushed_is_put_aside(writable: Writable) -> None:
-    with closing(opened(writable)) as store:
-        publisher = store.publisher("work", "work.a", "in.bin")
-        await publisher.write(LARGE)
-        await publisher.flush()
-        crash = crashed(writable)
-        publisher.abandon()
+    crash = await crashed_with(writable, LARGE)
     (body,) = (crash.root / "journalfs" / "flushed").glob("*.body")
     body.write_bytes(LARGE[:-1])
     assert await after(crash) == []
@@ -308,12 +304,7 @@ async def test_a_body_that_is_shorter_than_what_was_flushed_is_put_aside(writabl
 
 
 async def test_what_is_no_file_keeps_nothing_from_being_opened_and_stays(writable: Writable) -> None:
-    with closing(opened(writable)) as store:
-        publisher = store.publisher("work", "work.a", "in.bin")
-        await publisher.write(SMALL)
-        await publisher.flush()
-        crash = crashed(writable)
-        publisher.abandon()
+    crash = await crashed_with(writable, SMALL)
     folder = crash.root / "journalfs" / "flushed"
     names = ["a.note", "b.body", "c.new"]
     for name in names:
@@ -326,12 +317,7 @@ async def test_what_is_no_file_keeps_nothing_from_being_opened_and_stays(writabl
 
 
 async def test_a_link_in_the_place_of_a_body_is_not_followed(writable: Writable, tmp_path: Path) -> None:
-    with closing(opened(writable)) as store:
-        publisher = store.publisher("work", "work.a", "in.bin")
-        await publisher.write(LARGE)
-        await publisher.flush()
-        crash = crashed(writable)
-        publisher.abandon()
+    crash = await crashed_with(writable, LARGE)
     (body,) = (crash.root / "journalfs" / "flushed").glob("*.body")
     other = tmp_path / "other"
     other.write_bytes(b"other" * 100_000)
@@ -342,12 +328,7 @@ async def test_a_link_in_the_place_of_a_body_is_not_followed(writable: Writable,
 
 
 async def test_a_copy_of_a_note_is_put_aside(writable: Writable) -> None:
-    with closing(opened(writable)) as store:
-        publisher = store.publisher("work", "work.a", "in.bin")
-        await publisher.write(SMALL)
-        await publisher.flush()
-        crash = crashed(writable)
-        publisher.abandon()
+    crash = await crashed_with(writable, SMALL)
     (note,) = (crash.root / "journalfs" / "flushed").iterdir()
     content = note.read_bytes()
     note.with_name("copy.note").write_bytes(content)
