@@ -1,8 +1,4 @@
-"""A store that is open for writing.
-
-It follows its own writer: what is shown is what the journals' durable bytes say, taken over after every flush
-by the same loader that follows a broker.
-"""
+"""A store that is open for writing: what it takes, and who does it."""
 
 from __future__ import annotations
 
@@ -16,12 +12,12 @@ import trio
 
 from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together
-from journalfs.errors import JournalfsError, NoSuchName, NotEmpty, ReadOnlyStore
-from journalfs.ids import FileId, MessageId
+from journalfs.errors import JournalfsError, NoSuchName, NotEmpty
+from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
-from journalfs.limits import CATCH_UP_BYTES_MIN, FOLLOW_INTERVAL_S
+from journalfs.limits import FOLLOW_INTERVAL_S
 from journalfs.store.api import Patience, QueuePath, Usage
 from journalfs.store.core import Core
 from journalfs.store.message import HEADER_PREFIX
@@ -29,7 +25,6 @@ from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run
-from journalfs.store.store import JournalStore
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
@@ -49,6 +44,7 @@ from journalfs.store.write.publishing import Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routing
+from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.sending import Sending
 from journalfs.store.write.settings_file import changed_settings
 from journalfs.store.write.settled import Settled
@@ -62,7 +58,7 @@ FOLDER = "journalfs"
 STAGING = "staging"
 
 
-class WritingStore(JournalStore):
+class WritingStore(SelfReadingStore):
     """Made by `open_store`. Changes are asked for on the trio thread, while `run` runs."""
 
     kept: ClassVar[bool] = True
@@ -82,13 +78,8 @@ class WritingStore(JournalStore):
         disk: DiskLimits,
         datasync: bool,
     ) -> None:
-        def make_limited_loader() -> JournalLoader:
-            loader = make_loader()
-            loader.limit = journals.messages.durable_end()
-            return loader
-
-        super().__init__(core, index, make_limited_loader)
-        self.journals, self.sync, self._lock = journals, sync, lock
+        super().__init__(core, index, make_loader=make_loader, journals=journals)
+        self.sync, self._lock = sync, lock
         self._routing = Routing(core)
         self.min_large_bytes = min_large_bytes
         bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
@@ -119,35 +110,25 @@ class WritingStore(JournalStore):
             rules=self._rules,
             bringing=self._arrivals.bringing,
             make_queue=self._make_queue,
-            settled=lambda position: self._settled(position, transactional=True, wait=True),
+            settled=lambda position: self.settled(position, transactional=True),
         )
         self._deliveries = Deliveries(
-            core, journals, self._removing, self._forwarding, self._rules, self._settled, self._after_removal
+            core, journals, self._removing, self._forwarding, self._rules, self.settled, self._after_removal
         )
-        self._catching_up = trio.Lock()
         self.admission = Admission(core, disk, journals, self._current)
         self.admission.pages_now = self._paged.paging.pages_now
-        self._behind_since_bytes = 0
-        """Bytes that had been written when something was published that was not taken over yet."""
-        self._unsealed = self._failure_told = False
         core.limits_of = self.admission.acting
         self.expiring = Expiring(
             core, self._rules, self.queues, lambda queue, runs: self._forward(queue, runs, Why.EXPIRED)
         )
         core.explanations.of_writer = journals.messages.upkeep.explain
-        journals.messages.pool.held = core.is_rendered
-        journals.messages.before_emptying = self._let_files_go
-        journals.messages.committer.while_waiting = self._while_waiting
+        self._addresses_paging = lambda: paging.addresses
 
     def start(self) -> None:
         super().start()
         self._paged.start()
 
     # -- what it shows ---------------------------------------------------------------------------------------
-
-    @property
-    def read_only(self) -> bool:
-        return self.journals.failure is not None
 
     def status(self) -> Mapping[str, object]:
         return {
@@ -213,7 +194,7 @@ class WritingStore(JournalStore):
                 pages = taken.action is Action.PAGE and self._sending.may_page(address)
                 published = await self._sending.stage(address, queue, messages, settles, pages=pages)
                 if pages:
-                    await self._show()  # what is in pages does not wait for the journal
+                    await self.show()  # what is in pages does not wait for the journal
                 if published is None:
                     # What makes them superfluous may be on its way itself.
                     await self.published()
@@ -222,18 +203,11 @@ class WritingStore(JournalStore):
                     self.admission.staged(address, published.position, messages)
                 taken.done()
                 wait = whole or self.sync is not SyncMode.CLOSE
-                await self._settled(published.position, transactional=published.transactional, wait=wait)
+                await self.settled(published.position, transactional=published.transactional, wait=wait)
                 if self._removing.has_replaced:
                     self._clear(())
             finally:
                 self._arrivals.end(address)
-
-    async def published(self) -> None:
-        """Return when everything that was staged is durable, and shown."""
-        writer = self.journals.messages
-        if writer.committer.reached_position >= writer.position and not self._catching_up.locked():
-            return
-        await self._settled(self.journals.messages.position, transactional=True, wait=True)
 
     # -- acknowledging ---------------------------------------------------------------------------------------
 
@@ -258,7 +232,7 @@ class WritingStore(JournalStore):
             await self.published()
             return 0
         try:
-            await self._settled(await stage(chosen), transactional=True, wait=True)
+            await self.settled(await stage(chosen), transactional=True)
         finally:
             self._removing.let_go(chosen)
         await self._after_removal(queue.model.address, chosen)
@@ -412,7 +386,7 @@ class WritingStore(JournalStore):
         """Change what a queue knows of a message. Raises `SettingRefused` and `NoSuchName`."""
         self._writable()
         position = stage_message_update(self.journals, self._queue(queue), message_id, name, value)
-        await self._settled(position, transactional=False, wait=True)
+        await self.settled(position, transactional=False)
 
     async def _bound(self, position: Position | None) -> None:
         """Wait for a change of the bindings, and show it."""
@@ -423,86 +397,6 @@ class WritingStore(JournalStore):
         if self._look_at_bindings():
             self._take_over(True, PollResult.UNCHANGED)
             self.admission.look_again()
-
-    def _bindings_limit(self) -> tuple[FileId, int] | None:
-        return self.journals.bindings.durable_end()
-
-    # -- becoming durable, and shown -------------------------------------------------------------------------
-
-    async def _settled(self, position: Position, *, transactional: bool, wait: bool) -> None:
-        """Wait for a change of the message journal, and show it."""
-        writer = self.journals.messages
-        self._unsealed = True
-        if wait:
-            await self._durable(writer, position, transactional=transactional)
-        if writer.committer.reached_position >= position:
-            await self._show()
-
-    async def _show(self) -> None:
-        """Something is durable that was not before: whoever looks sees it."""
-        self._unsealed = True
-        writer = self.journals.messages
-        if self._catching_up.locked() or writer.upkeep.compacting:
-            await self._catch_up()
-        elif self.core.behind is None:
-            # Whoever looks first takes it over; most of what is published nobody looks at within the moment.
-            self.core.behind = self._take_over_now
-            self._behind_since_bytes = writer.committer.counts.bytes_written
-        self.core.changes.ring()
-
-    async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
-        try:
-            await writer.durable_if_set(position, transactional=transactional)
-        except JournalfsError:
-            self._tell_failure()
-            raise
-
-    def _take_over_now(self) -> bool:
-        """Take over what is durable, for somebody who looks. False: it could not be."""
-        try:
-            if self._advance() is PollResult.REWRITTEN:
-                self._replace_loader(self._loaded_whole())
-        except (OSError, JournalfsError) as error:
-            self.core.events.add("follow-failed", f"cannot look at the store: {error}")
-            return False
-        return True
-
-    def _current(self) -> bool:
-        """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
-        return not self._catching_up.locked() and self._take_over_now()
-
-    def _while_waiting(self) -> None:
-        """The disk is busy: a good time to catch up, if it is worth it."""
-        if self.core.behind is not None:
-            written = self.journals.messages.committer.counts.bytes_written
-            if written - self._behind_since_bytes >= CATCH_UP_BYTES_MIN:
-                self._take_over_now()
-
-    async def _catch_up(self) -> None:
-        """Take over what is durable."""
-        if not self._catching_up.locked() and self._advance() is not PollResult.REWRITTEN:
-            return
-        async with self._catching_up:
-            if self._advance() is PollResult.REWRITTEN:
-                await self._reload()
-
-    async def _let_files_go(self) -> None:
-        """Show everything from where it will stay: files are about to be emptied."""
-        async with self._catching_up:
-            if self._advance(list_files=True) is PollResult.REWRITTEN:
-                await self._reload()
-
-    def _advance(self, *, list_files: bool = False) -> PollResult:
-        self.core.behind = None
-        end, result = self.journals.messages.durable_end(), PollResult.UNCHANGED
-        if end is not None:
-            result = self.core.loader.advance(*end, list_files=list_files)
-        if result is PollResult.APPENDED:
-            self.core.measure()
-        pages = self.core.pages or self._paged.paging.addresses
-        if pages and self.core.refresh_pages() and result is PollResult.UNCHANGED:
-            result = PollResult.APPENDED
-        return result
 
     # -- its own work ----------------------------------------------------------------------------------------
 
@@ -525,37 +419,8 @@ class WritingStore(JournalStore):
             self._tell_failure()
             await trio.sleep(FOLLOW_INTERVAL_S)
 
-    async def look(self) -> None:
-        # One after the other: a journal read anew must not be put in place of one that was read later.
-        async with self._catching_up:
-            await super().look()
-
-    def _poll(self) -> tuple[bool, PollResult]:
-        result = self._advance()
-        if self._unsealed and result is PollResult.UNCHANGED:
-            result = PollResult.APPENDED
-        self._unsealed = False
-        return False, result
-
-    def _broker_is_there(self) -> bool:
-        return False
-
-    def _tell_failure(self) -> None:
-        failure = self.journals.failure
-        if failure is not None and not self._failure_told:
-            self._failure_told = True
-            self.core.events.add("write-failed", str(failure), level=logging.ERROR)
-
-    def _writable(self) -> None:
-        failure = self.journals.failure
-        if failure is not None:
-            raise ReadOnlyStore(f"{self.core.root}: takes no more changes ({failure})")
-
     def refused(self, what: str, reason: str) -> None:
         self.core.events.add("refused", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
-
-    def gather_with(self, gather: Callable[[], Awaitable[None]]) -> None:
-        self.journals.messages.committer.gather = gather
 
     def left_unpublished(self) -> Sequence[str]:
         return self.flushed.left_addresses()

@@ -1,0 +1,170 @@
+"""A store that follows its own writer.
+
+What is shown is what the journals' durable bytes say, taken over after every flush by the same loader that
+follows a broker.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+
+import trio
+
+from journalfs.errors import JournalfsError, ReadOnlyStore
+from journalfs.ids import FileId
+from journalfs.journal.loader import JournalLoader, PollResult
+from journalfs.journal.writer import JournalWriter, Position
+from journalfs.limits import CATCH_UP_BYTES_MIN
+from journalfs.store.core import Core
+from journalfs.store.store import JournalStore
+from journalfs.store.write.journals import Journals
+
+
+class SelfReadingStore(JournalStore):
+    """Use on the trio thread."""
+
+    def __init__(
+        self, core: Core, index: Path | None, *, make_loader: Callable[[], JournalLoader], journals: Journals
+    ) -> None:
+        def make_limited_loader() -> JournalLoader:
+            loader = make_loader()
+            loader.limit = journals.messages.durable_end()
+            return loader
+
+        super().__init__(core, index, make_limited_loader)
+        self.journals = journals
+        self._addresses_paging: Callable[[], Collection[str]] = tuple
+        """Those whose pages this process writes."""
+        self._catching_up = trio.Lock()
+        self._behind_since_bytes = 0
+        """Bytes that had been written when something was published that was not taken over yet."""
+        self._unsealed = self._failure_told = False
+        journals.messages.pool.held = core.is_rendered
+        journals.messages.before_emptying = self._let_files_go
+        journals.messages.committer.while_waiting = self._while_waiting
+
+    # -- whether it can be written ---------------------------------------------------------------------------
+
+    @property
+    def read_only(self) -> bool:
+        return self.journals.failure is not None
+
+    def _writable(self) -> None:
+        failure = self.journals.failure
+        if failure is not None:
+            raise ReadOnlyStore(f"{self.core.root}: takes no more changes ({failure})")
+
+    def _tell_failure(self) -> None:
+        failure = self.journals.failure
+        if failure is not None and not self._failure_told:
+            self._failure_told = True
+            self.core.events.add("write-failed", str(failure), level=logging.ERROR)
+
+    def gather_with(self, gather: Callable[[], Awaitable[None]]) -> None:
+        self.journals.messages.committer.gather = gather
+
+    # -- becoming durable, and shown -------------------------------------------------------------------------
+
+    async def published(self) -> None:
+        """Return when everything that was staged is durable, and shown."""
+        writer = self.journals.messages
+        if writer.committer.reached_position >= writer.position and not self._catching_up.locked():
+            return
+        await self.settled(self.journals.messages.position, transactional=True)
+
+    async def settled(self, position: Position, *, transactional: bool, wait: bool = True) -> None:
+        """Wait for a change of the message journal, and show it."""
+        writer = self.journals.messages
+        self._unsealed = True
+        if wait:
+            await self._durable(writer, position, transactional=transactional)
+        if writer.committer.reached_position >= position:
+            await self.show()
+
+    async def show(self) -> None:
+        """Something is durable that was not before: whoever looks sees it."""
+        self._unsealed = True
+        writer = self.journals.messages
+        if self._catching_up.locked() or writer.upkeep.compacting:
+            await self._catch_up()
+        elif self.core.behind is None:
+            # Whoever looks first takes it over; most of what is published nobody looks at within the moment.
+            self.core.behind = self._take_over_now
+            self._behind_since_bytes = writer.committer.counts.bytes_written
+        self.core.changes.ring()
+
+    async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
+        try:
+            await writer.durable_if_set(position, transactional=transactional)
+        except JournalfsError:
+            self._tell_failure()
+            raise
+
+    def _take_over_now(self) -> bool:
+        """Take over what is durable, for somebody who looks. False: it could not be."""
+        try:
+            if self._advance() is PollResult.REWRITTEN:
+                self._replace_loader(self._loaded_whole())
+        except (OSError, JournalfsError) as error:
+            self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+            return False
+        return True
+
+    def _current(self) -> bool:
+        """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
+        return not self._catching_up.locked() and self._take_over_now()
+
+    def _while_waiting(self) -> None:
+        """The disk is busy: a good time to catch up, if it is worth it."""
+        if self.core.behind is not None:
+            written = self.journals.messages.committer.counts.bytes_written
+            if written - self._behind_since_bytes >= CATCH_UP_BYTES_MIN:
+                self._take_over_now()
+
+    async def _catch_up(self) -> None:
+        """Take over what is durable."""
+        if not self._catching_up.locked() and self._advance() is not PollResult.REWRITTEN:
+            return
+        async with self._catching_up:
+            if self._advance() is PollResult.REWRITTEN:
+                await self._reload()
+
+    async def _let_files_go(self) -> None:
+        """Show everything from where it will stay: files are about to be emptied."""
+        async with self._catching_up:
+            if self._advance(list_files=True) is PollResult.REWRITTEN:
+                await self._reload()
+
+    def _advance(self, *, list_files: bool = False) -> PollResult:
+        self.core.behind = None
+        end, result = self.journals.messages.durable_end(), PollResult.UNCHANGED
+        if end is not None:
+            result = self.core.loader.advance(*end, list_files=list_files)
+        if result is PollResult.APPENDED:
+            self.core.measure()
+        pages = self.core.pages or self._addresses_paging()
+        if pages and self.core.refresh_pages() and result is PollResult.UNCHANGED:
+            result = PollResult.APPENDED
+        return result
+
+    # -- looking ---------------------------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        # One after the other: a journal read anew must not be put in place of one that was read later.
+        async with self._catching_up:
+            await super().look()
+
+    def _poll(self) -> tuple[bool, PollResult]:
+        result = self._advance()
+        if self._unsealed and result is PollResult.UNCHANGED:
+            result = PollResult.APPENDED
+        self._unsealed = False
+        return False, result
+
+    def _broker_is_there(self) -> bool:
+        return False
+
+    def _bindings_limit(self) -> tuple[FileId, int] | None:
+        return self.journals.bindings.durable_end()
