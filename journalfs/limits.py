@@ -76,6 +76,9 @@ PAGE_BYTES_STAGED_MAX: Final = 1024 * 1024
 """What is published to pages is written whenever so much of it is staged, so that a large transaction takes
 no memory."""
 
+PAGE_PIECE_BYTES: Final = 256 * 1024
+"""Records of pages that are made in one call, in a buffer that stays in the processor's cache."""
+
 PAGE_RECORDS_KEPT_MAX: Final = 131_072
 """Records of scanned pages kept: 50 MB, a dozen pages of the default 10 MiB with messages of 1 KiB."""
 

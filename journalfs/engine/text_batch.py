@@ -105,13 +105,39 @@ class TextBatch:
             check(status, "staging texts")
         return status
 
+    def page(self, room: Any, used: Any) -> int:
+        """Make records of a page of what is left, as far as there is room (`PageTexts`): a status."""
+        texts = self._texts
+        assert texts is not None, "nothing was begun"
+        return int(
+            lib.jfs_page_texts(
+                room, self._fields, texts.source, texts.pointer, texts.count, self._progress, used
+            )
+        )
+
+    def too_long(self) -> bool:
+        """Whether one of the texts may be too long for a record."""
+        texts = self._texts
+        assert texts is not None, "nothing was begun"
+        return bool(lib.jfs_texts_too_long(self._fields, texts.pointer, texts.count))
+
     @property
     def tx_id(self) -> int:
         return int(self._fields.tx_id)
 
     @property
+    def messages(self) -> int:
+        """How many texts there are."""
+        return 0 if self._texts is None else self._texts.count
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of it was staged or made."""
+        return int(self._progress.message) == self.messages
+
+    @property
     def staged_records(self) -> int:
-        """By the last call."""
+        """Staged or made by the last call."""
         return int(self._progress.records)
 
     @property

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from journalfs.engine.page_file import PageFile, remove_page
+from journalfs.engine.page_texts import PageTexts
+from journalfs.engine.text_batch import TextBatch
 from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
 from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format.page_folder import format_page_name
@@ -98,17 +100,36 @@ class PageWriter:
 
     def stage(self, record: bytes, page_bytes_max: int) -> tuple[PageNumber, Pile]:
         """Stage a record; returns the page it goes to, and what to wait for. Raises `WriteFailed`."""
-        if self._failure is not None:
-            raise self._failure
         end = self._end
         if end.records and end.size_bytes + len(record) > page_bytes_max:
             end = PageEnd(PageNumber(end.number + 1), 0, 0)
+        return self._stage(end, record, 1)
+
+    def stage_texts(self, texts: PageTexts, batch: TextBatch, page_bytes_max: int) -> tuple[PageNumber, Pile]:
+        """The same with the next records of a batch, as many as go into a piece and a page. `batch` is not at
+        its end.
+        """
+        end = self._end
+        while True:
+            records, count = texts.next(
+                batch,
+                page_bytes=end.size_bytes,
+                page_records=end.records,
+                page_bytes_max=page_bytes_max,
+            )
+            if count:
+                return self._stage(end, records, count)
+            end = PageEnd(PageNumber(end.number + 1), 0, 0)
+
+    def _stage(self, end: PageEnd, records: bytes | memoryview, count: int) -> tuple[PageNumber, Pile]:
+        if self._failure is not None:
+            raise self._failure
         pile = self._pile
         if not pile.chunks or pile.chunks[-1][0] != end.number:
             pile.chunks.append((end.number, bytearray()))
-        pile.chunks[-1][1].extend(record)
-        pile.size_bytes += len(record)
-        self._end = PageEnd(end.number, end.size_bytes + len(record), end.records + 1)
+        pile.chunks[-1][1].extend(records)
+        pile.size_bytes += len(records)
+        self._end = PageEnd(end.number, end.size_bytes + len(records), end.records + count)
         return end.number, pile
 
     async def written(self, pile: Pile, *, sync: bool) -> None:

@@ -189,10 +189,12 @@ class Admission:
         return Decision(Action.FAIL if limits.policy == Action.FAIL.name else Action.BLOCK, reached)
 
     def _by_policy(self, address: str, limits: AddressLimits) -> Decision:
-        held = self._held(address, limits)
+        # What an address that pages holds changes nothing for who publishes.
+        about = limits.policy == Action.PAGE.name and self.pages_now(address)
+        held = self._held(address, limits, about=about)
         if limits.rejects(held):
             return Decision(Action.FAIL, "max-size-bytes-reject-threshold")
-        reached = limits.reached(held) or self._reached_everywhere()
+        reached = limits.reached(held) or self._reached_everywhere(about=about)
         if limits.policy == Action.PAGE.name:
             return self._by_pages(address, limits, reached)
         return STORE if reached is None else Decision(Action[limits.policy], reached)
@@ -219,22 +221,24 @@ class Admission:
             known = self._paged[address] = (paged.version, limits.queues), max(counts, default=0)
         return known[1]
 
-    def _held(self, address: str, limits: AddressLimits) -> Held:
+    def _held(self, address: str, limits: AddressLimits, *, about: bool) -> Held:
+        """What an address holds. `about`: or what it held a moment ago, and what came since."""
         if not limits.limited:
             return NOTHING
         account = self._account(address)
         held = account.at_most()
-        if account.fresh and limits.reached(held) is None and not limits.rejects(held):
+        if account.fresh and (about or (limits.reached(held) is None and not limits.rejects(held))):
             return held
         return self._looked(account)
 
-    def _reached_everywhere(self) -> str | None:
-        limits = self.in_force.everywhere
+    def _reached_everywhere(self, *, about: bool) -> str | None:
+        limits, account = self.in_force.everywhere, self._everything
         if not limits.limited:
             return None
-        if self._everything.fresh and limits.reached(self._everything.at_most()) is None:
-            return None
-        return limits.reached(self._looked(self._everything))
+        reached = limits.reached(account.at_most())
+        if account.fresh and (about or reached is None):
+            return reached
+        return limits.reached(self._looked(account))
 
     def _looked(self, account: Account) -> Held:
         reached = self._journals.messages.committer.reached_position
@@ -411,6 +415,8 @@ class Admission:
 
     def acting(self, address: str) -> ActingLimit:
         """Which limit acts on an address, and since when."""
+        for account in (self._account(address), self._everything):
+            account.outdate()
         decision = self.decide(address)
         noted = self._noted.get(address) if decision.limit is not None else None
         line = self._lines.get(address)

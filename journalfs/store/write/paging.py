@@ -17,6 +17,8 @@ from typing import Final
 
 from journalfs.bindings.model import BindingsState
 from journalfs.engine.page_file import make_page_folder
+from journalfs.engine.page_texts import PageTexts
+from journalfs.engine.text_batch import TextBatch
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import SystemFailure
 from journalfs.format import core_message, record_bodies
@@ -26,14 +28,17 @@ from journalfs.format.properties import Code
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, RecordId, TxId
 from journalfs.journal.writer import Position
-from journalfs.limits import PAGE_BYTES_STAGED_MAX, PAGE_FILE_BYTES_MAX
+from journalfs.limits import PAGE_BYTES_STAGED_MAX, PAGE_FILE_BYTES_MAX, PAGE_PIECE_BYTES
 from journalfs.paging.address import PagedAddress
 from journalfs.paging.writer import PageEnd, PageWriter, Pile
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing, Record
 from journalfs.store.settings import settings_in_force
+from journalfs.store.texts import Texts
+from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.publishing import Published, Publishing, Routed
+from journalfs.store.write.routing import AnyRoute
 
 PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
 """`page-size-bytes` where nothing sets it."""
@@ -49,6 +54,20 @@ class Hold:
     pages: set[PageNumber] = field(default_factory=set)
     position: Position | None = None
     """Until the journal is durable up to there; None: it is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunTexts:
+    """Texts on their way to pages."""
+
+    address: str
+    batch: TextBatch
+    tx: TxId
+    """0: a message by itself."""
+    pairs: int
+    """Of messages and queues that get them."""
+    settles: str | None
+    """The note of what was flushed that they take the place of."""
 
 
 def _merge(holds: list[Hold]) -> None:
@@ -87,6 +106,7 @@ class Paging:
         self._holds: dict[str, list[Hold]] = {}
         self._page_bytes: dict[str, int] = {}
         self._bindings: BindingsState | None = None
+        self._texts = PageTexts(PAGE_PIECE_BYTES)
         self.taken_position = Position(0)
         """What the journal says up to there was taken over, together with the pages as they were then."""
         self.left_behind: Callable[[str, PageNumber], None] = lambda _address, _page: None
@@ -179,6 +199,64 @@ class Paging:
         record = RecordId(self._journals.ids.draw())
         body = record_bodies.page_transaction(tx, pairs)
         self._journals.messages.stage_add_in(tx, record, MessageType.PAGE_TRANSACTION, body)
+
+    def begun_texts(
+        self,
+        address: str,
+        texts: Texts,
+        route: AnyRoute,
+        *,
+        turn: int,
+        rule: ExpiryRule,
+        settles: str | None,
+    ) -> BegunTexts | None:
+        """Texts that all go where `route` says, on their way to pages; None if they have to be looked at one
+        by one: one may be too long for a record, or there is a history to be written.
+        """
+        if self._journals.messages.retention is not None:
+            return None
+        alone = len(texts) == 1 and settles is None
+        _, tx, batch = self._publishing.begun_texts(address, texts, route, turn=turn, rule=rule, alone=alone)
+        if batch.too_long():
+            return None
+        self._publishing.keep_batch(address, route)
+        return BegunTexts(address, batch, tx, len(texts) * route.queues_per_message, settles)
+
+    async def stage_texts(self, begun: BegunTexts) -> Published:
+        """`stage` for these. Raises JournalfsError with nothing that would count."""
+        with self._held(begun.address) as hold:
+            if not begun.tx:
+                await self._write_texts(begun, hold, sync=self._sync_alone)
+                hold.position = self._journals.messages.position
+                return Published(hold.position, False)
+            await self._write_texts(begun, hold, sync=True)
+            hold.position = self._publishing.in_transaction(
+                begun.tx,
+                begun.address,
+                (),
+                lambda: self._stage_page_transaction(begun.tx, begun.pairs),
+                begun.settles,
+            )
+        return Published(hold.position, True)
+
+    async def _write_texts(self, begun: BegunTexts, hold: Hold, *, sync: bool) -> None:
+        address, batch = begun.address, begun.batch
+        writer = await self._writer(address)
+        self._paging.add(address)
+        page_bytes = self._page_bytes_max(address)
+        piles: dict[int, Pile] = {}
+        while not batch.ended:
+            before = writer.current
+            page, pile = writer.stage_texts(self._texts, batch, page_bytes)
+            hold.pages.add(page)
+            piles[id(pile)] = pile
+            if page != before:
+                self.left_behind(address, before)
+            if writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
+                await writer.written(pile, sync=False)
+                await checkpoint()
+        for pile in piles.values():
+            await writer.written(pile, sync=sync)
 
     async def _write(
         self,

@@ -133,20 +133,9 @@ class Publishing:
 
         Raises JournalfsError with nothing staged that would count.
         """
-        writer, ids, count = self._journals.messages, self._journals.ids, len(texts)
-        alone = count == 1 and route.queues_per_message == 1 and settles is None
-        now_ms = self._clock.now_ms()
-        batch = self._batch_of(address, route)
-        first_id, tx = RecordId(ids.draw_many(count)), TxId(0) if alone else self._journals.new_tx()
-        batch.begin(
-            texts.stretches,
-            turn=turn,
-            first_id=first_id,
-            tx_id=tx,
-            timestamp_ms=now_ms,
-            expiration_ms=rule.expiration_ms(0, now_ms),
-            user_id_step=USER_IDS.draw_steps(now_ms, count),
-        )
+        writer = self._journals.messages
+        alone = len(texts) == 1 and route.queues_per_message == 1 and settles is None
+        first_id, tx, batch = self.begun_texts(address, texts, route, turn=turn, rule=rule, alone=alone)
         try:
             position = writer.stage_texts(batch)
             if position is not None and not alone:
@@ -163,6 +152,31 @@ class Publishing:
                 writer.stage_delete(first_id)
             raise
         return None if position is None else Published(position, not alone)
+
+    def begun_texts(
+        self, address: str, texts: Texts, route: AnyRoute, *, turn: int, rule: ExpiryRule, alone: bool
+    ) -> tuple[RecordId, TxId, TextBatch]:
+        """The batch that these texts are, with the id of the first and the transaction, 0 if it is `alone`.
+        Who goes on with it after he waited makes it his own before (`keep_batch`).
+        """
+        count, now_ms = len(texts), self._clock.now_ms()
+        batch = self._batch_of(address, route)
+        first_id = RecordId(self._journals.ids.draw_many(count))
+        tx = TxId(0) if alone else self._journals.new_tx()
+        batch.begin(
+            texts.stretches,
+            turn=turn,
+            first_id=first_id,
+            tx_id=tx,
+            timestamp_ms=now_ms,
+            expiration_ms=rule.expiration_ms(0, now_ms),
+            user_id_step=USER_IDS.draw_steps(now_ms, count),
+        )
+        return first_id, tx, batch
+
+    def keep_batch(self, address: str, route: AnyRoute) -> None:
+        """The batch that was begun last is its owner's: others get another one."""
+        self._batches.pop((address, route), None)
 
     def _batch_of(self, address: str, route: AnyRoute) -> TextBatch:
         batch = self._batches.get((address, route))

@@ -39,23 +39,30 @@ class Sending:
         """Stage messages, or write them to pages, where they are durable at once; None when there is nothing
         to stage. `settles`: the note of what was flushed that they take the place of.
         """
-        if pages:
-            return await self.paging.stage(address, self._routed(address, queue, messages), settles)
         if isinstance(messages, Texts):
-            published = self._stage_texts(address, queue, messages, settles)
+            published = await self._stage_texts(address, queue, messages, settles, pages=pages)
             if published is not None:
                 return published
         routed = self._routed(address, queue, messages)
+        if pages:
+            return await self.paging.stage(address, routed, settles)
         return await self.publishing.stage(address, routed, settles=settles)
 
-    def _stage_texts(
-        self, address: str, queue: str | None, texts: Texts, settles: str | None
+    async def _stage_texts(
+        self, address: str, queue: str | None, texts: Texts, settles: str | None, *, pages: bool
     ) -> Published | None:
         """Stage texts together; None where they have to be looked at one by one."""
         route = self.routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
         if route is None or self.kinds.special((*route.every, *route.in_turn)):
             return None
         turn, rule = self.routing.turn(address), self.rules.expiry(address)
+        if pages:
+            begun = self.paging.begun_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
+            if begun is None:
+                return None
+            if route.in_turn:
+                self.routing.took_turns(address, len(texts))
+            return await self.paging.stage_texts(begun)
         published = self.publishing.stage_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
         if published is not None and route.in_turn:
             self.routing.took_turns(address, len(texts))
