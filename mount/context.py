@@ -106,6 +106,10 @@ class MountContext:
             places |= {(encode_name(address.name), encode_name(queue.name)) for queue in address.queues()}
         return self.staging().sweep(lambda place: place in places, self.report.clock.now_ms() / 1000)
 
+    def is_publishing_below(self, path: bytes) -> bool:
+        """Whether something in a real directory is being published, or all of it."""
+        return any(taken == path or taken.startswith(path + b"/") for taken in self.publishing)
+
     def now_ns(self) -> int:
         return self.report.clock.now_ms() * 1_000_000
 

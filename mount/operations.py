@@ -179,6 +179,8 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def opendir(self, inode: InodeT, ctx: RequestContext) -> FileHandleT:
+        # Whoever goes on to list something has found what it renamed, if it looked at all.
+        self._given.forget(ctx.pid)
         node = await self._settled(inode)
         return FileHandleT(self._directories.add(OpenedDirectory(node)))
 
@@ -283,6 +285,7 @@ class Operations(pyfuse3.Operations):
     async def mkdir(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, ctx: RequestContext
     ) -> EntryAttributes:
+        CALLING.set(ctx.pid)
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node = await parent.make_directory(name, mode)

@@ -76,6 +76,14 @@ class Reader:
         except (OSError, ValueError, IndexError):
             return Seen.GONE
 
+    def has_ended(self) -> bool:
+        """Whether it is no more. Unlike `seen` this can be asked of anybody's process at any time."""
+        try:
+            fields = _stat(self.pid)
+        except FileNotFoundError:
+            return True
+        return fields[_START] != self.began or fields[_STATE] in "ZX"
+
     def waits_not(self) -> bool:
         """Whether its descriptor says O_NONBLOCK, which can be set after the opening."""
         with contextlib.suppress(OSError, ValueError):

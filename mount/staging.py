@@ -1,7 +1,7 @@
 """Where staged files lie: real files and directories in a folder of the store that is ours and disposable.
 
 They outlive the mount, as a file that somebody wrote should. What nobody touched for a week is swept when the
-store is mounted again, and so is what belongs to an address or queue that is no more.
+store is mounted again, and so is what belongs to an address or queue that is no more, or to a job that is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from journalfs_mount.limits import STAGED_AGE_MAX_S
+from journalfs_mount.makers import JOB_DIRECTORY, is_left
 
 PlaceName: TypeAlias = tuple[bytes, ...]
 """File names of an address, or of an address and a queue; empty for the root."""
@@ -103,9 +104,13 @@ def _directories(path: bytes) -> list[bytes]:
 
 
 def _old(folder: bytes, oldest_s: float) -> list[bytes]:
-    """What is in a folder and was not touched since."""
+    """What is in a folder and was not touched since, and what a job left whose process has ended."""
     try:
-        return [entry.path for entry in os.scandir(folder) if _newest_s(entry.path) < oldest_s]
+        return [
+            entry.path
+            for entry in os.scandir(folder)
+            if (entry.name == JOB_DIRECTORY and is_left(entry.path)) or _newest_s(entry.path) < oldest_s
+        ]
     except FileNotFoundError:
         return []
 

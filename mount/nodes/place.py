@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 from abc import abstractmethod
 
-from journalfs_mount.interruptions import RenamersPatience
+from journalfs_mount.interruptions import CALLING, RenamersPatience
+from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
 from journalfs_mount.names import TAIL_NAME, is_reserved
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
 from journalfs_mount.refusals import Refused
-from journalfs_mount.staging import PlaceName
+from journalfs_mount.staging import PlaceName, discard
 from journalfs_mount.written_names import Fate, fate_of, is_temporary
 
 _SINK_LOG_REASON = (
@@ -37,6 +38,8 @@ class Place(Directory):
         shown = self.find(name)
         if shown is not None or self.context.read_only:
             return shown
+        if name == JOB_DIRECTORY:
+            self._drop_abandoned(name)
         return self._being_written(name) or self._staged().find(name)
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
@@ -56,7 +59,10 @@ class Place(Directory):
         self._refuse_reserved(fate)
         if fate is Fate.PUBLISHED:
             return await self._make_shown(name)
-        return self._staged().make_directory(name, mode)
+        made = self._staged().make_directory(name, mode)
+        if name == JOB_DIRECTORY:
+            note_maker(made.real_path(), CALLING.get())
+        return made
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         fate = self._fate(name)
@@ -71,6 +77,12 @@ class Place(Directory):
             staged.discard()
         else:
             await self._publish(staged, name)
+
+    def _drop_abandoned(self, name: bytes) -> None:
+        """Forget what the tasks of a job wrote whose process has ended without it."""
+        path = self._staged().path_of(name)
+        if is_left(path) and not self.context.is_publishing_below(path):
+            discard(path)
 
     def _fate(self, name: bytes) -> Fate:
         """New messages are shown in a queue's tail first, so what is written to it is that. In this way the

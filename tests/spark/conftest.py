@@ -32,7 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A quiet local session of two threads; the JVM is set for a short start, not for speed."""
+    """A quiet local session of two threads, in which a task may fail once; the JVM is set for a short start,
+    not for speed.
+    """
     scratch = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_CONF_DIR"] = str(HERE)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -49,7 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch),
     }
-    builder = SparkSession.Builder().master("local[2]").appName("journalfs-tests")
+    builder = SparkSession.Builder().master("local[2, 2]").appName("journalfs-tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

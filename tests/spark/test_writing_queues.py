@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, raise_error, when
 
 from tests.mount.conftest import until
 from tests.mounting import MountedStore, QueueOnDisk, mounted_for_writing
+from tests.spark.committer import HadoopJob
 from tests.writing.conftest import Address, bodies, new_store
+from tests.writing.test_jobs import driver
 
 ROWS = 1000
 VERSION = "mapreduce.fileoutputcommitter.algorithm.version"
@@ -43,6 +47,21 @@ def numbers(queue: QueueOnDisk) -> list[int]:
     return sorted(json.loads(body)["number"] for body in bodies(queue))
 
 
+def transactions(address: Address) -> dict[int, int]:
+    """Transactions that published to the first queue of an address, with their messages."""
+    found: Counter[int] = Counter()
+    committed: set[int] = set()
+    slot = json.loads((address.first.path / ".status").read_text())["id"]
+    for file in (address.mount.path / ".journalfs" / "journal").glob("*.jsonl"):
+        for record in map(json.loads, file.read_bytes().splitlines()):
+            if record["kind"] == "COMMIT":
+                committed.add(record["tx"])
+            elif record.get("userTypeName") == "ADD_REF" and record["queue"] == slot:
+                found[record["tx"]] += 1
+    assert found.keys() <= committed
+    return dict(sorted(found.items()))
+
+
 def left_behind(folder: Path) -> list[str]:
     """Names that Spark makes beside its output and that must be gone."""
     candidates = ["_temporary", "_SUCCESS", "._SUCCESS.crc", ".part-00000.crc", "_spark_metadata"]
@@ -61,6 +80,71 @@ def test_appending_publishes_every_row_once(rows: DataFrame, address: Address, v
         assert left_behind(address.first.path) == []
     assert json.loads(bodies(address.first)[0])["text"] == "ä\n"
     assert address.second.lines() == []
+
+
+@pytest.mark.rule("S-89")
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_each_file_of_a_job_is_one_transaction(rows: DataFrame, address: Address, version: str) -> None:
+    before = set(transactions(address))
+    rows.write.mode("append").option(VERSION, version).json(str(address.first.path))
+    found = [messages for tx, messages in transactions(address).items() if tx not in before]
+    assert found == [ROWS // 4] * 4
+
+
+@pytest.mark.rule("S-89")
+@pytest.mark.parametrize(("kind", "version"), [("json", "1"), ("text", "2")])
+def test_an_attempt_that_failed_leaves_nothing(
+    rows: DataFrame, address: Address, kind: str, version: str
+) -> None:
+    """Each task fails once when it has written its rows, and is done again."""
+
+    def fails_at_its_end(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext  # noqa: PLC0415 - in a worker
+
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        assert context.attemptNumber() > 0, "the first attempt"
+
+    lines = rows.selectExpr("""concat('{"number":', number, '}') AS value""") if kind == "text" else rows
+    failing = lines.mapInArrow(fails_at_its_end, lines.schema)
+    failing.write.mode("append").format(kind).option(VERSION, version).save(str(address.first.path))
+    assert numbers(address.first) == list(range(ROWS))
+    assert left_behind(address.first.path) == []
+
+
+@pytest.mark.rule("S-89")
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_one_of_several_attempts_at_a_task_is_published(
+    spark: SparkSession, address: Address, version: str
+) -> None:
+    """The committer itself, as Spark calls it for a task that it runs twice at the same time: the first to
+    end is committed, the other aborted; a third, whose process was killed, says nothing any more.
+    """
+    job = HadoopJob(spark, address.first.path, version)
+    attempts = [job.attempt(number) for number in range(3)]
+    streams = [attempt.create(f"part-00000-{number}.txt") for number, attempt in enumerate(attempts)]
+    for number, stream in enumerate(streams):
+        stream.write(bytearray(f"attempt {number}\n".encode()))
+    for stream in streams[:2]:
+        stream.close()
+    attempts[1].commit()
+    attempts[0].abort()
+    job.commit()
+    assert bodies(address.first) == ["attempt 1"]
+    assert left_behind(address.first.path) == []
+
+
+@pytest.mark.rule("S-89", "S-125")
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_what_a_killed_driver_left_is_not_published_by_the_next(
+    rows: DataFrame, address: Address, version: str
+) -> None:
+    with driver(address.first.path):
+        pass
+    rows.write.mode("append").option(VERSION, version).json(str(address.first.path))
+    assert numbers(address.first) == list(range(ROWS))
+    assert left_behind(address.first.path) == []
 
 
 @pytest.mark.rule("S-89")
@@ -87,6 +171,23 @@ def test_partitions_of_the_output_are_published(rows: DataFrame, address: Addres
     assert left_behind(address.first.path) == []
 
 
+@pytest.mark.rule("S-89", "S-84")
+def test_all_tasks_may_have_the_same_partition(rows: DataFrame, address: Address) -> None:
+    one = rows.selectExpr("number", "'only' AS kind")
+    one.write.mode("append").partitionBy("kind").json(str(address.first.path))
+    assert numbers(address.first) == list(range(ROWS))
+
+
+@pytest.mark.rule("S-89")
+def test_partitions_need_the_first_version_of_the_committer(rows: DataFrame, address: Address) -> None:
+    writer = rows.write.mode("append").option(VERSION, "2").partitionBy("kind")
+    with pytest.raises(Py4JJavaError, match="kind="):
+        writer.json(str(address.first.path))
+    assert address.first.lines() == []
+    assert left_behind(address.first.path) == []
+    assert any("a queue holds messages and no directories" in why for _, why in address.refusals())
+
+
 @pytest.mark.rule("S-89")
 def test_overwriting_empties_the_queue_first(rows: DataFrame, address: Address) -> None:
     (address.first.path / "in.json").write_text('{"number": -1}')
@@ -105,6 +206,36 @@ def test_a_job_that_fails_publishes_nothing(rows: DataFrame, address: Address) -
     assert left_behind(address.first.path) == []
     rows.write.mode("append").json(str(address.first.path))
     assert numbers(address.first) == list(range(ROWS))
+
+
+@pytest.mark.rule("S-89")
+def test_batches_of_a_stream_are_appended(
+    spark: SparkSession, rows: DataFrame, address: Address, tmp_path: Path
+) -> None:
+    """Once each over restarts. A batch that fails after it was published is published again: Spark says so of
+    `foreachBatch`.
+    """
+    rows.write.json(str(tmp_path / "in"))
+    failing = [True]
+
+    def publish(batch: DataFrame, _: int) -> None:
+        batch.write.mode("append").json(str(address.first.path))
+        if failing.pop():
+            raise OSError("after it was published")
+        failing.append(False)
+
+    def run() -> None:
+        stream = spark.readStream.schema("number long").json(str(tmp_path / "in"))
+        query = stream.writeStream.foreachBatch(publish).trigger(availableNow=True)
+        query.option("checkpointLocation", str(tmp_path / "state")).start().awaitTermination()
+
+    with pytest.raises(StreamingQueryException):
+        run()
+    failing.append(False)
+    run()
+    run()
+    assert numbers(address.first) == sorted([*range(ROWS)] * 2)
+    assert left_behind(address.first.path) == []
 
 
 @pytest.mark.rule("S-81")

@@ -27,6 +27,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/store/write/unkept.py": "removes the directory of a store that is not kept",
     "mount/callers.py": "reads what the kernel shows of the signals of those who wait",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
+    "mount/makers.py": "reads which run of the system this is",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/staging.py": "sweeps that folder",
