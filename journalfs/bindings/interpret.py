@@ -25,7 +25,7 @@ class Emitted:
 
 def interpret(live: Sequence[Emitted], *, max_id: int, anomalies: Sequence[Anomaly]) -> BindingsState:
     """Build the state from `live`, in journal order. A later record of the same thing replaces the earlier
-    one.
+    one. What is deleted, and whether the history is whole, is for those to say who saw the other records.
     """
     builder = _Builder(list(anomalies))
     for emitted in live:
@@ -72,6 +72,9 @@ class _Builder:
 
     def take(self, emitted: Emitted) -> None:
         taker = self._takers.get(emitted.user_type)
+        if emitted.user_type <= 0:
+            self._report("undecodable", f"type {emitted.user_type} is none", emitted)
+            return
         if taker is None:
             self._report("unknown-type", f"records of type {emitted.user_type} are not known", emitted)
             return

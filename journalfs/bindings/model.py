@@ -91,6 +91,16 @@ class BindingsState:
     max_id: int
     """Largest record or transaction id in the journal, deleted ones included; -1 when it is empty."""
     anomalies: tuple[Anomaly, ...]
+    deleted: frozenset[int] = frozenset()
+    """Every record id that a delete names, whether it came to count or not."""
+    history_whole: bool = False
+    """The journal still has every record that was ever written to it."""
+
+    def surely_bound(self, queue_id: QueueId) -> bool:
+        """Whether a queue that messages are in must be bound: nothing deleted it, and it is no newer than
+        what was read. A binding that is not there is lost then.
+        """
+        return self.history_whole and queue_id <= self.max_id and queue_id not in self.deleted
 
     def queues_by_address(self) -> Mapping[str, tuple[Queue, ...]]:
         """All queues by their address, each address's by name."""

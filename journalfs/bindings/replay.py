@@ -7,7 +7,7 @@ Damage never stops it; what cannot be used is an `Anomaly` of the state.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from journalfs.bindings.interpret import Emitted, interpret
@@ -73,6 +73,7 @@ class BindingsReplay:
         self._transactions: dict[int, _Transaction] = {}
         self._anomalies: list[Anomaly] = []
         self._max_id = -1
+        self._named_by_deletes: set[int] = set()
 
     def begin_file(self, name: str) -> None:
         self._file = name
@@ -86,6 +87,7 @@ class BindingsReplay:
             self._emitted.append(self._emit(record, body))
         elif kind == RecordKind.DELETE:
             self._deleted.add(record.record_id)
+            self._named_by_deletes.add(record.record_id)
         elif kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX):
             self._apply_to_transaction(record, body)
         elif kind == RecordKind.PREPARE:
@@ -104,7 +106,8 @@ class BindingsReplay:
             self._anomalies.append(Anomaly(kind, reason, transaction.file, transaction.offset, tx_id))
         # A delete removes every record of its id in the whole journal, earlier or later.
         live = [emitted for emitted in self._emitted if emitted.record_id not in self._deleted]
-        return interpret(live, max_id=self._max_id, anomalies=self._anomalies)
+        state = interpret(live, max_id=self._max_id, anomalies=self._anomalies)
+        return replace(state, deleted=frozenset(self._named_by_deletes))
 
     def _apply_to_transaction(self, record: ReplayRecord, body: bytes) -> None:
         self._see(record.tx_id)
@@ -116,6 +119,7 @@ class BindingsReplay:
             # Record 0 is named whenever a temporary queue goes; usually there is none, and then nothing is
             # deleted.
             transaction.deletes.append(record.record_id)
+            self._named_by_deletes.add(record.record_id)
         else:
             self._see(record.record_id)
             transaction.emitted.append(self._emit(record, body))
@@ -130,7 +134,10 @@ class BindingsReplay:
         self._see(record.tx_id)
         transaction = self._transactions.pop(record.tx_id, None)
         if transaction is None:
-            return  # Its records were reclaimed: nothing is missing.
+            # Where its records lay in files that were reclaimed, nothing of it is counted here.
+            if record.count <= 0:
+                return
+            transaction = _Transaction(self._file, record.offset)
         if transaction.incomplete or self._missing(transaction, record.count):
             reason = f"transaction {record.tx_id} lost records before it was committed, so none of it counts"
             self._anomalies.append(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -57,9 +58,20 @@ def read_bindings(
         except FileNotFoundError:
             continue  # renamed or deleted by a broker since it was listed
         break
-    state = replay_bindings(read)
+    state = replace(replay_bindings(read), history_whole=_history_whole(listing.files))
     problems.extend(_anomalies(state.anomalies))
     return state, tuple(sorted(problems))
+
+
+def _history_whole(files: Sequence[JournalFile]) -> bool:
+    """Whether no file was ever compacted or used again: the first file has id 1, each the next one, and those
+    that nothing was written to come last.
+    """
+    written = [file for file in files if file.first_rid is not None]
+    return all(
+        file.file_id == file.first_rid == number and not file.compacted and not file.header_damaged
+        for number, file in enumerate(written, 1)
+    )
 
 
 def _stop(file: JournalFile, limit: tuple[FileId, int] | None) -> int | None:

@@ -1,7 +1,8 @@
 """Finds queues that messages are in and that no binding names, where bindings are lost.
 
 With a bindings journal that is whole such references are remains of deleted queues: a broker drops them, and
-they are only counted. When bindings are damaged or missing they may be all that is left of a queue.
+they are only counted. When bindings are damaged or missing they may be all that is left of a queue, and they
+are when the journal has all its history, and nothing in it deletes the queue.
 """
 
 from __future__ import annotations
@@ -39,13 +40,16 @@ class LostBindings:
         """Find them anew. Returns whether there are others than before."""
         before = self.queues
         self._messages = Counter()
-        if self.core.bindings.queues and not self.core.bindings_damage:
-            self.queues = {}
+        bindings = self.core.bindings
+        in_journal = self._in_journal()
+        if bindings.queues and not self.core.bindings_damage:
+            surely = sorted(filter(bindings.surely_bound, in_journal))
+            self.queues = {queue_id: before.get(queue_id) or self._queue(queue_id) for queue_id in surely}
         else:
             in_pages = self._addresses_by_pages()
             self.queues = {
                 queue_id: before.get(queue_id) or self._queue(queue_id, in_pages.get(queue_id))
-                for queue_id in sorted(self._in_journal() | in_pages.keys())
+                for queue_id in sorted(in_journal | in_pages.keys())
             }
         return self.queues.keys() != before.keys()
 
@@ -94,7 +98,7 @@ class LostBindings:
                         found.setdefault(queue_id, address)
         return found
 
-    def _queue(self, queue_id: QueueId, address: str | None) -> Queue:
+    def _queue(self, queue_id: QueueId, address: str | None = None) -> Queue:
         name = f"queue-{queue_id}"
         taken = {queue.name for queue in self.core.bindings.queues.values()}
         while name in taken:

@@ -144,7 +144,12 @@ static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_reco
     const uint32_t found = tx_find(state, record->tx_id);
     tx_item *tx;
     jfs_status status = JFS_OK;
-    if (found == JFS_NONE) return JFS_OK; /* its records were reclaimed: legal */
+    if (found == JFS_NONE) {
+        /* Where its records lay in files that were reclaimed, nothing of it is counted here. */
+        if (record->count <= 0) return JFS_OK;
+        return anomaly_add(state, JFS_ANOMALY_COMMIT_INCOMPLETE, record->tx_id, record->count, file_slot,
+                           record->offset);
+    }
     tx = &state->txs.items[found];
     if (record->count >= 0 && counted_in(tx, file_slot) == (uint32_t)record->count) {
         status = tx_effects(state, tx);

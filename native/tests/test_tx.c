@@ -63,6 +63,19 @@ static void a_wrong_count_drops_the_whole(void) {
     journal_close(&j);
 }
 
+/* They cannot have been reclaimed: they were in the file of the COMMIT. */
+static void a_commit_of_records_that_are_not_there(void) {
+    journal j;
+    live l;
+    journal_open(&j, 2, 1);
+    put_commit(&j, 100, 0);
+    put_commit(&j, 101, 2);
+    l = live_of(&j);
+    CHECK_EQ(anomalies_of(&l, JFS_ANOMALY_COMMIT_INCOMPLETE), 1);
+    jfs_state_free(l.state);
+    journal_close(&j);
+}
+
 /* The count is of the records in the file of the COMMIT, and nothing else is checked. */
 static void counts_are_per_file(void) {
     journal first, second, third;
@@ -252,6 +265,7 @@ int main(void) {
     RUN(commits_take_effect_in_order);
     RUN(a_delete_in_a_transaction_comes_last);
     RUN(a_wrong_count_drops_the_whole);
+    RUN(a_commit_of_records_that_are_not_there);
     RUN(counts_are_per_file);
     RUN(prepared_ones_hide_what_they_do);
     RUN(rolling_back_shows_again);

@@ -173,7 +173,16 @@ def test_commit_counts_the_records_of_its_own_file_only() -> None:
 
 
 def test_commit_of_a_reclaimed_transaction_is_ordinary() -> None:
-    assert not replayed([commit(3, 1), Record(RecordKind.ROLLBACK, tx_id=4)]).anomalies
+    assert not replayed([commit(3, 0), Record(RecordKind.ROLLBACK, tx_id=4)]).anomalies
+
+
+def test_commit_of_records_that_are_not_there() -> None:
+    """The count is of records in the same file, which cannot be reclaimed without the commit."""
+    assert kinds(replayed([commit(3, 1)])) == ["incomplete-transaction"]
+
+
+def test_no_record_has_type_0() -> None:
+    assert kinds(replayed([Record(RecordKind.ADD, 7, body=queue("q"))])) == ["undecodable"]
 
 
 def test_events_are_ignored() -> None:

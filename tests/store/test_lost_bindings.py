@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.format.record_types import BindingType
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
-from tests.damage.cases import look
+from tests.damage.cases import changed, look
+from tests.differential.encode import record
 from tests.mounting import journalfs
+from tests.reference import journal as reference
+from tests.store.appending import DELETE
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.truth.from_store import content_of
@@ -95,6 +99,42 @@ def test_damaged_bindings_lose_no_queue(little_store: LittleStore) -> None:
     found = bodies(little_store.open(index=False))
     assert found.pop("work::work.a") == ["one"]
     assert [(name.split("::")[1], texts) for name, texts in found.items()] == [("queue-22", ["two"])]
+
+
+@pytest.mark.rule("S-59")
+def test_a_binding_of_which_four_bytes_are_zero(store_copy: Copy) -> None:
+    """Anywhere in the records that bind a queue: all messages are shown, below whatever name."""
+    data = store_copy("killed") / "data"
+    path = data / "bindings/activemq-bindings-1.bindings"
+    content = path.read_bytes()
+    scan = reference.scan(content, 1)
+    bound = next(at for at, one in enumerate(scan.records) if one.user_type == BindingType.QUEUE_BINDING)
+    first, last = scan.records[bound], scan.records[bound + 1]
+    assert last.tx_id == first.tx_id
+    messages = sum(len(ids) for ids in look(data).queues.values())
+    for offset in range(first.offset, last.offset + last.length - 3, 3):
+        with changed(path, offset, bytes(4)):
+            store = open_store(data, index=False)
+            shown = sum(len(queue.listing()) + len(queue.delivering().listing()) for queue in store.queues())
+            assert (shown, store.status()["orphanedReferences"]) == (messages, 0), offset
+
+
+@pytest.mark.rule("S-59")
+def test_messages_of_a_queue_that_nothing_deleted(little_store: LittleStore) -> None:
+    """Its binding names another id now, with which it looks whole."""
+    little_store.journal.send(1000, QUEUE_A, "one")
+    path = little_store.bindings.path
+    content = path.read_bytes()
+    at = content.index(struct.pack(">q", QUEUE_A), 16)
+    path.write_bytes(content[: at + 7] + b"\x0c" + content[at + 8 :])
+    store = little_store.open(index=False)
+    assert [texts for texts in bodies(store).values() if texts] == [["one"]]
+    assert kinds(store) == ["lost-binding"]
+    little_store.bindings.append(record(DELETE, 1, record_id=QUEUE_A))
+    store = little_store.open(index=False)
+    assert not any(bodies(store).values())
+    assert kinds(store) == []
+    assert store.status()["orphanedReferences"] == 1
 
 
 @pytest.mark.rule("S-59")
