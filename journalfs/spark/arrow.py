@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,6 +34,7 @@ from journalfs.engine.lines import LineBatch
 from journalfs.spark.properties import property_column
 from journalfs.spark.schema import COLUMNS
 
+_NAMED: Final = '{"queue":'
 _US_IN_MS: Final = 1000
 _MS_MAX: Final = (2**63 - 1) // _US_IN_MS
 
@@ -242,11 +244,19 @@ def _set(values: Array) -> Array:
 
 def _envelopes(batch: Batch) -> Any:
     """The lines, rendered by the core, without their line feeds."""
-    lines = LineBatch(lines_pointer(batch.own_lines), batch.count, queue=batch.queue)
+    named = isinstance(batch.queue, str)
+    queue = batch.queue if named else None
+    lines = LineBatch(lines_pointer(batch.own_lines), batch.count, queue=queue)
     starts = np.frombuffer(lines.starts, "u8").astype("i4")
     text = pa.py_buffer(lines.read_view(0, lines.size_bytes))
     found = pa.Array.from_buffers(pa.string(), batch.count, [None, pa.py_buffer(starts), text])
-    return pc.utf8_rtrim(found, characters="\n")
+    whole = pc.utf8_rtrim(found, characters="\n")
+    if named:
+        return whole
+    # Of messages in queues of their own each: the line of one in no queue begins with its null.
+    given = [_NAMED + json.dumps(name, ensure_ascii=False) for name in _of_queue(batch).to_pylist()]
+    names = pa.array(given, pa.string())
+    return pc.binary_join_element_wise(names, pc.utf8_slice_codeunits(whole, len(_NAMED) + 4), "")
 
 
 _FIXED: Final[dict[str, Callable[[Batch, bool], Any]]] = {

@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 
 from journalfs.clock import SystemClock
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
-from journalfs.errors import WrongCall
 from journalfs.spark.decode import decode_messages
 from journalfs.spark.options import DEFAULT_BATCH_BYTES
 from journalfs.spark.record_files import PAGES, RECORDS, decoded
@@ -198,12 +197,10 @@ def live_messages(
 ) -> DataFrame:
     """The live messages of a store at any path that Spark reads, one row for each queue that one is in.
 
-    Columns are those of `format("journalfs")` but `envelope`. Raises `NotAStore` and `WrongCall`.
+    Columns are those of `format("journalfs")`. Raises `NotAStore` and `WrongCall`.
     """
     schema = schema or usual_schema()
     check_schema(schema)
-    if "envelope" in schema.names:
-        raise WrongCall("live_messages has no column 'envelope'; format journalfs has")
     files = files_of(spark, path)
     # Many joins look at these: decoded once, and kept in memory or on disk, whatever there is room in.
     slim = decoded(spark, list(files.journal), SLIM).persist(StorageLevel.MEMORY_AND_DISK)
