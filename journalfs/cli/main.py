@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "explain": ("journalfs.cli.explain:explain", "Say what keeps journal files from being set free."),
     "ls": ("journalfs.cli.ls:ls", "List addresses and queues, or the messages of a queue."),
     "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
+    "pipeline": ("journalfs.cli.pipeline:pipeline", "Archive, measure, audit and replay with Spark."),
     "print": ("journalfs.cli.print:print_records", "Print every record of a store's files."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store and wait until it is let go of."),

@@ -17,6 +17,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/large/inflated.py": "inflates what clients compressed",
     "journalfs/large/spool.py": "keeps what is written of one message until it is whole",
     "journalfs/large/writing.py": "writes the bodies of large messages",
+    "journalfs/pipeline/folders.py": "keeps archives and notes, made to count by renames",
     "journalfs/spark/changing.py": "removes messages' files in a mount, which acknowledges them",
     "journalfs/spark/writer.py": "puts aside what tasks write, until the driver publishes it",
     "journalfs/spark/place.py": "asks a mount which store it is of",

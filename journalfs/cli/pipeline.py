@@ -1,0 +1,18 @@
+"""`journalfs pipeline`: commands that use Spark, each imported when it is called."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from journalfs.cli.lazy import LazyGroup
+
+PIPELINES: Final[dict[str, tuple[str, str]]] = {
+    "archive": ("journalfs.cli.pipelines.archive:archive", "Add what is new to an archive of Parquet files."),
+}
+
+
+@click.group(cls=LazyGroup, table=PIPELINES)
+def pipeline() -> None:
+    """Archive, measure, audit and replay messages with Spark, on this machine or a cluster."""

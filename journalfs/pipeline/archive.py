@@ -1,0 +1,168 @@
+"""The archive: messages as Parquet files by address, queue and date, each of them once.
+
+    ARCHIVE/run=000001/address=orders/queue=billing/date=2026-03-01/part-*.parquet
+    ARCHIVE/run=000001/_run.json
+
+A run writes to a folder that no reader looks at, and one rename makes it count: killed at any point, it added
+everything or nothing. What is archived already is known by what compaction and moving within a store leave as
+it is: queue, id, time of sending and the client's id. So a run may be repeated, and a store may be restored
+from a backup and use ids again.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import asdict, dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
+
+from journalfs.clock import SystemClock
+from journalfs.errors import NotAStore
+from journalfs.spark.schema import ASKED_FOR_ONLY, COLUMNS, usual_schema
+from journalfs.spark.storage import literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from journalfs.clock import Clock
+    from journalfs.pipeline.folders import Folder
+    from journalfs.pipeline.messages import Source
+
+BODIES: Final = ("body", "bodyBytes")
+PLACES: Final = ("address", "queue", "date")
+"""What the folders of a run are named after."""
+KEY: Final = ("queue", "id", "timestamp", "userId", "unread")
+"""What makes a message the same one. `unread` stands for those whose id cannot be read."""
+
+_DAY_US: Final = 86_400_000_000
+_LAST_DAY: Final = 2_932_896
+"""31 December 9999: what comes later is no date to other programs."""
+_ESCAPED: Final = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
+"""What takes three characters in the name of a folder."""
+_NAME_BYTES_MAX: Final = 200
+"""No name on a disk is longer than 255 bytes; this one has `address=` before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run added."""
+
+    run: int
+    messages: int
+    bytes: int
+    source: str
+    finished_ms: int
+
+
+def archive(
+    spark: SparkSession, source: Source, folder: Folder, *, bodies: bool = True, clock: Clock | None = None
+) -> Run | None:
+    """Add what is live in `source` and not archived yet. None: there was nothing.
+
+    `bodies`: beside the envelope, which has all of a message, its body is a column of its own.
+    """
+    folder.make()
+    number = max(runs(folder), default=0) + 1
+    staged = f"_run-{number:06d}-{uuid.uuid4().hex}"
+    _write(spark, source, folder, staged, bodies=bodies)
+    written = spark.read.schema("id long").parquet(literal(folder.uri(staged))).count()
+    if not written:
+        folder.remove(staged)
+        return None
+    now_ms = (clock or SystemClock()).now_ms()
+    run = Run(number, written, folder.size_bytes(staged), source.path, now_ms)
+    folder.write(f"{staged}/_run.json", json.dumps(asdict(run)).encode() + b"\n")
+    folder.commit(staged, _name(number))
+    _clear(folder, number)
+    return run
+
+
+def archived(spark: SparkSession, folder: Folder) -> DataFrame:
+    """The messages of an archive, with `run`, and `date` as a date. Raises `NotAStore` where there is none.
+
+    Any program that reads Parquet by folders gives the same.
+    """
+    if not runs(folder):
+        raise NotAStore(folder.uri(), "no archive of messages is here")
+    return _read(spark, folder)
+
+
+def runs(folder: Folder) -> list[int]:
+    """Numbers of the runs that count."""
+    return [int(name[4:]) for name in folder.names() if name.startswith("run=") and name[4:].isdigit()]
+
+
+def archive_schema(*, bodies: bool) -> StructType:
+    """Columns of the files, to which the names of folders add `run`, `address`, `queue` and `date`."""
+    left_out = (*ASKED_FOR_ONLY, *(() if bodies else BODIES))
+    return usual_schema([*(name for name in COLUMNS if name not in left_out), "envelope"])
+
+
+def key_of(*, prefix: str = "") -> list[Column]:
+    return [f.col(name).alias(f"{prefix}{name}") for name in KEY]
+
+
+def same_message(prefix: str) -> Column:
+    """Whether columns and those with the prefix mean one message; of null and null it is so, too."""
+    return reduce(
+        lambda all_, one: all_ & one, (f.col(name).eqNullSafe(f.col(prefix + name)) for name in KEY)
+    )
+
+
+def _write(spark: SparkSession, source: Source, folder: Folder, staged: str, *, bodies: bool) -> None:
+    live = source.messages(spark, archive_schema(bodies=bodies))
+    live = live.withColumns(
+        {
+            "address": _in_a_path("address"),
+            "queue": _in_a_path("queue"),
+            "date": _date(),
+            "unread": f.when(f.col("id").isNull(), f.xxhash64("envelope")),
+        }
+    )
+    if runs(folder):
+        known = _read(spark, folder).select(*key_of(prefix="known_"))
+        live = live.join(known, same_message("known_"), "left_anti")
+    spread = live.hint("rebalance", *PLACES).sortWithinPartitions(*PLACES, "id")
+    spread.write.partitionBy(*PLACES).option("compression", "zstd").parquet(folder.uri(staged))
+
+
+def _read(spark: SparkSession, folder: Folder) -> DataFrame:
+    columns = [one for one in archive_schema(bodies=True).fields if one.name not in PLACES]
+    places = [
+        StructField("unread", LongType()),
+        StructField("run", IntegerType()),
+        StructField("address", StringType()),
+        StructField("queue", StringType()),
+        StructField("date", DateType()),
+    ]
+    return spark.read.schema(StructType([*columns, *places])).parquet(literal(folder.uri()))
+
+
+def _clear(folder: Folder, number: int) -> None:
+    """Runs that were killed left what can no longer count, since this number is taken."""
+    for name in folder.names():
+        parts = name.split("-")
+        if parts[0] == "_run" and len(parts) == 3 and parts[1].isdigit() and int(parts[1]) <= number:
+            folder.remove(name)
+
+
+def _name(number: int) -> str:
+    return f"run={number:06d}"
+
+
+def _date() -> Column:
+    """The day of sending in UTC, whatever the session's zone; null where a message says none."""
+    day = f.floor(f.unix_micros("timestamp") / _DAY_US)
+    epoch = f.lit("1970-01-01").cast("date")
+    return f.when(day.between(0, _LAST_DAY), f.date_add(epoch, day.cast("int")))
+
+
+def _in_a_path(name: str) -> Column:
+    """A name as a folder's; one that would be too long is cut and has its hash behind it."""
+    escaped = f.regexp_replace(name, _ESCAPED, "%00")
+    cut = f.concat(f.substring(name, 1, 40), f.lit("~"), f.md5(f.col(name).cast("binary")))
+    return f.when(f.octet_length(escaped) > _NAME_BYTES_MAX, cut).otherwise(f.col(name))

@@ -1,0 +1,200 @@
+"""Folders that hold what pipelines keep: on this machine, or wherever Hadoop reads and writes.
+
+What is in one changes only by renames that either happen or do not: something is prepared under a name that
+no reader looks at, and `commit` gives it the name that counts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from journalfs.errors import SystemFailure
+from journalfs.spark.place import local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_TAKEN: Final = "was written by another run meanwhile; run this one again"
+
+
+class Folder(Protocol):
+    """Every method raises `SystemFailure`."""
+
+    def uri(self, name: str = "") -> str:
+        """Of the folder or of something in it, as Spark writes to it. To read, see `storage.literal`."""
+
+    def make(self) -> None:
+        """Make it, and those above it. It may be there."""
+
+    def names(self) -> list[str]:
+        """What is in it, sorted; nothing where there is no such folder."""
+
+    def size_bytes(self, name: str) -> int:
+        """Of a file, or of all files below a folder."""
+
+    def read(self, name: str) -> bytes: ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Make a file. It is whole and durable once `commit` gave it or its folder the final name."""
+
+    def commit(self, name: str, final: str) -> None:
+        """Give a file or a folder the name that counts, durably and at once. Fails if it is taken."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a folder with all that is in it. It may be gone."""
+
+
+def folder_at(spark: SparkSession, path: str) -> Folder:
+    """A path without a scheme is one of this machine."""
+    if "://" in path and not path.startswith("file:"):
+        return HadoopFolder(spark, path)
+    return LocalFolder(local_path(path))
+
+
+class LocalFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def uri(self, name: str = "") -> str:
+        return f"file://{self.path / name}"
+
+    def make(self) -> None:
+        with self._refused("make the folder"):
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        with self._refused("list it"):
+            try:
+                return sorted(os.listdir(self.path))
+            except FileNotFoundError:
+                return []
+
+    def size_bytes(self, name: str) -> int:
+        with self._refused("look at what is in it"):
+            return sum(path.stat().st_size for path in self._files(self.path / name))
+
+    def read(self, name: str) -> bytes:
+        with self._refused("read what was noted"):
+            return (self.path / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._refused("write to it"):
+            (self.path / name).write_bytes(content)
+
+    def commit(self, name: str, final: str) -> None:
+        source, target = self.path / name, self.path / final
+        if target.exists():
+            raise SystemFailure(f"{target} {_TAKEN}")
+        with self._refused("make it durable"):
+            for path in self._files(source):
+                _sync(path)
+                _sync(path.parent)
+        with self._refused("give it the name that counts"):
+            os.rename(source, target)
+            _sync(self.path)
+
+    def remove(self, name: str) -> None:
+        path = self.path / name
+        with self._refused("clear away what was not finished"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    @staticmethod
+    def _files(path: Path) -> list[Path]:
+        return [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
+
+    @contextmanager
+    def _refused(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SystemFailure.from_os(error, self.path, doing=doing) from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class HadoopFolder:
+    """The filesystem must rename a folder at once, as HDFS does; object stores that copy do not."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        context: Any = spark.sparkContext
+        self._jvm: Any = context._jvm
+        self._gateway: Any = context._gateway
+        self._root = path.rstrip("/")
+        settings: Any = context._jsc.hadoopConfiguration()
+        with self._refused("reach it"):
+            there = self._path("").toUri()
+            self._files: Any = self._jvm.org.apache.hadoop.fs.FileSystem.get(there, settings)
+            self._context: Any = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(there, settings)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{name}" if name else self._root)
+
+    def uri(self, name: str = "") -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def make(self) -> None:
+        with self._refused("make the folder"):
+            self._files.mkdirs(self._path(""))
+
+    def names(self) -> list[str]:
+        with self._refused("list it"):
+            if not self._files.exists(self._path("")):
+                return []
+            return sorted(one.getPath().getName() for one in self._files.listStatus(self._path("")))
+
+    def size_bytes(self, name: str) -> int:
+        with self._refused("look at what is in it"):
+            return int(self._files.getContentSummary(self._path(name)).getLength())
+
+    def read(self, name: str) -> bytes:
+        with self._refused("read what was noted"):
+            stream = self._files.open(self._path(name))
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._refused("write to it"):
+            stream = self._files.create(self._path(name), True)
+            try:
+                stream.write(bytearray(content))
+                stream.hsync()
+            finally:
+                stream.close()
+
+    def commit(self, name: str, final: str) -> None:
+        with self._refused("give it the name that counts"):
+            if self._files.exists(self._path(final)):
+                raise SystemFailure(f"{self._root}/{final} {_TAKEN}")
+            rename = self._jvm.org.apache.hadoop.fs.Options.Rename
+            self._context.rename(self._path(name), self._path(final), self._gateway.new_array(rename, 0))
+
+    def remove(self, name: str) -> None:
+        with self._refused("clear away what was not finished"):
+            self._files.delete(self._path(name), True)
+
+    @contextmanager
+    def _refused(self, doing: str) -> Iterator[None]:
+        from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with Spark
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            reason = str(error.java_exception.toString()).partition("\n")[0]
+            raise SystemFailure(f"{self._root}: cannot {doing}: {reason}") from error

@@ -1,0 +1,74 @@
+"""The messages that a pipeline is about, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from journalfs.config.layout import locate_store
+from journalfs.errors import WrongCall
+from journalfs.selector import compile_selector
+from journalfs.spark import live_messages
+from journalfs.spark.place import Place, place_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+SEPARATOR = "::"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What to read: a store, a directory of a mount, a journal, or a store at any path that Hadoop reads."""
+
+    path: str
+    queues: tuple[str, ...] = ()
+    """Each `ADDRESS::QUEUE`, a queue, or an address for all of its queues. Empty: all."""
+    where: str = ""
+    """A JMS selector."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether only Hadoop gets there."""
+        return "://" in self.path and not self.path.startswith("file:")
+
+    def place(self) -> Place:
+        """Where it is on this machine. Raises `NotAStore`, `WrongCall`."""
+        found = place_of(self.path)
+        locate_store(found.store)
+        return found
+
+    def messages(self, spark: SparkSession, schema: StructType) -> DataFrame:
+        """A row for each queue that a message is in. Raises `NotAStore`, `WrongCall`, `SelectorError`."""
+        compile_selector(self.where)
+        if self.is_elsewhere:
+            return self._by_joins(spark, schema)
+        self.place()
+        reader = spark.read.format("journalfs").schema(schema)
+        if self.queues:
+            reader = reader.option("queues", ",".join(self.queues))
+        if self.where:
+            reader = reader.option("selector", self.where)
+        return reader.load(self.path)
+
+    def _by_joins(self, spark: SparkSession, schema: StructType) -> DataFrame:
+        if self.where:
+            raise WrongCall(f"--where needs a store on this machine, and {self.path} is none")
+        frame = live_messages(spark, self.path, schema=schema)
+        return frame.filter(_any_of(self.queues)) if self.queues else frame
+
+
+def _any_of(names: Sequence[str]) -> Column:
+    """Whether a message is in one of these queues, or was sent to one of these addresses."""
+    found = f.lit(False)
+    for name in names:
+        address, separator, queue = name.partition(SEPARATOR)
+        one = (f.col("queue") == name) | f.col("address").eqNullSafe(name)
+        if separator:
+            one = (f.col("queue") == queue) & f.col("address").eqNullSafe(address)
+        found = found | one
+    return found

@@ -1,0 +1,126 @@
+"""A Spark session for a command: quiet, with its progress on the terminal, and failures in one line."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import journalfs.errors
+from journalfs.errors import DependencyMissing, JournalfsError, SystemFailure, WrongCall
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.console import Console
+
+INSTALL: Final = "pip install 'journalfs[pipeline]'"
+LOOK_S: Final = 0.2
+"""Between two looks at how far Spark is: often enough to seem alive."""
+
+_RAISED: Final = re.compile(r"^(?:.*\s)?journalfs\.(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
+"""What was raised in a process of Python that Spark started, in the trace that Spark shows."""
+
+
+@contextmanager
+def session(master: str | None, settings: Mapping[str, str], *, title: str) -> Iterator[SparkSession]:
+    """Spark, for as long as it is needed; one that is there already is used and stays.
+
+    `master`: a cluster, or `local[N]`; None: what Spark was configured with, else this machine.
+    Raises `DependencyMissing`, and failures of what is done inside as `JournalfsError`.
+    """
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - may not be installed
+    except ImportError:
+        raise DependencyMissing("journalfs pipeline", package="PySpark", install=INSTALL) from None
+    with in_one_line():
+        before = SparkSession.getActiveSession()
+        spark = before or _started(SparkSession.Builder(), master, settings)
+        try:
+            from journalfs.spark import register  # noqa: PLC0415 - as above
+
+            register(spark)
+            with shown(spark, title):
+                yield spark
+        finally:
+            if before is None:
+                spark.stop()
+
+
+def _started(builder: SparkSession.Builder, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    logging = files("journalfs.pipeline").joinpath("log4j2.properties")
+    chosen = {
+        "spark.app.name": "journalfs pipeline",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
+        **settings,
+    }
+    if master is not None:
+        chosen["spark.master"] = master
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """What fails in Spark, as the failure that it is about."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise reworded(error) from error
+
+
+def reworded(error: Exception) -> JournalfsError:
+    """The failure of journalfs that Spark reports with its own, or what Spark said, in a line."""
+    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - comes with Spark
+
+    text = str(error)
+    for name, message in reversed(_RAISED.findall(text)):
+        kind = getattr(journalfs.errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, JournalfsError):
+            found = kind.__new__(kind)
+            JournalfsError.__init__(found, message)
+            return found
+    first = text.strip().partition("\n")[0] or type(error).__name__
+    if isinstance(error, AnalysisException | ParseException):
+        return WrongCall(f"Spark: {first}")
+    return SystemFailure(f"Spark: {first}")
+
+
+@contextmanager
+def shown(spark: SparkSession, title: str, console: Console | None = None) -> Iterator[None]:
+    """How far the jobs of Spark are, on the terminal, if there is one."""
+    if console is None and not sys.stderr.isatty():
+        yield
+        return
+    import rich.console  # noqa: PLC0415 - only people look at it
+    from rich.progress import Progress  # noqa: PLC0415
+
+    done = threading.Event()
+    with Progress(console=console or rich.console.Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def look() -> None:
+            tracker: Any = spark.sparkContext.statusTracker()
+            while not done.wait(LOOK_S):
+                stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
+                total = sum(one.numTasks for one in stages if one is not None)
+                finished = sum(one.numCompletedTasks for one in stages if one is not None)
+                bar.update(task, total=total or None, completed=finished)
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        try:
+            yield
+        finally:
+            done.set()
+            looking.join()

@@ -1,0 +1,192 @@
+"""An archive has each message once, with all that its envelope says, whatever became of its runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from journalfs.clock import FakeClock
+from journalfs.errors import NotAStore, SystemFailure
+from journalfs.pipeline.archive import Run, archive, archived, runs
+from journalfs.pipeline.folders import Folder, HadoopFolder, LocalFolder, folder_at
+from journalfs.pipeline.messages import Source
+from tests.cli.running import journalfs, objects
+from tests.frozen import PristineStores
+from tests.pipeline.crashing import CrashingFolder, Killed
+from tests.spark.conftest import MountStore
+from tests.spark.rows import lines_of
+from tests.spark.writing import acknowledge, publish, written_store
+
+
+def envelopes(spark: SparkSession, folder: Folder) -> list[Any]:
+    return sorted(json.dumps(json.loads(row.envelope)) for row in archived(spark, folder).collect())
+
+
+def lines(store: Path) -> list[str]:
+    return sorted(json.dumps(line) for line, _ in lines_of(store))
+
+
+def test_an_archive_keeps_every_field_of_every_kind_of_message(
+    spark: SparkSession, stores: PristineStores, mount_store: MountStore, tmp_path: Path
+) -> None:
+    folder = folder_at(spark, str(tmp_path / "archive"))
+    wanted: list[str] = []
+    for number, name in enumerate(("orders-basic", "amqp-exotic"), 1):
+        store = stores[name]
+        run = archive(spark, Source(str(store)), folder, clock=FakeClock(wall_ms=7))
+        wanted = sorted(wanted + lines(store))
+        assert run is not None
+        assert (run.run, run.source, run.finished_ms) == (number, str(store), 7)
+        assert envelopes(spark, folder) == wanted
+        assert json.loads(folder.read(f"run={number:06d}/_run.json"))["messages"] == run.messages
+    # By another way, with nothing new.
+    assert archive(spark, Source(str(mount_store(stores["orders-basic"]))), folder) is None
+    assert envelopes(spark, folder) == wanted
+    assert folder.names() == ["run=000001", "run=000002"]
+
+
+def test_folders_are_named_by_address_queue_and_day(spark: SparkSession, tmp_path: Path) -> None:
+    day, long = 86_400_000, "q" * 240
+    messages = [{"body": "x", "timestamp": when} for when in (0, 20_000 * day - 1, 20_000 * day, 2**62)]
+    store = written_store(tmp_path, {"a/b=c": messages, long: [{"body": "long", "timestamp": day}]})
+    archive(spark, Source(str(store)), LocalFolder(tmp_path / "archive"))
+    found = Counter(
+        str(path.parent.relative_to(tmp_path / "archive"))
+        for path in (tmp_path / "archive").rglob("*.parquet")
+    )
+    hashed = "~".join(("q" * 40, "0cb7af5ac4b3ae6acac8c3e2ff0b3ea4"))
+    place = "run=000001/address=a%2Fb%3Dc/queue=a%2Fb%3Dc/date="
+    assert {one for one in found if "%2F" in one} == {
+        f"{place}__HIVE_DEFAULT_PARTITION__",
+        f"{place}2024-10-03",
+        f"{place}2024-10-04",
+    }
+    (cut,) = (one for one in found if "%2F" not in one)
+    assert cut.endswith("/date=1970-01-02")
+    assert len(hashed) == len(cut.split("queue=")[1].split("/")[0])
+    rows = archived(spark, LocalFolder(tmp_path / "archive")).filter("queue = 'a/b=c'")
+    assert sorted(str(row.date) for row in rows.collect()) == ["2024-10-03", "2024-10-04", "None", "None"]
+    # Names that are not those of folders are the same ones again, too.
+    assert archive(spark, Source(str(store)), LocalFolder(tmp_path / "archive")) is None
+
+
+def test_runs_add_what_is_new_however_the_store_changed(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2"}], "b": []})
+    folder = LocalFolder(tmp_path / "archive")
+    first = archive(spark, Source(str(store)), folder)
+    ids = [line["id"] for line, _ in lines_of(store)]
+    acknowledge(store, "a", ids[:1])
+    publish(store, "b", [{"body": "3"}])
+    assert journalfs("compact", store).returncode == 0
+    second = archive(spark, Source(str(store)), folder, bodies=False)
+    assert first is not None
+    assert second is not None
+    assert (first.messages, second.messages) == (2, 1)
+    rows = archived(spark, folder).collect()
+    assert sorted((row.run, row.queue, row.body) for row in rows) == [
+        (1, "a", "1"),
+        (1, "a", "2"),
+        (2, "b", None),
+    ]
+    assert json.loads(rows[[row.run for row in rows].index(2)].envelope)["body"] == "3"
+    # A store restored from a backup uses ids again.
+    again = written_store(tmp_path / "again", {"a": [{"body": "other"}, {"body": "messages"}]})
+    third = archive(spark, Source(str(again)), folder)
+    assert third is not None
+    assert third.messages == 2
+
+
+def test_a_run_that_ends_anywhere_and_is_repeated_neither_loses_nor_doubles(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = written_store(tmp_path, {"a": [{"body": str(number)} for number in range(5)]})
+    source = Source(str(store))
+    at, ended, wanted = 0, True, lines(store)
+    while ended:
+        path, ended = tmp_path / str(at), False
+        archive(spark, source, LocalFolder(path))
+        publish(store, "a", [{"body": f"before {at}"}])
+        try:
+            archive(spark, source, CrashingFolder(path, at))
+        except Killed:
+            ended = True
+        assert envelopes(spark, LocalFolder(path)) in (wanted, wanted := lines(store))
+        publish(store, "a", [{"body": f"later than {at}"}])
+        archive(spark, source, LocalFolder(path))
+        wanted = lines(store)
+        assert envelopes(spark, LocalFolder(path)) == wanted
+        assert all(name.startswith("run=") for name in LocalFolder(path).names())
+        at += 1
+    assert at > 3
+
+
+def test_of_two_runs_at_a_time_one_counts(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}]})
+
+    class Overtaken(LocalFolder):
+        def commit(self, name: str, final: str) -> None:
+            archive(spark, Source(str(store)), LocalFolder(self.path))
+            super().commit(name, final)
+
+    with pytest.raises(SystemFailure, match="was written by another run meanwhile"):
+        archive(spark, Source(str(store)), Overtaken(tmp_path / "archive"))
+    assert envelopes(spark, LocalFolder(tmp_path / "archive")) == lines(store)
+
+
+def test_a_folder_of_hadoop_is_as_one_of_this_machine(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}]})
+    folder = HadoopFolder(spark, f"file://{tmp_path}/with space")
+    assert runs(folder) == []
+    run = archive(spark, Source(str(store)), folder)
+    assert run is not None
+    assert run.bytes > 100
+    assert json.loads(folder.read("run=000001/_run.json"))["run"] == 1
+    folder.write("x", b"other")
+    with pytest.raises(SystemFailure, match="was written by another run meanwhile"):
+        folder.commit("x", "run=000001")
+    folder.remove("x")
+    assert folder.names() == ["run=000001"]
+    assert envelopes(spark, folder) == lines(store)
+    with pytest.raises(SystemFailure, match=r"cannot read what was noted: java\.io\.FileNotFound"):
+        folder.read("y")
+    with pytest.raises(SystemFailure, match="cannot reach it"):
+        HadoopFolder(spark, "nowhere://host/path")
+
+
+def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}], "b": [{"body": "2", "priority": 9}]})
+    target = tmp_path / "archive"
+    command = ["pipeline", "archive", str(store), "--output", str(target), "--json"]
+    (said,) = objects(*command, "--queues", "b", "--where", "JMSPriority > 5")
+    assert Run(**said).messages == 1
+    assert objects(*command)[0]["messages"] == 1
+    assert objects(*command)[0] == {"run": None, "messages": 0, "bytes": 0}
+    assert journalfs(*command[:-1]).stdout == "-\t0\t0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["{tmp}/none"], 3, "no such directory"),
+        (["{store}", "--queues", "none"], 1, "no address or queue 'none'"),
+        (["{store}", "--where", "a ="], 1, "selector 'a ='"),
+        (["{store}", "--conf", "x"], 1, "'x' is not NAME=VALUE"),
+        (["hdfs://nowhere.invalid/x", "--where", "a = 1"], 1, "--where needs a store on this machine"),
+    ],
+)
+def test_refusals_are_one_line(
+    spark: SparkSession, tmp_path: Path, arguments: list[str], code: int, text: str
+) -> None:
+    store = written_store(tmp_path, {"a": []})
+    given = [one.format(tmp=tmp_path, store=store) for one in arguments]
+    done = journalfs("pipeline", "archive", *given, "--output", tmp_path / "out")
+    assert done.returncode == code
+    assert text in done.stderr
+    assert len(done.stderr.splitlines()) == (1 if "--conf" not in arguments else 4)
+    with pytest.raises(NotAStore, match="no archive of messages"):
+        archived(spark, LocalFolder(tmp_path / "out"))
