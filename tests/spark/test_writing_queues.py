@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, raise_error, when
