@@ -101,6 +101,7 @@ CORE_SETTINGS: Final = (
     _setting("disk-scan-period", Kind.INTEGER, 5000, "ms", 1),
     _setting("max-redelivery-records", Kind.INTEGER, 10, "records", -1),
     _setting("message-expiry-scan-period", Kind.INTEGER, 30_000, "ms", -1),
+    _setting("address-queue-scan-period", Kind.INTEGER, 30_000, "ms", -1),
     _setting("id-cache-size", Kind.INTEGER, 20_000, "ids", 0),
     _setting("persist-id-cache", Kind.BOOLEAN, True),
     _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),

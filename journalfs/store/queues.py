@@ -51,6 +51,12 @@ class StoreQueue(QueueView):
     def delivering(self) -> QueueView:
         return self._delivering
 
+    @property
+    def message_count(self) -> int:
+        """As a broker counts: with those not yet due, and those that a prepared transaction has taken."""
+        content = self.content
+        return content.count() + total_messages(content.delivering())
+
     def status(self) -> Mapping[str, object]:
         content = self.content
         info = content.state.queue(content.slot)
@@ -62,7 +68,7 @@ class StoreQueue(QueueView):
             "id": self.model.queue_id,
             "routingType": self.model.binding.routing_type.name,
             "filter": self.model.binding.filter or None,
-            "messageCount": info.live_count + total_messages(paged) + total_messages(content.delivering()),
+            "messageCount": self.message_count,
             "messages": len(self),
             "scheduledCount": total_messages(content.scheduled()),
             "deliveringCount": len(self._delivering),

@@ -27,6 +27,9 @@ class BrokerSettings:
     paging_max_size_bytes: str = "40K"
     max_delivery_attempts: int = 10
     message_expiry_scan_period_ms: int = 200
+    auto_delete: bool = False
+    """Whether queues and addresses that were made by themselves go by themselves."""
+    address_queue_scan_period_ms: int = 30_000
     journal_lock_acquisition_timeout_ms: int = -1
     """How long a start waits for another process to let go of the store; -1 for ever."""
 
@@ -106,6 +109,7 @@ def broker_xml(settings: BrokerSettings, port: int) -> str:
     <journal-directory>data/journal</journal-directory>
     <large-messages-directory>data/large-messages</large-messages-directory>
     <message-expiry-scan-period>{settings.message_expiry_scan_period_ms}</message-expiry-scan-period>
+    <address-queue-scan-period>{settings.address_queue_scan_period_ms}</address-queue-scan-period>
     <transaction-timeout>3000000</transaction-timeout>
     <max-disk-usage>100</max-disk-usage>
     <critical-analyzer>false</critical-analyzer>
@@ -138,8 +142,8 @@ def _address_setting(match: str, max_size_bytes: str, settings: BrokerSettings) 
         <redelivery-delay>0</redelivery-delay>
         <max-delivery-attempts>{settings.max_delivery_attempts}</max-delivery-attempts>
         <address-full-policy>PAGE</address-full-policy>
-        <auto-delete-queues>false</auto-delete-queues>
-        <auto-delete-addresses>false</auto-delete-addresses>
+        <auto-delete-queues>{str(settings.auto_delete).lower()}</auto-delete-queues>
+        <auto-delete-addresses>{str(settings.auto_delete).lower()}</auto-delete-addresses>
         <max-size-bytes>{max_size_bytes}</max-size-bytes>
         <page-size-bytes>{settings.page_size_bytes}</page-size-bytes>
         <max-read-page-bytes>-1</max-read-page-bytes>

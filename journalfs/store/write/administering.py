@@ -157,7 +157,8 @@ class Administering:
             return
         kinds = {*address.binding.routing_types, routing} if address.address_id is not None else {routing}
         routing_types = tuple(sorted(kinds, key=lambda kind: kind.value))
-        binding = replace(address.binding, routing_types=routing_types, auto_created=False)
+        automatic = address.address_id is not None and address.binding.auto_created
+        binding = replace(address.binding, routing_types=routing_types, auto_created=automatic)
         if address.address_id is not None:
             self._delete_in(tx, address.address_id)
         self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))

@@ -35,6 +35,7 @@ from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.supply import Supply, due_run
+from journalfs.store.write.uses import Uses
 
 
 @dataclass(slots=True, eq=False)
@@ -165,10 +166,12 @@ class Deliveries:
     settled: Settled
     removed: Callable[[str, Chosen], Awaitable[None]]
     """Tidies up after messages that left."""
+    uses: Uses = field(init=False)
     rules: DeliveryRules = field(init=False)
     _queues: dict[QueueId, QueueDelivery] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.uses = Uses(self.core)
         self.rules = DeliveryRules(self.core, self.addresses)
 
     def consumer(self, queue: StoreQueue, selectors: Sequence[str]) -> Consumer:
@@ -180,6 +183,10 @@ class Deliveries:
         if delivery is None or delivery.queue is not queue:
             delivery = self._queues[queue.content.queue_id] = QueueDelivery(queue, self)
         return delivery.open(view.selected)
+
+    async def purge(self, queue: StoreQueue) -> None:
+        """Remove all messages of a queue that nobody consumes."""
+        await QueueDelivery(queue, self).purge()
 
     def refuse_consumed(self, queue: StoreQueue) -> None:
         """Raises `HeldByReaders` while anybody consumes a queue: it is not deleted then."""
@@ -233,6 +240,7 @@ class QueueDelivery:
         if binding.group_rebalance:
             self.groups.clear()
         self.consumers.append(consumer)
+        self.handing.uses.consumer_came(self.content.queue_id)
         delay_ms = binding.delay_before_dispatch_ms
         if delay_ms is not None and delay_ms >= 0 and self._dispatch_ms < 0:
             self._dispatch_ms = self.content.now_ms + delay_ms
@@ -241,6 +249,7 @@ class QueueDelivery:
 
     async def closed(self, consumer: Consumer) -> None:
         self.consumers.remove(consumer)
+        self.handing.uses.consumer_left(self.content.queue_id)
         if self.exclusive is consumer:
             self.exclusive = None
         self._forget_groups_of(consumer)
@@ -252,13 +261,13 @@ class QueueDelivery:
             return
         self._dispatching, self._dispatch_ms = False, -1
         if self.content.model.binding.purge_on_no_consumers and not self.content.gone:
-            await self._purge()
+            await self.purge()
 
     def _forget_groups_of(self, consumer: Consumer) -> None:
         for group in [group for group, owner in self.groups.items() if owner is consumer]:
             del self.groups[group]
 
-    async def _purge(self) -> None:
+    async def purge(self) -> None:
         chosen = self.handing.removing.choose(self.content, self.content.live())
         if len(chosen):
             self.core.tally[self.content.queue_id, Why.KILLED.counter] += len(chosen)

@@ -40,6 +40,12 @@ class DuplicateIds:
         """Its message was not published after all."""
         self._of(address).pop(duplicate_id, None)
 
+    def clear(self, address: str) -> list[RecordId]:
+        """Forget all ids of an address; returns their records."""
+        records = list(self._of(address).values())
+        self._of(address).clear()
+        return records
+
     def _of(self, address: str) -> OrderedDict[bytes, RecordId]:
         if self._seen is None:
             self._seen = self._load()

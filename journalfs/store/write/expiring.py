@@ -8,23 +8,20 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import trio
-
 from journalfs.config.core_settings import value_in_force
 from journalfs.damage import FileStamp
 from journalfs.engine.page_listing import page_schedules
 from journalfs.engine.waiting import checkpoint
 from journalfs.errors import Gone, JournalfsError
 from journalfs.ids import MessageId, PageNumber
-from journalfs.limits import EXPIRED_BYTES_MAX, EXPIRED_MESSAGES_MAX, FOLLOW_INTERVAL_S
+from journalfs.limits import EXPIRED_BYTES_MAX, EXPIRED_MESSAGES_MAX
 from journalfs.paging.address import PagedAddress
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.moving import runs_of
-
-NS_PER_MS = 1_000_000
+from journalfs.store.write.periods import every_period
 
 
 @dataclass(slots=True)
@@ -47,16 +44,13 @@ class Expiring:
 
     async def run(self) -> None:
         """Scan again and again, until cancelled."""
-        period_ns, clock = self.period_ms * NS_PER_MS, self.core.clock
-        while period_ns > 0:
-            due_ns = clock.monotonic_ns() + period_ns
-            while (left_ns := due_ns - clock.monotonic_ns()) > 0:
-                # Not all at once: the clock may be another than that of the event loop.
-                await trio.sleep(min(left_ns / 1e9, FOLLOW_INTERVAL_S))
-            try:
-                await self.scan()
-            except JournalfsError as error:
-                self.core.events.add("not-expired", f"expired messages stay, until the next try: {error}")
+        await every_period(self.core.clock, self.period_ms, self._try)
+
+    async def _try(self) -> None:
+        try:
+            await self.scan()
+        except JournalfsError as error:
+            self.core.events.add("not-expired", f"expired messages stay, until the next try: {error}")
 
     async def scan(self) -> int:
         """Let go of all that expired by now; how many messages left a queue."""

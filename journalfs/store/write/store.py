@@ -12,7 +12,7 @@ import trio
 
 from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together
-from journalfs.errors import JournalfsError, NoSuchName, NotEmpty
+from journalfs.errors import JournalfsError, NoSuchName
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
@@ -29,6 +29,8 @@ from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
+from journalfs.store.write.auto_deleting import AutoDeleting
+from journalfs.store.write.deleting import Deleting
 from journalfs.store.write.delivering import Consumer, Deliveries
 from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.duplicates import DuplicateIds
@@ -51,8 +53,6 @@ from journalfs.store.write.settled import Settled
 from journalfs.store.write.sync_mode import SyncMode
 
 __all__ = ["SyncMode", "WritingStore"]
-
-log = logging.getLogger(__name__)
 
 FOLDER = "journalfs"
 STAGING = "staging"
@@ -93,8 +93,7 @@ class WritingStore(SelfReadingStore):
             core, journals, self._publishing, bodies, datasync=datasync, take_over=self._current
         )
         self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
-        self._administered = trio.Lock()
-        """Changes of the bindings come one after the other: each stands on what the one before left."""
+        self._administered = trio.Lock()  # each change of the bindings stands on what the one before left
         self._arrivals = Arrivals(self._administered)
         paging = self._paged.paging
         self._moving = Moving(journals, self._publishing, self._removing, kinds, paging)
@@ -115,14 +114,33 @@ class WritingStore(SelfReadingStore):
         self._deliveries = Deliveries(
             core, journals, self._removing, self._forwarding, self._rules, self.settled, self._after_removal
         )
+        self._prepare_own_work(duplicates)
         self.admission = Admission(core, disk, journals, self._current)
-        self.admission.pages_now = self._paged.paging.pages_now
+        self.admission.pages_now = paging.pages_now
         core.limits_of = self.admission.acting
+        core.explanations.of_writer = journals.messages.upkeep.explain
+        self._addresses_paging = lambda: paging.addresses
+
+    def _prepare_own_work(self, duplicates: DuplicateIds) -> None:
+        core = self.core
         self.expiring = Expiring(
             core, self._rules, self.queues, lambda queue, runs: self._forward(queue, runs, Why.EXPIRED)
         )
-        core.explanations.of_writer = journals.messages.upkeep.explain
-        self._addresses_paging = lambda: paging.addresses
+        self._deleting = Deleting(
+            core,
+            self.journals,
+            duplicates,
+            self._administering,
+            self._arrivals,
+            self._deliveries,
+            self._paged,
+            find=self._queue,
+            bound=self._bound,
+            published=self.published,
+        )
+        self.auto_deleting = AutoDeleting(
+            core, self._rules, self._deleting, self._change, self.left_unpublished
+        )
 
     def start(self) -> None:
         super().start()
@@ -291,6 +309,8 @@ class WritingStore(SelfReadingStore):
         return self._deliveries.consumer(self._queue(queue), selectors)
 
     async def _after_removal(self, address: str, chosen: Chosen) -> None:
+        if len(chosen):
+            self._deliveries.uses.queue(chosen.queue).emptied = True
         if chosen.paged:
             await self._paged.consumed(address, (one.page for one in chosen.paged))
         self._clear(chosen.messages)
@@ -311,41 +331,28 @@ class WritingStore(SelfReadingStore):
     async def create_address(self, name: str) -> None:
         async with self._change():
             await self._bound(self._administering.create_address(name))
+            self._deliveries.uses.address_made(name)
 
     async def delete_address(self, name: str) -> None:
         async with self._change():
-            address = address_named(self.core.bindings, name)
-            if self.core.bindings.queues_of(name):
-                raise NotEmpty(f"{name}: queues are bound to it")
-            await self._bound(self._administering.delete_address(address))
-            await self._paged.address_deleted(name)
+            await self._deleting.address(name)
 
     async def create_queue(self, address: str, name: str) -> None:
         async with self._change():
             found = address_named(self.core.bindings, address)
             await self._bound(self._administering.create_queue(found, name))
+            self._deliveries.uses.queue_made(name)
 
     async def _make_queue(self, address: str, name: str, accepted: str) -> None:
         """A queue with a filter, unless there is one of that name."""
         async with self._change():
             if self.core.bindings.queue_named(name) is None:
                 await self._bound(self._administering.create_automatic(address, name, accepted))
+                self._deliveries.uses.queue_made(name)
 
     async def delete_queue(self, address: str, name: str) -> None:
         async with self._change():
-            self._arrivals.leaving.add(address)
-            try:
-                await self._arrivals.none(address)
-                await self.published()
-                model = queue_named(self.core.bindings, address, name)
-                queue = self._queue((address, name))
-                if len(queue) or len(queue.delivering()):
-                    raise NotEmpty(f"{address}::{name}: it holds messages")
-                self._deliveries.refuse_consumed(queue)
-                await self._bound(self._administering.delete_queue(model))
-                await self._paged.queue_deleted(address, model.queue_id)
-            finally:
-                self._arrivals.leaving.discard(address)
+            await self._deleting.queue(address, name)
 
     @asynccontextmanager
     async def _change(self) -> AsyncIterator[None]:
@@ -401,7 +408,7 @@ class WritingStore(SelfReadingStore):
     # -- its own work ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        await together(self.journals.run, self.follow, self.expiring.run)
+        await together(self.journals.run, self.follow, self.expiring.run, self.auto_deleting.run)
 
     async def follow(self) -> None:
         while True:

@@ -1,0 +1,92 @@
+"""Deleting queues and addresses: what has to be over before, and what goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from journalfs.bindings.model import Queue
+from journalfs.errors import NotEmpty
+from journalfs.journal.writer import Position
+from journalfs.store.api import QueuePath
+from journalfs.store.core import Core
+from journalfs.store.queues import StoreQueue
+from journalfs.store.write.administering import Administering, address_named, queue_named
+from journalfs.store.write.arrivals import Arrivals
+from journalfs.store.write.delivering import Deliveries
+from journalfs.store.write.duplicates import DuplicateIds
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.paged import Paged
+
+
+@dataclass(slots=True)
+class Deleting:
+    """Whoever calls any of these is the only one to change the bindings meanwhile. `bound` waits for a change
+    of the bindings, `published` for what was staged.
+    """
+
+    core: Core
+    journals: Journals
+    duplicates: DuplicateIds
+    administering: Administering
+    arrivals: Arrivals
+    deliveries: Deliveries
+    paged: Paged
+    find: Callable[[QueuePath], StoreQueue]
+    bound: Callable[[Position | None], Awaitable[None]]
+    published: Callable[[], Awaitable[None]]
+
+    async def address(self, name: str) -> None:
+        """Raises `NoSuchName`, and `NotEmpty` while queues are bound to it."""
+        address = address_named(self.core.bindings, name)
+        if self.core.bindings.queues_of(name):
+            raise NotEmpty(f"{name}: queues are bound to it")
+        await self.bound(self.administering.delete_address(address))
+        await self.paged.address_deleted(name)
+        self.deliveries.uses.address_gone(name)
+
+    async def queue(self, address: str, name: str) -> None:
+        """Raises `NoSuchName`, `NotEmpty` while it holds messages, `HeldByReaders` while it is consumed."""
+        async with self._alone(address):
+            model = queue_named(self.core.bindings, address, name)
+            found = self.find((address, name))
+            if len(found) or len(found.delivering()):
+                raise NotEmpty(f"{address}::{name}: it holds messages")
+            self.deliveries.refuse_consumed(found)
+            await self._unbind(model)
+
+    async def unused_queue(self, model: Queue, is_unused: Callable[[], bool]) -> bool:
+        """Delete a queue with what it holds, if it is there and unused even after all that was on its way to
+        it has come.
+        """
+        async with self._alone(model.address):
+            if not is_unused():
+                return False
+            found = self.find((model.address, model.name))
+            if len(found):
+                await self.deliveries.purge(found)
+            if found.message_count:
+                return False
+            await self._unbind(model)
+            return True
+
+    @asynccontextmanager
+    async def _alone(self, address: str) -> AsyncIterator[None]:
+        """Nothing comes to an address, and all that came before is there."""
+        self.arrivals.leaving.add(address)
+        try:
+            await self.arrivals.none(address)
+            await self.published()
+            yield
+        finally:
+            self.arrivals.leaving.discard(address)
+
+    async def _unbind(self, model: Queue) -> None:
+        await self.bound(self.administering.delete_queue(model))
+        await self.paged.queue_deleted(model.address, model.queue_id)
+        self.deliveries.uses.queue_gone(model.queue_id, model.address)
+        if not self.core.bindings.queues_of(model.address):
+            # What is sent to an address again is no duplicate of what queues had that are gone.
+            for record in self.duplicates.clear(model.address):
+                self.journals.messages.stage_delete(record)
