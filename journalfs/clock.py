@@ -29,6 +29,19 @@ class SystemClock:
         return time.monotonic_ns()
 
 
+@dataclass(frozen=True, slots=True)
+class StoppedClock:
+    """One moment: for what is shown as it was then."""
+
+    at_ms: int
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def monotonic_ns(self) -> int:
+        return 0
+
+
 @dataclass(slots=True)
 class FakeClock:
     """A clock that moves only when told."""

@@ -13,6 +13,10 @@ NAME_HASH_CHARS: Final = 16
 JOURNAL_HEADER_BYTES: Final = 16
 """A journal file's header; the first record cannot begin earlier."""
 
+LENGTHENED_BYTES: Final = 64 * 1024
+"""What a journal file is longer by that has a second name. A multiple of blocks and pages, and of what sizes
+of journal files usually are."""
+
 JOURNAL_FILE_BYTES_MAX: Final = 2**31 - 1
 """No broker writes further into a journal file: its positions there are 32-bit integers with a sign."""
 
@@ -49,6 +53,9 @@ ENCRYPTED_VALUE_CHARS_MAX: Final = 64 * 1024
 
 JOURNAL_FILES_MAPPED_MAX: Final = 16_384
 """Journal files mapped at once: a quarter of the mappings that Linux gives a process (vm.max_map_count)."""
+
+SNAPSHOT_TEXT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Longest description of a snapshot that is read: some hundred bytes for each journal file and page."""
 
 COPY_CHUNK_BYTES: Final = 1024 * 1024
 """Piece in which files are copied or inflated: large enough that the calls cost nothing."""

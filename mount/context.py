@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, TypeAlias, cast
 from weakref import WeakValueDictionary
 
-from journalfs.store.api import Queue, QueuePath, Store, WritableStore
+from journalfs.store.api import Queue, QueuePath, Snapshot, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.endings import Endings
 from journalfs_mount.errnos import gone, refuse
+from journalfs_mount.inodes import SLOT_MAX
 from journalfs_mount.interruptions import Interruptions
 from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
@@ -26,16 +28,24 @@ if TYPE_CHECKING:
     from journalfs_mount.nodes.base import Node
 
 
+SlotTable: TypeAlias = "dict[int, tuple[MountContext, str, str]]"
+
+
 class MountContext:
     """The store, the kernel's view of it, and how to find one from the other."""
 
     __slots__ = (
         "_changing",
-        "_queue_names",
+        "_own_slots",
+        "_queues",
+        "_slots_given",
+        "_snapshots",
         "_staging",
         "caching",
         "endings",
+        "fixed",
         "interruptions",
+        "is_open",
         "nodes",
         "options",
         "present",
@@ -50,15 +60,20 @@ class MountContext:
 
     nodes: NodeTable[Node]
 
-    def __init__(self, store: Store, options: MountOptions, report: MountReport) -> None:
+    def __init__(
+        self, store: Store, options: MountOptions, report: MountReport, *, of: MountContext | None = None
+    ) -> None:
+        """`of` for the context of what never changes within a mount: a snapshot."""
         self.store = store
         self.options = options
         self.report = report
+        self.fixed = of is not None
         self._staging: StagingArea | None = None
         self._changing: WritableStore | None = None
-        if not (options.read_only or store.read_only):
+        if not (options.read_only or store.read_only or self.fixed):
             self._changing = cast(WritableStore, store)
-        self.caching: Caching = caching_for(changes=options.follow or self._changing is not None)
+        changes = (options.follow or self._changing is not None) and not self.fixed
+        self.caching: Caching = caching_for(changes=changes)
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.publications = Publications()
         self.interruptions = Interruptions()
@@ -70,7 +85,15 @@ class MountContext:
         """Real paths of what is staged and being published."""
         self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()
         """The node that each number of a real directory had last."""
-        self._queue_names: dict[int, tuple[str, str]] = {}
+        self._queues: SlotTable = {} if of is None else of._queues
+        """The queue of each slot that numbers of messages were made with. Kept for good."""
+        self._own_slots: dict[tuple[str, str], int] = {}
+        self._slots_given: Iterator[int] = count(SLOT_MAX, -1) if of is None else of._slots_given
+        self._snapshots: dict[str, MountContext] = {}
+        self.is_open: Callable[[MountContext], bool] = lambda _context: False
+        """Whether somebody has a file of a context open. Set by those who know the open files."""
+        if of is not None:
+            self.nodes, self.present = of.nodes, of.present
 
     @property
     def read_only(self) -> bool:
@@ -121,16 +144,43 @@ class MountContext:
             raise gone()
         return queue
 
-    def remember_slot(self, queue: Queue, address_name: str) -> None:
-        """Make the numbers of this queue's messages mean something. Kept for good: one entry per queue."""
-        self._queue_names[queue.slot] = (address_name, queue.name)
+    def slot_of(self, queue: Queue, address_name: str) -> int:
+        """The slot that the numbers of this queue's messages are made with; from here on they can be taken
+        apart. A queue of the store has its own, one of a snapshot gets one from the other end.
+        """
+        names = (address_name, queue.name)
+        slot = self._own_slots.get(names) if self.fixed else queue.slot
+        if slot is None:
+            slot = self._own_slots[names] = next(self._slots_given)
+        self._queues[slot] = (self, *names)
+        return slot
 
-    def queue_of_slot(self, slot: int) -> tuple[str, str]:
-        """Address and queue of a slot. ESTALE when no message number with it was ever given out."""
-        names = self._queue_names.get(slot)
-        if names is None:
+    def of_snapshot(self, snapshot: Snapshot, store: Store) -> MountContext:
+        """The context of a snapshot that is open: the same one each time."""
+        context = self._snapshots.get(snapshot.identity)
+        if context is None:
+            context = MountContext(store, self.options, self.report, of=self)
+            self._snapshots[snapshot.identity] = context
+        return context
+
+    def snapshot_open(self, snapshot: Snapshot) -> bool:
+        """Whether somebody has a file of a snapshot open."""
+        context = self._snapshots.get(snapshot.identity)
+        return context is not None and self.is_open(context)
+
+    def forget_snapshot(self, snapshot: Snapshot) -> None:
+        """It was removed. Its slots are given to no other: the kernel may know messages by them."""
+        context = self._snapshots.pop(snapshot.identity, None)
+        if context is not None:
+            for slot in context._own_slots.values():
+                del self._queues[slot]
+
+    def queue_of_slot(self, slot: int) -> tuple[MountContext, str, str]:
+        """Context, address and queue of a slot. ESTALE when no message number with it was ever given out."""
+        found = self._queues.get(slot)
+        if found is None:
             raise gone()
-        return names
+        return found
 
     def takes_long_names(self, parent_inode: int) -> bool:
         """True for a directory whose names are selectors: those may be as long as the kernel passes on."""

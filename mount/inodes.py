@@ -26,6 +26,7 @@ TABLE_BIT: Final = 1 << 61
 SLOT_BITS: Final = 20
 MESSAGE_ID_BITS: Final = 42
 _SLOT_END: Final = 1 << SLOT_BITS
+SLOT_MAX: Final = _SLOT_END - 1
 _MESSAGE_ID_END: Final = 1 << MESSAGE_ID_BITS
 _TABLE_MASK: Final = TABLE_BIT - 1
 

@@ -23,6 +23,7 @@ from journalfs.errors import NameRefused
 from journalfs.ids import MessageId
 
 CONTROL_DIRECTORY: Final = b".journalfs"
+SNAPSHOTS_DIRECTORY: Final = b"snapshots"
 TAIL_NAME: Final = b"_tail.jsonl"
 ALL_NAME: Final = b".all.jsonl"
 MESSAGES_DIRECTORY: Final = b".messages"

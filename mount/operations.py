@@ -93,6 +93,7 @@ class Operations(pyfuse3.Operations):
         self._directories: HandleTable[OpenedDirectory] = HandleTable()
         self._polled: set[Stream] = set()
         self._given = GivenNames()
+        context.is_open = self._is_open
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
     def init(self) -> None:
@@ -132,6 +133,8 @@ class Operations(pyfuse3.Operations):
         if len(name) > NAME_BYTES_MAX and not self._context.takes_long_names(parent_inode):
             raise refuse(errno.ENAMETOOLONG)
         parent = await self._settled(parent_inode)
+        if parent.opens:
+            await parent.open_up()
         try:
             return self._entry(parent.child(name))
         except FUSEError:
@@ -182,6 +185,8 @@ class Operations(pyfuse3.Operations):
         # Whoever goes on to list something has found what it renamed, if it looked at all.
         self._given.forget(ctx.pid)
         node = await self._settled(inode)
+        if node.opens:
+            await node.open_up()
         return FileHandleT(self._directories.add(OpenedDirectory(node)))
 
     @guarded
@@ -200,6 +205,7 @@ class Operations(pyfuse3.Operations):
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             opened = node.open_stream(flags) if isinstance(node, StreamFile) else node.open()
             return await self._handle(opened, ctx)
+        _require_changeable(node)
         with self._context.noted(node.path):
             opened = node.open_to_write(flags)
         return await self._handle(opened, ctx)
@@ -358,7 +364,7 @@ class Operations(pyfuse3.Operations):
         fh: FileHandleT | None,
         ctx: RequestContext,
     ) -> EntryAttributes:
-        node = await self._settled(inode)
+        node = await self._changeable(inode)
         with self._context.noted(node.path):
             node.change_attributes(attr, fields, None if fh is None else self._files.get(fh))
         return node.attributes()
@@ -368,13 +374,13 @@ class Operations(pyfuse3.Operations):
         setting = attribute_name(name)
         if setting is None or not name.startswith(SETTING_PREFIX):
             raise refuse(errno.EOPNOTSUPP)
-        node = await self._settled(inode)
+        node = await self._changeable(inode)
         with self._context.noted(node.path):
             await node.set_extended(setting, value)
 
     @changing
     async def removexattr(self, inode: InodeT, name: XAttrNameT, ctx: RequestContext) -> None:
-        node = await self._settled(inode)
+        node = await self._changeable(inode)
         attribute = attribute_name(name)
         if attribute is None or attribute not in node.extended_attributes():
             raise refuse(errno.ENODATA)
@@ -424,10 +430,15 @@ class Operations(pyfuse3.Operations):
     async def _settled(self, inode: int) -> Node:
         """The node, when what is being published and concerns it is done."""
         node = self._node(inode)
-        if self._publications:
+        if self._publications and not node.context.fixed:
             await self._publications.settled(node.concerns)
-        if self._endings:
+        if self._endings and not node.context.fixed:
             await self._endings.settled(node.concerns)
+        return node
+
+    async def _changeable(self, inode: int) -> Node:
+        node = await self._settled(inode)
+        _require_changeable(node)
         return node
 
     async def _directory(self, inode: int, name: bytes) -> Directory:
@@ -435,6 +446,9 @@ class Operations(pyfuse3.Operations):
         if len(name) > NAME_BYTES_MAX:
             raise refuse(errno.ENAMETOOLONG)
         node = await self._settled(inode)
+        if node.opens:
+            await node.open_up()
+        _require_changeable(node)
         if not isinstance(node, Directory):
             raise refuse(errno.ENOTDIR)
         return node
@@ -457,11 +471,24 @@ class Operations(pyfuse3.Operations):
         self._context.nodes.drop_unused(node)
         return True
 
+    def _is_open(self, context: MountContext) -> bool:
+        nodes = self._context.nodes
+        return any(
+            (node := nodes.node(opened.inode)) is not None and node.context is context
+            for opened in self._files
+        )
+
     def _node(self, inode: int) -> Node:
         node = self._context.nodes.node(inode)
         if node is None:
             raise gone()
         return node
+
+
+def _require_changeable(node: Node) -> None:
+    """EROFS for what is in a snapshot."""
+    if node.context.fixed:
+        raise refuse(errno.EROFS)
 
 
 def _path_in(directory: Directory, name: bytes) -> Callable[[], str]:

@@ -95,6 +95,9 @@ class Backend(Protocol):
     def make_folder(self, name: str) -> None:
         """A folder in the directory; it may exist already."""
 
+    def is_linked(self, name: str) -> bool:
+        """Whether the file has another name, and must not be written into where that has content."""
+
     def folder_size(self, name: str) -> int:
         """Number of files in a folder, 0 when there is none."""
 

@@ -17,6 +17,7 @@ from typing import Any
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.links import is_linked
 from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
@@ -140,6 +141,9 @@ class DiskBackend:
 
     def make_folder(self, name: str) -> None:
         make_directory(self.directory / name)
+
+    def is_linked(self, name: str) -> bool:
+        return is_linked(self.directory / name)
 
     def folder_size(self, name: str) -> int:
         try:

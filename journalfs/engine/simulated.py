@@ -143,6 +143,10 @@ class SimulatedDisk:
     def make_folder(self, name: str) -> None:
         self._call("make_folder")
 
+    def is_linked(self, name: str) -> bool:
+        self._inode(name)
+        return False
+
     def folder_size(self, name: str) -> int:
         return sum(other.startswith(f"{name}/") for other in self._names)
 

@@ -7,7 +7,9 @@ other file has and that nobody sets does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from journalfs.limits import LENGTHENED_BYTES
 
 SIZE_BYTES_MIN = 1024
 """A broker makes no smaller files."""
@@ -18,12 +20,19 @@ STEPS_BYTES = (64 * 1024, 100 * 1024)
 
 def missing_bytes(sizes: Mapping[str, int]) -> dict[str, int]:
     """How many bytes are missing at the end of each file that was cut off, by name; 0: nobody knows."""
-    counts = Counter(sizes.values())
+    made = dict(zip(sizes, as_made(list(sizes.values())), strict=True))
+    counts = Counter(made.values())
     return {
         name: _usual_above(size, counts) - size
-        for name, size in sizes.items()
+        for name, size in made.items()
         if size < SIZE_BYTES_MIN or _is_odd(size, counts)
     }
+
+
+def as_made(sizes: Sequence[int]) -> list[int]:
+    """The sizes that files were made in: one may have been lengthened since (`journalfs.engine.links`)."""
+    known = set(sizes)
+    return [size - LENGTHENED_BYTES if size - LENGTHENED_BYTES in known else size for size in sizes]
 
 
 def _is_odd(size: int, counts: Counter[int]) -> bool:

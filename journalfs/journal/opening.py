@@ -53,7 +53,7 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
     opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
     empty: list[WriteFile] = []
     for name, header in headers.items():
-        file = WriteFile(name, header.file_id, backend.size_bytes(name), version=header.version)
+        file = opened.pool.found(name, header.file_id, version=header.version)
         scan = read_file(backend, opened.ledger, file)
         opened.bytes_read += file.size_bytes
         if scan.count or scan.marked:
@@ -69,7 +69,7 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
     for name in blank:
         # A broker does not even start beside it; with a header it is a file like any other.
         recovered.append(f"{name} was never given a header: it is a free file now")
-        _set_free(opened, WriteFile(name, FileId(0), backend.size_bytes(name), version=0))
+        _set_free(opened, opened.pool.found(name, FileId(0), version=0))
     return opened
 
 

@@ -17,7 +17,7 @@ from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.checksums import NOWHERE
 from journalfs.ids import FileId
 from journalfs.journal.write_settings import WriteSettings, round_up
-from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
 VERSION, USER_VERSION = 2, 0
 ATTIC = "attic"
@@ -43,6 +43,10 @@ class WriteFile:
     """The history has it, or need not have it."""
     handle: OpenFile | None = None
     version: int = VERSION
+    lengthened: bool = False
+    """It is longer than it was made, which `size_bytes` leaves out: it had another name, or has (see
+    `journalfs.engine.links`).
+    """
 
     @property
     def rid(self) -> int:
@@ -78,6 +82,14 @@ class FilePool:
             self.last_id += 1
             return FileId(self.last_id)
 
+    def found(self, name: str, file_id: FileId, *, version: int = VERSION) -> WriteFile:
+        """A file that is there."""
+        size_bytes = self._backend.size_bytes(name)
+        lengthened = size_bytes == self._settings.file_size_bytes + LENGTHENED_BYTES
+        if lengthened:
+            size_bytes -= LENGTHENED_BYTES
+        return WriteFile(name, file_id, size_bytes, version=version, lengthened=lengthened)
+
     def create(self, file_id: FileId) -> WriteFile:
         """Make a file that nothing can mistake for a journal file before it is one. Raises OSError."""
         backend, size = self._backend, self._settings.file_size_bytes
@@ -107,14 +119,21 @@ class FilePool:
             raise
 
     def reinitialise(self, file: WriteFile, file_id: FileId) -> WriteFile:
-        """Give a file a new life: what it holds belongs to no file any more."""
+        """Give a file a new life: what it holds belongs to no file any more. One with another name keeps what
+        it holds under that, and another file takes its place.
+        """
         with self._doubtful(file.name):
+            if self._backend.is_linked(file.name):
+                self._backend.remove(file.name)
+                return self.create(file_id)
             self._backend.write_at(file.name, 0, encode_header(file_id, self._backend.alignment_bytes))
             self._backend.sync(file.name)
         return WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
 
     def usable(self, file: WriteFile) -> bool:
-        return file.size_bytes == self._settings.file_size_bytes
+        """Whether a file may be used again."""
+        same = file.size_bytes == self._settings.file_size_bytes and not file.lengthened
+        return same and not self._backend.is_linked(file.name)
 
     def retire(self, file: WriteFile, *, files_in_use: int) -> WriteFile | None:
         """Make a file free that nothing needs. Returns it if it joins the pool (see `put`), else it is gone.
@@ -127,7 +146,9 @@ class FilePool:
 
     def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
         settings, backend = self._settings, self._backend
-        if not self.usable(file):
+        if file.lengthened or backend.is_linked(file.name):
+            backend.remove(file.name)
+        elif not self.usable(file):
             backend.make_folder(ATTIC)
             if backend.folder_size(ATTIC) < settings.attic_files_max:
                 backend.rename(file.name, f"{ATTIC}/{file.name}")
@@ -164,7 +185,7 @@ class FilePool:
             if not self.free:
                 return self.create(self.new_id())
             file = self.free[0]
-            if file.file_id <= above:
+            if file.file_id <= above or self._backend.is_linked(file.name):
                 file = self.reinitialise(file, self.new_id())
             self.free.popleft()
             return file

@@ -29,7 +29,8 @@ UPDATE_FACTOR = 10
 class Upkeep:
     def __init__(self, writer: JournalWriter) -> None:
         self._writer = writer
-        self._turn = Turn()
+        self.turn = Turn()
+        """While somebody has it no file is set free, rewritten or used again."""
         self.compactions = 0
         self.compacting = False
         self.files_freed = 0
@@ -47,7 +48,7 @@ class Upkeep:
 
     async def tidy(self) -> None:
         """Do all that is due now. Raises OSError and WriteFailed; the journal stays as usable as it was."""
-        async with self._turn:
+        async with self.turn:
             try:
                 await unbroken(self._keep_ready)
             except OSError:
@@ -76,12 +77,12 @@ class Upkeep:
 
     async def reclaim(self) -> list[str]:
         """Set the files free that nothing needs; returns their names. Raises OSError."""
-        async with self._turn:
+        async with self.turn:
             return await unbroken(self._reclaim)
 
     async def compact(self) -> CompactionDone:
         """Rewrite what lives of all closed files into new ones. Raises OSError and WriteFailed."""
-        async with self._turn:
+        async with self.turn:
             return await unbroken(self._compact)
 
     async def _keep_ready(self) -> None:

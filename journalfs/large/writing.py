@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ class BodyWriter:
         """`sync`: as `large-message-sync` says."""
         self.directory = directory
         self._sync = sync
+        self.removals = threading.Lock()
+        """While somebody has it no body is removed."""
 
     def write(self, bodies: Iterable[NewBody]) -> None:
         """Write bodies; durable on return."""
@@ -83,8 +86,9 @@ class BodyWriter:
 
     def remove(self, message_ids: Collection[MessageId]) -> None:
         """Remove those that are there."""
-        for message_id in message_ids:
-            self.path(message_id).unlink(missing_ok=True)
+        with self.removals:
+            for message_id in message_ids:
+                self.path(message_id).unlink(missing_ok=True)
 
     def path(self, message_id: MessageId) -> Path:
         return self.directory / format_large_name(message_id)

@@ -273,6 +273,43 @@ class Usage:
     messages_max: int
 
 
+class Snapshot(Protocol):
+    """The store as it was at one moment."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def identity(self) -> str:
+        """Another one for each snapshot, whatever its name."""
+
+    @property
+    def mtime_ns(self) -> int:
+        """When it was made."""
+
+    def status(self) -> Mapping[str, object]: ...
+
+    async def opened(self) -> Store:
+        """What it holds, which never changes; the same object each time. The first call reads it."""
+
+
+class Snapshots(Protocol):
+    """The snapshots of a store, as they are at the moment of each call."""
+
+    @property
+    def mtime_ns(self) -> int: ...
+
+    def all(self) -> Sequence[Snapshot]: ...
+
+    def named(self, name: str) -> Snapshot | None: ...
+
+    async def create(self, name: str) -> None:
+        """Make one of this moment: returns when it is durable. EROFS for a store that is only read."""
+
+    async def delete(self, name: str) -> None:
+        """Remove one; what was opened of it can be read no longer."""
+
+
 class Store(Protocol):
     @property
     def read_only(self) -> bool: ...
@@ -283,6 +320,9 @@ class Store(Protocol):
 
     @property
     def changes(self) -> Waking: ...
+
+    @property
+    def snapshots(self) -> Snapshots: ...
 
     def control(self) -> VirtualDirectory:
         """The tree under `.journalfs/`."""

@@ -15,6 +15,7 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.engine.ownership import make_directory
 from journalfs.errors import ConfigError, SystemFailure
+from journalfs.journal.file_sizes import as_made
 from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
 
@@ -92,7 +93,7 @@ def as_found(layout: StoreLayout, wanted: WriteSettings) -> WriteSettings:
     if layout.config is not None and "journal-file-size" in layout.config.core:
         return wanted
     files = layout.journal_dir.glob(f"{wanted.prefix}-*.{wanted.extension}")
-    sizes = Counter(file.stat().st_size for file in files)
+    sizes = Counter(as_made([file.stat().st_size for file in files]))
     return replace(wanted, file_size_bytes=sizes.most_common(1)[0][0]) if sizes else wanted
 
 

@@ -31,6 +31,7 @@ from journalfs.format.server_lock import (
     encode_server_lock,
 )
 from journalfs.store.locks import PRIMARY_BYTE, WHOLE, HeldFile, Range, take
+from journalfs.store.snapshot_folder import refuse_writing
 
 ASK_AGAIN_S: Final = 0.5
 """Pause between two attempts while another process has the lock: a broker's."""
@@ -70,8 +71,9 @@ class NodeLock:
         """Take the store for writing, waiting at most `timeout_ms` for another process to let go of it.
 
         0: do not wait; `WAIT_FOR_EVER_MS`: as long as it takes. Raises `StoreBusy` saying who has it, and
-        `SystemFailure`. The lock's directory is made if it is missing.
+        `SystemFailure`, and `WrongCall` for a snapshot. The lock's directory is made if it is missing.
         """
+        refuse_writing(layout.root)
         began_ns = clock.monotonic_ns()
         while True:
             try:

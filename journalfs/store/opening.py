@@ -35,6 +35,7 @@ from journalfs.store.index_file import index_path, read_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
 from journalfs.store.part_numbers import PartNumbers, numbers_path
+from journalfs.store.snapshot_folder import is_snapshot
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
 StoreT = TypeVar("StoreT", bound=JournalStore)
@@ -45,10 +46,14 @@ def open_store(path: Path | str, *, clock: Clock | None = None, index: bool | Pa
 
     `index=False` neither reads nor writes one; a path says where it lies. Raises `NotAStore`,
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
-    counted in its status.
+    counted in its status. The folder of a snapshot is opened as what it was when it was made.
     """
     layout = locate_store(Path(path))
     try:
+        if is_snapshot(layout.root):
+            from journalfs.store.snapshots import open_snapshot  # noqa: PLC0415 - it imports this module
+
+            return open_snapshot(layout, index=index)
         return Opening(layout, clock or SystemClock(), index).store(JournalStore)
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.errors import JournalfsError
@@ -22,6 +23,9 @@ from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.queues import StoreAddress, StoreQueue
+
+if TYPE_CHECKING:
+    from journalfs.store.snapshots import Snapshots
 
 RELOADS_MAX = 8
 """Times a load starts over because a live broker compacted the journal under it; once is already rare."""
@@ -47,6 +51,7 @@ class JournalStore:
         core.look_again = self.look_now
         self._written: object = None
         self._disk_bytes = self._free_bytes = 0
+        self._snapshots: Snapshots | None = None
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -71,6 +76,14 @@ class JournalStore:
         from journalfs.store.control import control_tree  # noqa: PLC0415 - few commands show it
 
         return control_tree(self)
+
+    @property
+    def snapshots(self) -> Snapshots:
+        if self._snapshots is None:
+            from journalfs.store.snapshots import Snapshots  # noqa: PLC0415 - few commands look at them
+
+            self._snapshots = Snapshots(self.core.layout)
+        return self._snapshots
 
     def usage(self) -> Usage:
         self._look_at_disk()
@@ -428,6 +441,8 @@ class JournalStore:
         self._written = description
 
     def close(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.close()
         self.save_index()
         self.core.numbers.give_back()
         self._addresses = {}

@@ -84,6 +84,9 @@ class Node(ABC):
     takes_long_names: ClassVar[bool] = False
     """True when children's names may be longer than statfs says."""
 
+    opens: ClassVar[bool] = False
+    """True when `open_up` has to be awaited before anything in it is looked for."""
+
     inode: Inode
     key: bytes
     lookups: int
@@ -139,6 +142,10 @@ class Node(ABC):
     async def move(self, target: Directory, name: bytes) -> None:
         """rename: this becomes `name` in `target`."""
         raise Refused(errno.EPERM, "only messages, parts and staged names can be given another name")
+
+    async def open_up(self) -> None:
+        """Read what takes long to read. Whoever looks into it learns of a failure."""
+        raise AssertionError("nothing here has to be opened")
 
     def child(self, name: bytes) -> Node:
         raise refuse(errno.ENOTDIR)

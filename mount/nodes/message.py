@@ -58,7 +58,7 @@ class MessageFile(Node):
     def of_inode(cls, context: MountContext, inode: Inode) -> MessageFile:
         """Take a message's number apart. ESTALE when it was not given out by this mount."""
         slot, message_id = message_of(inode)
-        node = cls(context, *context.queue_of_slot(slot), message_id)
+        node = cls(*context.queue_of_slot(slot), message_id)
         node.inode, node.key, node.lookups = inode, b"", 0
         return node
 
@@ -157,9 +157,7 @@ class MessagesDirectory(Directory):
 
     def slot(self) -> int:
         """The queue's slot; from here on its messages' numbers can be taken apart."""
-        queue = self._view_directory.queue()
-        self.context.remember_slot(queue, self._view_directory.address_name)
-        return queue.slot
+        return self.context.slot_of(self._view_directory.queue(), self._view_directory.address_name)
 
     def message_node(self, message_id: MessageId) -> MessageFile:
         directory = self._view_directory

@@ -13,7 +13,6 @@ from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Entry, Node
 from journalfs_mount.nodes.place import Place
-from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.report import ControlDirectory
 from journalfs_mount.staging import PlaceName
 
@@ -23,9 +22,9 @@ class RootDirectory(Place):
 
     __slots__ = ("_control",)
 
-    def __init__(self, context: MountContext) -> None:
-        super().__init__(context, ROOT)
-        self._control = ControlDirectory(context.store.control(), context.report)
+    def __init__(self, context: MountContext, parent_inode: int = ROOT) -> None:
+        super().__init__(context, parent_inode)
+        self._control: ControlDirectory | None = None
 
     def mtime_ns(self) -> int:
         return max((address.mtime_ns for address in self.context.store.addresses()), default=0)
@@ -39,10 +38,17 @@ class RootDirectory(Place):
 
     def find(self, name: bytes) -> Node | None:
         if name == CONTROL_DIRECTORY:
-            return self.enter(name, partial(VirtualDirectoryNode, self.context, self.inode, self._control))
+            return self.enter(name, self._made_control)
         store = self.context.store
         address = find_named(name, store.address, store.addresses)
         return None if address is None else self._address(name, address)
+
+    def _made_control(self) -> Node:
+        from journalfs_mount.nodes.snapshots import ControlNode  # noqa: PLC0415  (it imports this)
+
+        if self._control is None:
+            self._control = ControlDirectory(self.context.store.control(), self.context.report)
+        return ControlNode(self.context, self.inode, self._control)
 
     def entries(self) -> Sequence[Entry]:
         named = ((encode_name(address.name), address) for address in self.context.store.addresses())

@@ -89,7 +89,7 @@ class ViewDirectory(Directory):
         if parse_part_name(name) is not None:
             part = self.view().part(name.decode("ascii"))
             return None if part is None else self._part(part)
-        if name in _STREAMS and self.selectors() is not None:
+        if name in _STREAMS and self.selectors() is not None and not self.context.fixed:
             # Whoever looks it up gets a file of its own.
             serial = b"stream %d" % self.context.written.next_serial()
             return self.enter(name, partial(_STREAMS[name], self.context, self), serial)

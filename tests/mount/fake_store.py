@@ -21,6 +21,7 @@ from journalfs.store.api import (
     Listing,
     Part,
     Queue,
+    Snapshots,
     Usage,
     View,
     VirtualDirectory,
@@ -389,6 +390,10 @@ class FakeStore:
             del self.by_name[address]
 
     # journalfs.store.api.Store
+
+    @property
+    def snapshots(self) -> Snapshots:
+        raise AssertionError("no test of names and caches looks at snapshots")
 
     def addresses(self) -> Sequence[Address]:
         return list(self.by_name.values())

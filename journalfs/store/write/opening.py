@@ -93,6 +93,7 @@ class _Taking:
             )
             for warning in self.warnings:
                 store.core.events.add("configuration", warning)
+            store.snapshotting.sweep()
             delete_unreferenced(store.core, journals)
             store.flushed.recover()
             set_orphans_aside(store.core)

@@ -54,7 +54,8 @@ class PageCleanup:
         self._to_check: dict[str, set[PageNumber]] = {}
         self._stale_too = False
         """Records about what is not there any more are to be looked for."""
-        self._turn = Turn()
+        self.turn = Turn()
+        """While somebody has it no page is deleted."""
         self.paging.left_behind = self.check
 
     @property
@@ -78,7 +79,7 @@ class PageCleanup:
 
     async def tidy(self) -> None:
         """Do what is due. Raises JournalfsError; what is left is done the next time."""
-        async with self._turn:
+        async with self.turn:
             if not self._current() or not self._readable():
                 return
             if self._stale_too:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
 from journalfs.ids import PageNumber, QueueId
 from journalfs.large.writing import BodyWriter
@@ -37,6 +38,11 @@ class Paged:
         self._take_over = take_over
         self._cleanup = PageCleanup(core, journals, self.paging, bodies, take_over)
         self._counters = PageCounters(core, journals)
+
+    @property
+    def cleanup_turn(self) -> Turn:
+        """While somebody has it no page is deleted."""
+        return self._cleanup.turn
 
     def start(self) -> None:
         """Once journal and pages were read."""

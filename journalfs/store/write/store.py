@@ -50,6 +50,7 @@ from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.sending import Sending
 from journalfs.store.write.settings_file import changed_settings
 from journalfs.store.write.settled import Settled
+from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
 
 __all__ = ["SyncMode", "WritingStore"]
@@ -94,6 +95,9 @@ class WritingStore(SelfReadingStore):
         )
         self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
         self._administered = trio.Lock()  # each change of the bindings stands on what the one before left
+        self._snapshots = self.snapshotting = SnapshotMaking(
+            core, journals, self._paged, bodies, self._administered
+        )
         self._arrivals = Arrivals(self._administered)
         paging = self._paged.paging
         self._moving = Moving(journals, self._publishing, self._removing, kinds, paging)

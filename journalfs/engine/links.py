@@ -1,0 +1,107 @@
+"""Second names for files, so that what they hold stays when the first name goes.
+
+A file that has two names and is written into changes under both. Whoever owns files with a second name has to
+let go of them instead of using them again, and one that does not look (`is_linked`) is kept from it by
+`lengthen`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from journalfs.engine.ownership import give_to_owner
+from journalfs.limits import COPY_CHUNK_BYTES, LENGTHENED_BYTES
+
+
+def is_linked(path: Path) -> bool:
+    """Whether a file has a name beside this one. Raises OSError."""
+    return os.stat(path).st_nlink > 1
+
+
+def link(file: Path, name: Path) -> None:
+    """Give a file a second name. Raises OSError; `errno` says whether the file system has such names."""
+    os.link(file, name)
+
+
+def lengthen(path: Path, size_bytes: int) -> None:
+    """Make a file of `size_bytes` longer by a hole; one of another size stays as it is.
+
+    A broker, and any journalfs, uses journal files of one size only again: others it moves or deletes, which
+    leaves their other names what they are. Raises OSError.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_size == size_bytes:
+            os.ftruncate(descriptor, size_bytes + LENGTHENED_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def copy_beginning(file: Path, copy: Path, length: int) -> None:
+    """A new file as long as another that holds the first `length` bytes of it; durable but for its name.
+    Raises OSError.
+    """
+    source = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            give_to_owner(target, copy.parent)
+            at = 0
+            while at < length and (piece := os.pread(source, min(length - at, COPY_CHUNK_BYTES), at)):
+                at += os.pwrite(target, piece, at)
+            os.ftruncate(target, os.fstat(source).st_size)
+            os.fsync(target)
+        finally:
+            os.close(target)
+    finally:
+        os.close(source)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """A new file; durable but for its name. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        give_to_owner(descriptor, path.parent)
+        at = 0
+        while at < len(content):
+            at += os.write(descriptor, content[at:])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Make a file's content, or the names in a directory, durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def rename(old: Path, new: Path) -> None:
+    """Rename within a directory, durably. Raises OSError."""
+    os.rename(old, new)
+    sync(new.parent)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a directory with all that is in it. Raises OSError."""
+    for path in _depth_first(folder):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+
+
+def _depth_first(folder: Path) -> Iterator[Path]:
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _depth_first(Path(entry.path))
+        else:
+            yield Path(entry.path)
+    yield folder

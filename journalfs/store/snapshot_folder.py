@@ -1,0 +1,246 @@
+"""The folder of one snapshot, `journalfs/snapshots/NAME` in the store: what is in it, and what its
+description says.
+
+It is laid out as a store is: journal, pages and large messages as second names of the store's own files, the
+bindings as a copy. Some of these files grow on, so `snapshot.json` says where each of them ended. A folder
+whose name begins with a dot is being made or removed, or was when the process died.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+import msgspec
+
+from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.damage import Damage, name_of
+from journalfs.engine.checksum import crc32c
+from journalfs.engine.links import remove_tree
+from journalfs.errors import Damaged, JournalfsError, WrongCall
+from journalfs.format.journal_file import read_header
+from journalfs.ids import FileId
+from journalfs.journal.heads import read_regular_file
+from journalfs.limits import JOURNAL_HEADER_BYTES, NAME_BYTES_MAX, NAME_HASH_CHARS, SNAPSHOT_TEXT_BYTES_MAX
+
+FORMAT: Final = 1
+SNAPSHOTS: Final = Path("journalfs", "snapshots")
+"""Where they are in a store."""
+
+DESCRIPTION: Final = "snapshot.json"
+JOURNAL, BINDINGS, PAGES, LARGE = "journal", "bindings", "paging", "large-messages"
+MAKING, REMOVING = ".making-", ".removing-"
+
+
+class LinkedFile(msgspec.Struct, frozen=True):
+    """A file of the journal. `bytes`: how much of it belongs to the snapshot."""
+
+    name: str
+    file_id: int
+    bytes: int
+
+
+class LinkedPage(msgspec.Struct, frozen=True):
+    folder: str
+    name: str
+    bytes: int
+
+
+class SnapshotDescription(msgspec.Struct, frozen=True):
+    format: int
+    name: str
+    identity: str
+    """Given to no other snapshot, whatever its name."""
+    created_ms: int
+    generation: int
+    """Of its parts' names."""
+    end_file: int
+    """Id of the journal file in which the snapshot ends, and the offset there."""
+    end_offset: int
+    journal: list[LinkedFile]
+    pages: list[LinkedPage]
+    bodies: int
+    """How many files of large messages there are."""
+
+    @property
+    def limit(self) -> tuple[FileId, int]:
+        return FileId(self.end_file), self.end_offset
+
+
+class _Written(msgspec.Struct, frozen=True):
+    crc32c: int
+    snapshot: msgspec.Raw
+
+
+def encode_description(description: SnapshotDescription) -> bytes:
+    text = msgspec.json.encode(description)
+    return msgspec.json.encode(_Written(crc32c(text), msgspec.Raw(text))) + b"\n"
+
+
+def read_description(folder: Path) -> SnapshotDescription:
+    """Raises `Damaged`, OSError."""
+    path = folder / DESCRIPTION
+    try:
+        written = msgspec.json.decode(read_regular_file(path, SNAPSHOT_TEXT_BYTES_MAX), type=_Written)
+        if crc32c(bytes(written.snapshot)) != written.crc32c:
+            raise Damaged(path, 0, "the checksum does not match the content")
+        description = msgspec.json.decode(written.snapshot, type=SnapshotDescription)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Damaged(path, 0, f"no description of a snapshot: {error}") from error
+    if description.format != FORMAT:
+        raise Damaged(path, 0, f"format {description.format}, this journalfs reads {FORMAT}")
+    return description
+
+
+# ---- names ----
+
+
+def encoded_name(name: str) -> str:
+    """As descriptions have it: any name is text then."""
+    return quote_from_bytes(name.encode("utf-8", "surrogatepass"), safe=" !#$&'()*+,-.:;=@[]^_`{}~")
+
+
+def decoded_name(encoded: str) -> str:
+    return unquote_to_bytes(encoded).decode("utf-8", "surrogatepass")
+
+
+def folder_name(name: str) -> str:
+    """The folder of a snapshot of that name, which never begins with a dot."""
+    encoded = encoded_name(name)
+    if encoded[:1] in {".", ""}:
+        encoded = "%2E" + encoded[1:]
+    if len(encoded) <= NAME_BYTES_MAX:
+        return encoded
+    import hashlib  # noqa: PLC0415 - whoever opens a store imports this module, and few names are so long
+
+    digest = hashlib.blake2b(encoded.encode(), digest_size=NAME_HASH_CHARS // 2).hexdigest()
+    return f"{encoded[: NAME_BYTES_MAX - NAME_HASH_CHARS - 1]}~{digest}"
+
+
+# ---- folders ----
+
+
+def folders(root: Path) -> list[Path]:
+    """The folders of a store's snapshots, by name. Raises OSError where there may be some."""
+    try:
+        with os.scandir(root / SNAPSHOTS) as entries:
+            return sorted(
+                Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+            )
+    except FileNotFoundError:
+        return []
+
+
+def sweep(root: Path) -> list[str]:
+    """Remove what a crash left of snapshots that were being made or removed; the names. Raises OSError."""
+    try:
+        left = [path for path in (root / SNAPSHOTS).iterdir() if path.name.startswith((MAKING, REMOVING))]
+    except FileNotFoundError:
+        return []
+    for path in left:
+        remove_tree(path)
+    return [path.name for path in left]
+
+
+def is_snapshot(folder: Path) -> bool:
+    return (folder / DESCRIPTION).is_file()
+
+
+def refuse_writing(folder: Path) -> None:
+    """Raises `WrongCall` for the folder of a snapshot: its files are the store's own."""
+    if is_snapshot(folder):
+        raise WrongCall(f"{folder}: this is a snapshot, which can only be read; open it read-only")
+
+
+def layout_of(folder: Path, store: StoreLayout) -> StoreLayout:
+    """Where the parts of a snapshot are. Its settings are those of its store."""
+    return replace(
+        store,
+        root=folder,
+        journal_dir=folder / JOURNAL,
+        bindings_dir=folder / BINDINGS,
+        paging_dir=folder / PAGES,
+        large_dir=folder / LARGE,
+        node_manager_lock_dir=folder / JOURNAL,
+        retention_dir=None,
+        warnings=(),
+    )
+
+
+def layout_found(layout: StoreLayout) -> StoreLayout:
+    """The same for the folder of a snapshot that was found as a store by itself."""
+    folder = layout.root
+    beside = SNAPSHOTS.parts
+    if folder.parent.parts[-len(beside) :] == beside:
+        try:
+            return layout_of(folder, locate_store(folder.parents[len(beside)]))
+        except JournalfsError as error:
+            return replace(layout_of(folder, layout), warnings=(*layout.warnings, str(error)))
+    return layout_of(folder, layout)
+
+
+# ---- what became of it ----
+
+
+def damage_of(folder: Path, description: SnapshotDescription) -> Iterator[Damage]:
+    """Files that are not what they were: gone, cut off, or used again by a broker that knew nothing of their
+    second names.
+    """
+    for file in description.journal:
+        path = folder / JOURNAL / file.name
+        problem = _shorter(path, file.bytes) or _used_again(path, file)
+        if problem is not None:
+            yield Damage(name_of(path, folder), 0, 0, *problem)
+    for page in description.pages:
+        path = folder / PAGES / page.folder / page.name
+        problem = _shorter(path, page.bytes)
+        if problem is not None:
+            yield Damage(name_of(path, folder), 0, 0, *problem)
+    bodies = _count(folder / LARGE)
+    if bodies < description.bodies:
+        reason = f"{description.bodies - bodies} of {description.bodies} files of large messages are gone"
+        yield Damage(name_of(folder / LARGE, folder), 0, 0, "missing-file", reason)
+
+
+def _shorter(path: Path, length: int) -> tuple[str, str] | None:
+    try:
+        size_bytes = path.stat().st_size
+    except OSError as error:
+        return "missing-file", f"belongs to the snapshot: {error.strerror or error}"
+    if size_bytes < length:
+        return "short-file", f"had {length} bytes when the snapshot was made, and has {size_bytes}"
+    return None
+
+
+def _used_again(path: Path, file: LinkedFile) -> tuple[str, str] | None:
+    try:
+        header = read_header(read_regular_file(path, JOURNAL_HEADER_BYTES))
+    except (OSError, JournalfsError):
+        return None  # whoever reads the journal says so
+    if header.file_id == file.file_id:
+        return None
+    was = f"it was file {file.file_id} when the snapshot was made and is file {header.file_id}"
+    return "used-again", f"a broker wrote into it: {was}; what it held is lost to the snapshot"
+
+
+def _count(folder: Path) -> int:
+    try:
+        return len(os.listdir(folder))
+    except OSError:
+        return 0
+
+
+def sizes(folder: Path) -> tuple[int, int]:
+    """Bytes on disk of all that a snapshot holds, and of what would be free without it. Raises OSError."""
+    total = alone = 0
+    for path in folder.rglob("*"):
+        status = path.lstat()
+        size_bytes = status.st_blocks * 512
+        total += size_bytes
+        if path.is_dir() or status.st_nlink == 1:
+            alone += size_bytes
+    return total, alone

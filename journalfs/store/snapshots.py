@@ -1,0 +1,202 @@
+"""The snapshots of a store, and one of them as a store of its own, which ends where it was made.
+
+It is read as any other store is, from second names of its files: the journal up to where it was durable,
+pages up to where they ended. Its clock stands still, so what was scheduled then is scheduled, and all is in
+parts, whose names are the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from journalfs.clock import StoppedClock
+from journalfs.config.layout import StoreLayout
+from journalfs.engine.state import LiveState
+from journalfs.engine.waiting import Turn, offload
+from journalfs.errors import Damaged, JournalfsError, ReadOnlyStore, SystemFailure
+from journalfs.journal.loader import JournalLoader
+from journalfs.store.core import Core
+from journalfs.store.index import IndexDescription
+from journalfs.store.opening import Opening
+from journalfs.store.part_numbers import PartNumbers
+from journalfs.store.snapshot_folder import (
+    DESCRIPTION,
+    SNAPSHOTS,
+    SnapshotDescription,
+    damage_of,
+    decoded_name,
+    folders,
+    layout_found,
+    layout_of,
+    read_description,
+    sizes,
+)
+from journalfs.store.store import JournalStore
+
+MS = 1_000_000
+"""Nanoseconds in a millisecond."""
+
+
+class SnapshotOpening(Opening):
+    """Puts together the store of a snapshot."""
+
+    def __init__(
+        self, layout: StoreLayout, description: SnapshotDescription, index: bool | Path = True
+    ) -> None:
+        super().__init__(layout, StoppedClock(description.created_ms), index, ours=True)
+        self._snapshot = description
+
+    def _loader(self, state: LiveState | None = None) -> JournalLoader:
+        loader = super()._loader(state)
+        loader.limit = self._snapshot.limit
+        return loader
+
+    def _numbers(self, description: IndexDescription | None) -> PartNumbers:
+        # What is in the snapshot never changes, so neither do its parts: the numbers need not be kept.
+        return PartNumbers(None, self.clock, lambda _problem: None, generation=self._snapshot.generation)
+
+    def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:
+        core = super()._core(loader, numbers)
+        pages = self.layout.paging_dir
+        core.paging.own.durable_bytes = {
+            pages / page.folder / page.name: page.bytes for page in self._snapshot.pages
+        }
+        core.other_damage = tuple(damage_of(self.layout.root, self._snapshot))
+        return core
+
+
+def open_snapshot(layout: StoreLayout, *, index: bool | Path = True) -> JournalStore:
+    """The store of a snapshot that was given by its folder. Raises what `open_store` raises."""
+    return SnapshotOpening(layout_found(layout), read_description(layout.root), index).store(JournalStore)
+
+
+class StoreSnapshot:
+    """One snapshot; `folder` is where it is. Opened when it is first read."""
+
+    def __init__(self, folder: Path, layout: StoreLayout, found: SnapshotDescription | Damaged) -> None:
+        self.folder = folder
+        self._layout = layout
+        self._found = found
+        self._turn = Turn()
+        self._store: JournalStore | None = None
+
+    @property
+    def name(self) -> str:
+        """Of one whose description cannot be read that of its folder."""
+        known = self._found.name if isinstance(self._found, SnapshotDescription) else self.folder.name
+        return decoded_name(known)
+
+    @property
+    def identity(self) -> str:
+        return self._found.identity if isinstance(self._found, SnapshotDescription) else ""
+
+    @property
+    def mtime_ns(self) -> int:
+        return self._found.created_ms * MS if isinstance(self._found, SnapshotDescription) else 0
+
+    def status(self) -> Mapping[str, object]:
+        """Sizes are bytes on the disk; raises `SystemFailure` when the folder cannot be read."""
+        try:
+            total, alone = sizes(self.folder)
+        except OSError as error:
+            raise SystemFailure.from_os(error, self.folder, doing="measure the snapshot") from error
+        status: dict[str, object] = {"name": self.name, "bytes": total, "bytesHeldAlone": alone}
+        if isinstance(self._found, Damaged):
+            return {**status, "problem": str(self._found)}
+        status["created"] = self._found.created_ms
+        if self._store is not None:
+            of_store = self._store.status()
+            status |= {key: of_store[key] for key in ("addresses", "queues", "messages", "damage")}
+        return status
+
+    async def opened(self) -> JournalStore:
+        """The store as it was. Raises what `open_store` raises."""
+        async with self._turn:
+            if self._store is None:
+                self._store = await offload(self._open)
+            return self._store
+
+    def _open(self) -> JournalStore:
+        if isinstance(self._found, Damaged):
+            raise self._found
+        try:
+            return SnapshotOpening(layout_of(self.folder, self._layout), self._found).store(JournalStore)
+        except OSError as error:
+            raise SystemFailure.from_os(error, self.folder, doing="read the snapshot") from error
+
+    def close(self, *, removed: bool = False) -> None:
+        """`removed`: its folder is gone."""
+        store, self._store = self._store, None
+        if store is not None:
+            if removed:
+                store.index = None
+            store.close()
+
+
+class Snapshots:
+    """Those of one store, as they are on the disk now. `close` it."""
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self._layout = layout
+        self._known: dict[Path, tuple[tuple[int, int], StoreSnapshot]] = {}
+
+    @property
+    def mtime_ns(self) -> int:
+        """When one came or went last; 0 while there was none."""
+        try:
+            return (self._layout.root / SNAPSHOTS).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def all(self) -> Sequence[StoreSnapshot]:
+        """By name. None while they cannot be listed."""
+        try:
+            found = [self._one(folder) for folder in folders(self._layout.root)]
+        except OSError:
+            found = []
+        there = {snapshot.folder for snapshot in found if snapshot is not None}
+        for folder in self._known.keys() - there:
+            self.forget(folder)
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    def named(self, name: str) -> StoreSnapshot | None:
+        return next((snapshot for snapshot in self.all() if snapshot.name == name), None)
+
+    async def create(self, name: str) -> None:
+        raise ReadOnlyStore(f"{self._layout.root}: opened for reading, so no snapshot is made")
+
+    async def delete(self, name: str) -> None:
+        raise ReadOnlyStore(f"{self._layout.root}: opened for reading, so no snapshot is removed")
+
+    def forget(self, folder: Path) -> None:
+        known = self._known.pop(folder, None)
+        if known is not None:
+            known[1].close(removed=True)
+
+    def close(self) -> None:
+        for _, snapshot in self._known.values():
+            snapshot.close()
+        self._known.clear()
+
+    def _one(self, folder: Path) -> StoreSnapshot | None:
+        """`None`: it is no snapshot, or not any more."""
+        try:
+            status = (folder / DESCRIPTION).stat()
+        except OSError:
+            return None
+        stamp = (status.st_ino, status.st_mtime_ns)
+        known = self._known.get(folder)
+        if known is None or known[0] != stamp:
+            self.forget(folder)
+            known = self._known[folder] = stamp, StoreSnapshot(folder, self._layout, _described(folder))
+        return known[1]
+
+
+def _described(folder: Path) -> SnapshotDescription | Damaged:
+    try:
+        return read_description(folder)
+    except Damaged as error:
+        return error
+    except (OSError, JournalfsError) as error:
+        return Damaged(folder / DESCRIPTION, 0, f"cannot be read: {error}")

@@ -1,0 +1,268 @@
+"""Making and removing snapshots of a store that is written.
+
+While one is made nothing of what it needs is set free: no journal file is reclaimed or compacted, no page and
+no large body is deleted, no binding changes. Publishing and acknowledging go on; what is durable at one
+moment, and where pages end then, is what the snapshot holds.
+
+It is made under a name that nobody looks at, and gets its own when all of it is durable. Its files are those
+of the store, which are never written into where they hold something: journal files that have a second name
+are deleted and not used again, by this process (`FilePool`), and by a broker since they are longer than it
+makes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from journalfs.engine.links import copy_beginning, lengthen, link, remove_tree, rename, sync, write_durably
+from journalfs.engine.ownership import make_directory
+from journalfs.engine.waiting import Turn, offload, unbroken
+from journalfs.errors import NameTaken, NoSuchName, ReadOnlyStore, SystemFailure
+from journalfs.format.large_file import parse_large_name
+from journalfs.format.page_folder import ADDRESS_FILE_NAME
+from journalfs.ids import FileId
+from journalfs.journal.pool import WriteFile
+from journalfs.journal.writer import JournalWriter
+from journalfs.large.writing import BodyWriter
+from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES
+from journalfs.paging.folders import PageFolder
+from journalfs.store.core import Core
+from journalfs.store.snapshot_folder import (
+    BINDINGS,
+    DESCRIPTION,
+    FORMAT,
+    JOURNAL,
+    LARGE,
+    MAKING,
+    PAGES,
+    REMOVING,
+    SNAPSHOTS,
+    LinkedFile,
+    LinkedPage,
+    SnapshotDescription,
+    encode_description,
+    encoded_name,
+    folder_name,
+    sweep,
+)
+from journalfs.store.snapshots import Snapshots
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.paged import Paged
+
+_NO_LINKS: Final = frozenset((errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
+"""What `link` fails with between two file systems, and on those that have no links."""
+
+_IDENTITY_CHARS: Final = 16
+_GENERATION_CHANCE: Final = 1000
+"""Snapshots that can be made in one millisecond: names of parts do not come again under one name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """The files of a journal that count at one moment, and where the last of them ends."""
+
+    files: Sequence[tuple[WriteFile, int]]
+    limit: tuple[FileId, int]
+
+    @classmethod
+    def of(cls, writer: JournalWriter) -> _Journal:
+        file_id, end = writer.durable_end() or (writer.current.file_id, writer.current.end)
+        ends = [(file, end if file.file_id == file_id else file.end) for file in writer.data]
+        first = writer.pool.first_record
+        counting = [(file, end) for file, end in ends if file.file_id <= file_id and end > first]
+        return cls(counting, (file_id, end))
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    name: str
+    identity: str
+    created_ms: int
+    messages: _Journal
+    bindings: _Journal
+    pages: Sequence[PageFolder]
+    last_id: int
+
+
+class SnapshotMaking(Snapshots):
+    """Use from one event loop."""
+
+    def __init__(
+        self, core: Core, journals: Journals, paged: Paged, bodies: BodyWriter, administered: trio.Lock
+    ) -> None:
+        super().__init__(core.layout)
+        self._core = core
+        self._journals = journals
+        self._paged = paged
+        self._bodies = bodies
+        self._administered = administered
+        self._making = Turn()
+
+    def sweep(self) -> None:
+        """Remove what a crash left. Raises OSError."""
+        left = sweep(self._core.root)
+        if left:
+            self._core.events.add(
+                "snapshots-swept", f"{len(left)} snapshots that were not finished were removed"
+            )
+
+    async def create(self, name: str) -> None:
+        async with self._making:
+            self._writable()
+            folder = self._core.root / SNAPSHOTS / folder_name(name)
+            if os.path.lexists(folder):
+                raise NameTaken(f"{name}: there is a snapshot of that name")
+            await unbroken(lambda: self._create(name, folder))
+
+    async def delete(self, name: str) -> None:
+        async with self._making:
+            self._writable()
+            snapshot = self.named(name)
+            if snapshot is None:
+                raise NoSuchName(f"{name}: there is no such snapshot")
+            folder = snapshot.folder
+            going = folder.with_name(REMOVING + uuid.uuid4().hex[:_IDENTITY_CHARS])
+            await unbroken(lambda: self._delete(folder, going))
+
+    def _writable(self) -> None:
+        if self._journals.failure is not None:
+            raise ReadOnlyStore(f"{self._core.root}: takes no more changes ({self._journals.failure})")
+
+    async def _delete(self, folder: Path, going: Path) -> None:
+        def remove() -> None:
+            rename(folder, going)
+            remove_tree(going)
+            sync(going.parent)
+
+        self.forget(folder)
+        try:
+            await offload(remove)
+        except OSError as error:
+            raise SystemFailure.from_os(error, folder, doing="remove the snapshot") from error
+
+    async def _create(self, name: str, folder: Path) -> None:
+        async with self._nothing_goes():
+            for writer in (self._journals.messages, self._journals.bindings):
+                await writer.durable(writer.position)
+            moment = self._moment(name)
+            making = folder.with_name(MAKING + moment.identity)
+            try:
+                await offload(lambda: self._make(moment, making, folder))
+            except OSError as error:
+                await offload(lambda: _discard(making))
+                raise _failure(error, folder) from error
+            for file, _ in moment.messages.files:
+                file.lengthened = True
+
+    @asynccontextmanager
+    async def _nothing_goes(self) -> AsyncIterator[None]:
+        """What there is now stays until the end of it."""
+        messages, bindings = self._journals.messages, self._journals.bindings
+        async with self._administered, messages.upkeep.turn, bindings.upkeep.turn, self._paged.cleanup_turn:
+            await offload(self._bodies.removals.acquire)
+            try:
+                yield
+            finally:
+                self._bodies.removals.release()
+
+    def _moment(self, name: str) -> _Moment:
+        return _Moment(
+            name,
+            uuid.uuid4().hex[:_IDENTITY_CHARS],
+            self._core.clock.now_ms(),
+            _Journal.of(self._journals.messages),
+            _Journal.of(self._journals.bindings),
+            self._core.paging.folders(),
+            self._journals.ids.last,
+        )
+
+    # ---- in a thread ----
+
+    def _make(self, moment: _Moment, making: Path, folder: Path) -> None:
+        make_directory(folder.parent)
+        for part in (JOURNAL, BINDINGS, PAGES, LARGE):
+            make_directory(making / part)
+        layout = self._core.layout
+        for file, _ in moment.messages.files:
+            link(layout.journal_dir / file.name, making / JOURNAL / file.name)
+        for file, end in moment.bindings.files:
+            copy_beginning(layout.bindings_dir / file.name, making / BINDINGS / file.name, end)
+        pages = [page for one in moment.pages for page in _link_pages(one, making / PAGES)]
+        bodies = self._link_bodies(moment.last_id, making / LARGE)
+        description = SnapshotDescription(
+            format=FORMAT,
+            name=encoded_name(moment.name),
+            identity=moment.identity,
+            created_ms=moment.created_ms,
+            generation=moment.created_ms * _GENERATION_CHANCE + int(moment.identity, 16) % _GENERATION_CHANCE,
+            end_file=moment.messages.limit[0],
+            end_offset=moment.messages.limit[1],
+            journal=[LinkedFile(file.name, file.file_id, end) for file, end in moment.messages.files],
+            pages=pages,
+            bodies=bodies,
+        )
+        write_durably(making / DESCRIPTION, encode_description(description))
+        self._lengthen([file for file, _ in moment.messages.files])
+        for directory in (making / JOURNAL, making / BINDINGS, making / LARGE, making / PAGES, making):
+            sync(directory)
+        rename(making, folder)
+        for directory in (folder.parent.parent, self._core.root):
+            sync(directory)
+
+    def _lengthen(self, files: Sequence[WriteFile]) -> None:
+        """A broker is to let go of them, not to use them again."""
+        size_bytes = self._journals.messages.settings.file_size_bytes
+        if size_bytes + LENGTHENED_BYTES > JOURNAL_FILE_BYTES_MAX:
+            return
+        paths = [self._core.layout.journal_dir / file.name for file in files if not file.lengthened]
+        for path in paths:
+            lengthen(path, size_bytes)
+        for path in paths:
+            sync(path)
+
+    def _link_bodies(self, last_id: int, folder: Path) -> int:
+        """Those of messages that were published by now; how many."""
+        bodies = 0
+        for name in os.listdir(self._core.layout.large_dir):
+            parsed = parse_large_name(name)
+            if parsed is not None and parsed.message_id <= last_id:
+                link(self._core.layout.large_dir / name, folder / name)
+                bodies += 1
+        return bodies
+
+
+def _link_pages(found: PageFolder, pages: Path) -> list[LinkedPage]:
+    folder = pages / found.path.name
+    make_directory(folder)
+    if (found.path / ADDRESS_FILE_NAME).exists():
+        link(found.path / ADDRESS_FILE_NAME, folder / ADDRESS_FILE_NAME)
+    for page in found.pages:
+        link(page.path, folder / page.path.name)
+    if found.pages:
+        sync(folder / found.pages[-1].path.name)  # the others were synced when the next one was begun
+    sync(folder)
+    return [LinkedPage(folder.name, page.path.name, page.stamp.size_bytes) for page in found.pages]
+
+
+def _discard(making: Path) -> None:
+    with contextlib.suppress(OSError):  # it is swept when the store is opened the next time
+        remove_tree(making)
+
+
+def _failure(error: OSError, folder: Path) -> SystemFailure:
+    if error.errno not in _NO_LINKS:
+        return SystemFailure.from_os(error, folder, doing="make a snapshot")
+    reason = "a snapshot is made of second names for the store's files, which cannot be given"
+    return SystemFailure(
+        f"{folder}: {reason}: {error.filename}: {error.strerror}", system_errno=errno.EOPNOTSUPP
+    )

@@ -1,0 +1,132 @@
+"""`.journalfs/snapshots/`: a directory for each snapshot, laid out as the mount itself.
+
+`mkdir` makes one and `rmdir` removes it. What is in one is read when somebody looks into it for the first
+time, and never changes.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from pyfuse3 import EntryAttributes
+
+from journalfs.errors import JournalfsError
+from journalfs.store.api import Snapshot
+from journalfs_mount.caching import SELDOM_S
+from journalfs_mount.context import MountContext
+from journalfs_mount.errnos import gone
+from journalfs_mount.names import SNAPSHOTS_DIRECTORY, STATUS_NAME, encode_name
+from journalfs_mount.naming import find_named, new_name
+from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.nodes.view import json_text
+from journalfs_mount.nodes.virtual import VirtualDirectoryNode, VirtualFileNode
+from journalfs_mount.refusals import Refused
+from journalfs_mount.report import RenderedFile
+
+
+class ControlNode(VirtualDirectoryNode):
+    """`.journalfs/`: what the store makes up, and its snapshots, of which a snapshot has none."""
+
+    __slots__ = ()
+
+    def find(self, name: bytes) -> Node | None:
+        if name == SNAPSHOTS_DIRECTORY and not self.context.fixed:
+            return self.enter(name, partial(SnapshotsDirectory, self.context, self.inode))
+        return super().find(name)
+
+    def entries(self) -> Sequence[Entry]:
+        entries = list(super().entries())
+        if not self.context.fixed:
+            entries.append((SNAPSHOTS_DIRECTORY, partial(self.child, SNAPSHOTS_DIRECTORY)))
+        return entries
+
+
+class SnapshotsDirectory(Directory):
+    """All snapshots of the store."""
+
+    __slots__ = ()
+
+    def mtime_ns(self) -> int:
+        return self.context.store.snapshots.mtime_ns
+
+    def find(self, name: bytes) -> Node | None:
+        snapshots = self.context.store.snapshots
+        snapshot = find_named(name, snapshots.named, snapshots.all)
+        return None if snapshot is None else self._node(name, snapshot)
+
+    def entries(self) -> Sequence[Entry]:
+        named = ((encode_name(snapshot.name), snapshot) for snapshot in self.context.store.snapshots.all())
+        return [(name, partial(self._node, name, snapshot)) for name, snapshot in named]
+
+    async def make_directory(self, name: bytes, mode: int) -> Node:
+        await self.context.changing().snapshots.create(new_name(name))
+        return self.child(name)
+
+    def _node(self, name: bytes, snapshot: Snapshot) -> Node:
+        make = partial(SnapshotDirectory, self.context, self.inode, snapshot)
+        return self.enter(name, make, snapshot.identity.encode())
+
+
+class SnapshotDirectory(RootDirectory):
+    """One snapshot: the root of what was there when it was made."""
+
+    __slots__ = ("_failure", "_mount", "_snapshot")
+
+    opens: ClassVar[bool] = True
+
+    def __init__(self, context: MountContext, parent_inode: int, snapshot: Snapshot) -> None:
+        super().__init__(context, parent_inode)
+        self._mount = context
+        self._snapshot = snapshot
+        self._failure: JournalfsError | None = None
+
+    async def open_up(self) -> None:
+        """From here on this is of the snapshot, in which nothing changes."""
+        if self.context is not self._mount:
+            return
+        try:
+            store = await self._snapshot.opened()
+        except JournalfsError as error:
+            self._failure = error
+        else:
+            self._failure = None
+            self.context = self._mount.of_snapshot(self._snapshot, store)
+
+    def mtime_ns(self) -> int:
+        return self._snapshot.mtime_ns
+
+    def attributes(self) -> EntryAttributes:
+        # Others who have the store may remove it.
+        return self.context.present.directory(
+            self.inode, mtime_ns=self.mtime_ns(), name_s=SELDOM_S, attributes_s=SELDOM_S
+        )
+
+    def find(self, name: bytes) -> Node | None:
+        if name == STATUS_NAME:
+            return self.enter(name, partial(VirtualFileNode, self._mount, self._status))
+        self._require_opened()
+        return super().find(name)
+
+    def entries(self) -> Sequence[Entry]:
+        self._require_opened()
+        return super().entries()
+
+    async def remove_directory(self) -> None:
+        snapshots = self._mount.changing().snapshots
+        if self._mount.snapshot_open(self._snapshot):
+            raise Refused(errno.EBUSY, "somebody has a file of it open")
+        await snapshots.delete(self._snapshot.name)
+        self._mount.forget_snapshot(self._snapshot)
+
+    def _require_opened(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self.context is self._mount:
+            raise gone()
+
+    def _status(self) -> RenderedFile:
+        return RenderedFile(lambda: json_text(self._snapshot.status()), self.mtime_ns)
