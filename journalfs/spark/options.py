@@ -8,8 +8,6 @@ from typing import Any, Final, TypeVar
 
 from journalfs.errors import WrongCall
 
-DEFAULT_PARTITION_BYTES: Final = 32 << 20
-"""What a task reads in a fraction of a second: tasks have a price, and journal files are usually smaller."""
 DEFAULT_BATCH_BYTES: Final = 8 << 20
 """A batch is held twice while it is handed to Spark; more brings nothing."""
 
@@ -29,7 +27,8 @@ class Options:
     selector: str = ""
     columns: tuple[str, ...] = ()
     """Columns of the schema when none is given; empty: the usual ones."""
-    partition_bytes: int = field(default=DEFAULT_PARTITION_BYTES, metadata={"name": "partitionBytes"})
+    partition_bytes: int | None = field(default=None, metadata={"name": "partitionBytes"})
+    """About how much a task reads; `None`: what suits the amount and the cores."""
     batch_bytes: int = field(default=DEFAULT_BATCH_BYTES, metadata={"name": "batchBytes"})
     index: bool = True
     """Whether the store's index is used, and written where that saves the next job a scan."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,12 @@ from pyspark.sql.datasource import InputPartition
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.columns import LINE, Array, address_of
 from journalfs.errors import StaleView
+
+TASK_BYTES_MOST: Final = 128 << 20
+"""A task costs about a twentieth of a second, in Spark and Python together: this is read in some tenths."""
+TASK_BYTES_LEAST: Final = 16 << 20
+PIECE_BYTES: Final = 16 << 20
+"""What is not cut further, so that tasks can be about equal."""
 
 _FIELDS: Final = ("payload_bytes", "source", "delivery_count", "scheduled_ms")
 
@@ -98,16 +105,27 @@ def split(lines: Array, bytes_max: int) -> Iterator[slice]:
         begin = end
 
 
-def partitions(pieces: Sequence[Piece], large_dir: str, bytes_max: int) -> list[Pieces]:
-    """Put pieces of the same file, and small ones of files that follow each other, into one task."""
-    found: list[Pieces] = []
-    held: list[Piece] = []
+def task_count(bytes_read: int, bytes_wanted: int | None, cores: int) -> int:
+    """How many tasks read so much: of about `bytes_wanted` each, or so many that as many cores as the driver
+    has are busy together to the end.
+    """
+    if bytes_wanted is not None:
+        return max(1, math.ceil(bytes_read / bytes_wanted))
+    if bytes_read <= cores * TASK_BYTES_LEAST:
+        return max(1, bytes_read // TASK_BYTES_LEAST)
+    return math.ceil(bytes_read / (cores * TASK_BYTES_MOST)) * cores
+
+
+def partitions(pieces: Sequence[Piece], large_dir: str, tasks: int) -> list[Pieces]:
+    """Share pieces out to at most so many tasks, about evenly, in the order of their files."""
+    total = sum(piece.payload_bytes for piece in pieces)
+    held: dict[int, list[Piece]] = {}
+    before = 0
     for piece in sorted(pieces, key=_by_file):
-        if held and sum(one.payload_bytes for one in held) + piece.payload_bytes > bytes_max:
-            found.append(Pieces(held, large_dir))
-            held = []
-        held.append(piece)
-    return [*found, Pieces(held, large_dir)] if held else found
+        middle = before + piece.payload_bytes // 2
+        held.setdefault(min(middle * tasks // max(total, 1), tasks - 1), []).append(piece)
+        before += piece.payload_bytes
+    return [Pieces(one, large_dir) for one in held.values()]
 
 
 def _by_file(piece: Piece) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import numpy as np
 from journalfs.engine.columns import Array, address_of, by_file, lines_array
 from journalfs.engine.state_batch import large_positions
 from journalfs.errors import NoSuchName
-from journalfs.spark.pieces import Piece, Pieces, partitions, split
+from journalfs.spark.pieces import PIECE_BYTES, Piece, Pieces, partitions, split, task_count
 from journalfs.store.content import QueueContent
 from journalfs.store.runs import JournalRun, PageRun, Run
 
@@ -56,13 +57,16 @@ def plan(
     store: JournalStore, queues: Sequence[StoreQueue], options: Options, choose: Choose | None = None
 ) -> list[Pieces]:
     """The tasks that read what the queues hold now, or those messages of it that `choose` chooses."""
+    piece_bytes = min(options.partition_bytes or PIECE_BYTES, PIECE_BYTES)
     pieces = [
         piece
         for queue in queues
         for run in queue.content.live()
-        for piece in _pieces(run, queue.content, options.partition_bytes, choose)
+        for piece in _pieces(run, queue.content, piece_bytes, choose)
     ]
-    return partitions(pieces, str(store.core.large.path), options.partition_bytes)
+    bytes_read = sum(piece.payload_bytes for piece in pieces)
+    tasks = task_count(bytes_read, options.partition_bytes, len(os.sched_getaffinity(0)))
+    return partitions(pieces, str(store.core.large.path), tasks)
 
 
 def _pieces(run: Run, content: QueueContent, bytes_max: int, choose: Choose | None) -> Iterator[Piece]:
@@ -100,17 +104,23 @@ def _journal_pieces(run: JournalRun, content: QueueContent, bytes_max: int) -> I
     for slot, places in by_file(lines, files).items():
         file = content.files.read_file(slot).file
         file_id = None if file.header_damaged else int(file.file_id)
-        offsets = lines["payload"][places] - np.uint64(address_of(files[slot].pointer))
-        for part in split(lines[places], bytes_max):
-            at = places[part]
+        own, own_large = lines[_together(places)], large[_together(places)]
+        offsets = own["payload"] - np.uint64(address_of(files[slot].pointer))
+        for part in split(own, bytes_max):
             yield Piece.of(
                 str(file.path),
                 file_id,
                 content.name,
-                lines=lines[at],
+                lines=own[part],
                 offsets=offsets[part],
-                large=large[at],
+                large=own_large[part],
             )
+
+
+def _together(places: Array) -> Array | slice:
+    """The same places, without a copy of what lies there where they follow each other."""
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first + 1 == len(places) else places
 
 
 def _page_pieces(run: PageRun, content: QueueContent, bytes_max: int) -> Iterator[Piece]:

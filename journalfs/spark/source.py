@@ -24,6 +24,7 @@ from journalfs.spark.place import place_of
 from journalfs.spark.plan import chosen_queues, plan
 from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.spark.schema import check_schema, usual_schema
+from journalfs.spark.worker import settle
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 
@@ -76,6 +77,7 @@ class BatchReader(DataSourceReader):
         self.conditions: tuple[Condition, ...] = ()
 
     def partitions(self) -> Sequence[InputPartition]:
+        settle()
         place = place_of(self.options.path)
         with opened(self.options) as store:
             queues = chosen_queues(store, place, self.options.queues)
@@ -89,6 +91,7 @@ class BatchReader(DataSourceReader):
         return all(one.mask(name)[0].as_py() for one in self.conditions if one.column == "queue")
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        settle()
         # Spark asks for one partition also where there is none.
         pieces = partition if isinstance(partition, Pieces) else Pieces((), "")
         wanted = Wanted(self.schema, self.options.batch_bytes, self.conditions, self.options.selector)

@@ -12,7 +12,7 @@ from scripts.benchmarks.measure import Case, Goal, conclude
 from scripts.benchmarks.mounting import QUEUE
 
 TITLES = {
-    "body": "sum of the lengths of the bodies",
+    "body": "sum of the sizes of the bodies",
     "headers": "newest timestamp by priority",
     "few": "bodies of the few messages of one priority",
 }
@@ -41,7 +41,7 @@ def replay(context: Context) -> None:
         case = Case(
             "spark-replay",
             "Spark, distributed replay",
-            'live_messages against format("journalfs"): sum of the lengths of the bodies',
+            'live_messages against format("journalfs"): sum of the sizes of the bodies',
             "s",
             "lower",
             {},

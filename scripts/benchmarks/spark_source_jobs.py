@@ -23,15 +23,18 @@ from scripts.benchmarks.spark_jobs import WARM_UP_ROUNDS, session
 
 Ask = Callable[[], object]
 
+SIZES = "sum(octet_length(body))"
+"""Spark knows how many bytes a text has. Counting characters takes longer than to read them, on any side."""
+
 QUESTIONS: dict[str, tuple[str, Callable[[DataFrame], object]]] = {
-    "body": ("body string", lambda rows: rows.agg(f.sum(f.length("body"))).collect()),
+    "body": ("body string", lambda rows: rows.selectExpr(SIZES).collect()),
     "headers": (
         "priority int, timestamp long",
         lambda rows: sorted(rows.groupBy("priority").agg(f.max("timestamp")).collect()),
     ),
     "few": (
         "priority int, body string",
-        lambda rows: rows.filter("priority = 9").agg(f.sum(f.length("body"))).collect(),
+        lambda rows: rows.filter("priority = 9").selectExpr(SIZES).collect(),
     ),
 }
 
