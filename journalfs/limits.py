@@ -112,6 +112,9 @@ PART_BYTES_MAX: Final = 32 * 1024 * 1024
 PART_NUMBER_MAX: Final = 2**32 - 2
 """Highest number of a part: one a second lasts for 136 years."""
 
+SEALED_PARTS_BYTES: Final = 4 * 1024 * 1024
+"""What the notes on parts may grow by, and twice what they were at first, before they are made anew."""
+
 PART_NUMBERS_TAKEN: Final = 1024
 """Numbers of parts taken at once, which costs a sync; as many are lost when a process is killed."""
 

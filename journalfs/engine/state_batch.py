@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.lines import uninitialized
 from journalfs.engine.state import LiveState
+from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import OK, check
 from journalfs.ids import MessageId
+
+ID_BYTES_MAX = 10
+"""An id takes a byte where it follows the one before, and at most this."""
 
 
 def file_slots(state: LiveState, refs: array[int], file_count: int) -> list[int]:
@@ -58,6 +62,28 @@ def adopt_parts(state: LiveState, earlier: LiveState) -> None:
     `state` was finished and measured and has no parts yet. Raises CoreRefused if it has.
     """
     check(lib.jfs_state_adopt(state.pointer, earlier.pointer), "carrying parts over")
+
+
+def part_ids(state: LiveState, slot: int, part: PartInfo) -> bytes:
+    """The ids of a part's messages in about a byte each, for `keep_part`."""
+    room = ID_BYTES_MAX * part.live_count
+    out, size = uninitialized("uint8_t[]", max(room, 1)), ffi.new("uint64_t *")
+    check(
+        lib.jfs_state_part_ids(state.pointer, slot, part.number, out, room, size),
+        f"listing part {part.number} of queue slot {slot}",
+    )
+    return bytes(ffi.buffer(out, size[0]))
+
+
+def keep_part(state: LiveState, slot: int, number: int, mtime_ms: int, ids: bytes) -> None:
+    """Put those of these messages that are in the tail, or in a part with a lower number, into this part. If
+    the queue has used the number, none.
+
+    `state` was finished and measured. Raises CoreRefused if the ids are cut off; those before count.
+    """
+    info = ffi.new("jfs_part_info *", {"number": number, "mtime_ms": mtime_ms})
+    status = lib.jfs_state_keep_part(state.pointer, slot, info, ffi.from_buffer("uint8_t[]", ids), len(ids))
+    check(status, f"finding the messages of part {number} of queue slot {slot}")
 
 
 def lies_within(state: LiveState, ends: Mapping[int, int]) -> bool:

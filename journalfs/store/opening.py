@@ -35,6 +35,7 @@ from journalfs.store.index_file import index_path, read_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
 from journalfs.store.part_numbers import PartNumbers, numbers_path
+from journalfs.store.sealed_parts import SealedParts, sealed_parts_path
 from journalfs.store.snapshot_folder import is_snapshot
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
@@ -74,6 +75,7 @@ class Opening:
         self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
         for warning in layout.warnings:
             self.events.add("configuration", warning)
+        self.sealed = self._sealed_parts()
         self.bindings, self.bindings_damage = read_bindings(layout.bindings_dir, relative_to=layout.root)
 
     def store(self, make: MakeStore[StoreT]) -> StoreT:
@@ -90,10 +92,19 @@ class Opening:
         if loader is None and state is not None:
             # The index no longer fits, but its parts are known by name to whoever read them.
             adopt_parts(core.loader.state, state)
+        if self.sealed is not None:
+            store.resume_sealed(self.sealed)
         store.start()
         if loader is not None:
             store.index_holds(description)
         return store
+
+    def _sealed_parts(self) -> SealedParts | None:
+        def tell(problem: str) -> None:
+            consequence = "parts that are made now get other names after a crash"
+            self.events.add("part-names-not-kept", f"{problem}; {consequence}")
+
+        return None if self.index is None else SealedParts(sealed_parts_path(self.index), tell)
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         return JournalLoader(
@@ -173,7 +184,8 @@ class Opening:
 
         path = numbers_path(self.index) if self.index is not None else None
         numbers = PartNumbers(path, self.clock, tell)
-        numbers.start(description.generation if description is not None else None)
+        indexed = description.generation if description is not None else None
+        numbers.start(indexed, self.sealed.generation if self.sealed is not None else None)
         return numbers
 
     def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:

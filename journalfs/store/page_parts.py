@@ -46,6 +46,13 @@ class PageParts:
         for part in self.parts:
             self._ends[part.page] = max(part.end, self._ends.get(part.page, 0))
 
+    def keep(self, part: PagePart) -> None:
+        """Take a part that was made later than those it was resumed with; none that it knows."""
+        if part.number >= self.next_number:
+            self.parts.append(part)
+            self.next_number = part.number + 1
+            self._ends[part.page] = max(part.end, self._ends.get(part.page, 0))
+
     def sealed_end(self, page: PageNumber) -> int:
         """Records of the page before this index are in parts."""
         return self._ends.get(page, 0)

@@ -55,10 +55,11 @@ class PartNumbers:
     _published: bool = field(default=False)
     """Others may know the generation: it stands in the file, or did."""
 
-    def start(self, indexed_generation: int | None) -> None:
-        """Go on with the generation of the index if the file is of the same; otherwise begin one."""
-        known = _read(self.path) if self.path is not None and indexed_generation is not None else None
-        if known is not None and known[0] == indexed_generation:
+    def start(self, *noted_generations: int | None) -> None:
+        """Go on with a generation that names were given of if the file is of it; otherwise begin one."""
+        noted = [generation for generation in noted_generations if generation is not None]
+        known = _read(self.path) if self.path is not None and noted else None
+        if known is not None and known[0] in noted:
             self.generation = known[0]
             self._published = True
         else:

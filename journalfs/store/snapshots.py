@@ -46,6 +46,7 @@ class SnapshotOpening(Opening):
     ) -> None:
         super().__init__(layout, StoppedClock(description.created_ms), index, ours=True)
         self._snapshot = description
+        self.sealed = None  # its parts are the same each time they are made
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         loader = super()._loader(state)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from journalfs.engine.state_batch import adopt_parts
+from journalfs.engine.state_batch import adopt_parts, keep_part, part_ids
+from journalfs.engine.state_types import PartInfo
+from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, QueueId
 from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
@@ -17,12 +19,14 @@ from journalfs.store.absent import missing_files
 from journalfs.store.api import Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
 from journalfs.store.changes import Changes
+from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.index import describe, describe_file
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.queues import StoreAddress, StoreQueue
+from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
 
 if TYPE_CHECKING:
     from journalfs.store.snapshots import Snapshots
@@ -50,6 +54,7 @@ class JournalStore:
         self._gone = False
         core.look_again = self.look_now
         self._written: object = None
+        self._sealed: SealedParts | None = None
         self._disk_bytes = self._free_bytes = 0
         self._snapshots: Snapshots | None = None
 
@@ -155,6 +160,23 @@ class JournalStore:
     def resume_page_parts(self, parts: Mapping[QueueId, PageParts]) -> None:
         self._page_parts = dict(parts)
 
+    def resume_sealed(self, sealed: SealedParts) -> None:
+        """Give back their names to parts that the index does not know, and note those that are made."""
+        self._sealed = sealed
+        sealed.claim()
+        if sealed.generation != self.core.numbers.generation:
+            return
+        slots = {info.queue_id: slot for slot, info in enumerate(self.core.loader.state.queues())}
+        for part in sealed.found:
+            if isinstance(part, PagePartOf):
+                self._parts_of(part.queue_id).keep(part.part)
+            elif part.queue_id in slots:
+                state, slot = self.core.loader.state, slots[part.queue_id]
+                try:
+                    keep_part(state, slot, part.number, part.sealed_ms, part.ids)
+                except CoreRefused as error:
+                    self.core.events.add("part-names-not-kept", str(error))
+
     def _settle(self) -> None:
         """Bring everything derived in line with journal and bindings."""
         self.core.register_queues()
@@ -198,13 +220,18 @@ class JournalStore:
     def _seal(self, *, everything: bool = False) -> None:
         """Give tails that waited long enough, or got nothing new for a while, a part of their own."""
         now_ms = self.core.clock.now_ms()
+        made: list[SealedPart] = []
         for queue in self.queues():
             if everything or self._tail_is_due(queue):
-                while not self._seal_queue(queue, now_ms) and self.core.numbers.take(self._highest_number()):
+                while not self._seal_queue(queue, now_ms, made) and self.core.numbers.take(
+                    self._highest_number()
+                ):
                     pass
                 self._tails.pop(queue.content.queue_id, None)
+        if made and self._sealed is not None:
+            self._sealed.add(self.core.numbers.generation, made, self._all_sealed)
 
-    def _seal_queue(self, queue: StoreQueue, now_ms: int) -> bool:
+    def _seal_queue(self, queue: StoreQueue, now_ms: int, made: list[SealedPart]) -> bool:
         """Put a queue's tail into parts. False if there were not enough numbers for it."""
         numbers = self.core.numbers
         content = queue.content
@@ -214,12 +241,24 @@ class JournalStore:
         )
         for part in sealed.parts:
             numbers.used(part.number)
+        if self._sealed is not None:
+            made += _sealed_of(content, sealed.parts)
         if content.paged is None or not sealed.complete:
             return sealed.complete
         undecided = self.core.undecided_pages(queue.model.address)
+        first = queue.page_parts.next_number
         complete = queue.page_parts.seal(content.paged, now_ms=now_ms, numbers=own, undecided=undecided)
         numbers.used(queue.page_parts.next_number - 1 - PAGE_PART_BASE)
+        paged = (part for part in queue.page_parts.parts if part.number >= first)
+        made += (PagePartOf(content.queue_id, part) for part in paged)
         return complete
+
+    def _all_sealed(self) -> Iterator[SealedPart]:
+        """Every part there is."""
+        for queue in self.queues():
+            content = queue.content
+            yield from _sealed_of(content, content.state.parts(content.slot))
+            yield from (PagePartOf(content.queue_id, part) for part in queue.page_parts.parts)
 
     def _highest_number(self) -> int:
         """No part of any queue has a higher one."""
@@ -421,6 +460,9 @@ class JournalStore:
         if self.index is None or self._is_gone() or not self.core.layout.journal_dir.is_dir():
             # Without its directories the index may be all that is known of a store.
             return
+        if self._sealed is not None and not self._gives_names(self._sealed):
+            return
+        noted_bytes = 0 if self._sealed is None else self._sealed.size_bytes
         description = describe(self.core, self._page_parts)
         if description is None and (self.core.loader.unreadable or self.core.bodies.unreadable):
             # It says of what cannot be read how long its lines are.
@@ -435,6 +477,15 @@ class JournalStore:
             )
             return
         self._written = description
+        if self._sealed is not None:
+            self._sealed.clear(noted_bytes)
+
+    @staticmethod
+    def _gives_names(sealed: SealedParts) -> bool:
+        """False where another process gives them: an index with other names would take its place."""
+        with contextlib.suppress(OSError):  # the index cannot be written either, and says so
+            return sealed.is_ours()
+        return True
 
     def index_holds(self, description: object) -> None:
         """What was just read from the index need not be written again, unless there is more to say by now."""
@@ -443,6 +494,16 @@ class JournalStore:
     def close(self) -> None:
         if self._snapshots is not None:
             self._snapshots.close()
-        self.save_index()
+        try:
+            self.save_index()
+        finally:
+            if self._sealed is not None:
+                self._sealed.close()
         self.core.numbers.give_back()
         self._addresses = {}
+
+
+def _sealed_of(content: QueueContent, parts: Iterable[PartInfo]) -> Iterator[SealedPart]:
+    for part in parts:
+        ids = part_ids(content.state, content.slot, part)
+        yield JournalPart(content.queue_id, part.number, part.mtime_ms, ids)

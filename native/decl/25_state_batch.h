@@ -4,3 +4,7 @@ jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, ui
                                 uint32_t *found);
 jfs_status jfs_state_adopt(jfs_state *state, const jfs_state *old);
 jfs_status jfs_state_unreadable(jfs_state *state, uint32_t file_slot, uint64_t from, uint64_t to);
+jfs_status jfs_state_part_ids(const jfs_state *state, uint32_t slot, uint32_t number, uint8_t *out, uint64_t capacity,
+                              uint64_t *size_bytes);
+jfs_status jfs_state_keep_part(jfs_state *state, uint32_t slot, const jfs_part_info *info, const uint8_t *ids,
+                               uint64_t size_bytes);

@@ -25,4 +25,15 @@ jfs_status jfs_state_unreadable(jfs_state *state, uint32_t file_slot, uint64_t f
  */
 jfs_status jfs_state_adopt(jfs_state *state, const jfs_state *old);
 
+/* The ids of a part's messages in a few bytes, for jfs_state_keep_part. `out` has room for ten bytes each. */
+jfs_status jfs_state_part_ids(const jfs_state *state, uint32_t slot, uint32_t number, uint8_t *out, uint64_t capacity,
+                              uint64_t *size_bytes);
+
+/* Puts those of these messages that are in the tail, or in a part with a lower number, into a part of the number and
+ * time of `info`. Does nothing if the queue has used the number. `state` is finished and measured. JFS_MALFORMED: the
+ * ids are cut off; those before count.
+ */
+jfs_status jfs_state_keep_part(jfs_state *state, uint32_t slot, const jfs_part_info *info, const uint8_t *ids,
+                               uint64_t size_bytes);
+
 #endif

@@ -1,4 +1,5 @@
 /* Parts: they are made from the tail, only shrink, and their lines never change. */
+#include "jfs_state_batch.h"
 #include "live.h"
 
 enum { Q = 21, NOW_MS = 5000 };
@@ -225,6 +226,59 @@ static void a_new_measure_changes_the_sums(void) {
     journal_close(&j);
 }
 
+static uint64_t ids_of(const live *l, uint32_t number, uint8_t *out) {
+    uint64_t size_bytes;
+    CHECK_EQ(jfs_state_part_ids(l->state, slot_of(l, Q), number, out, 1000, &size_bytes), JFS_OK);
+    return size_bytes;
+}
+
+static jfs_status keep(live *l, uint32_t number, const uint8_t *ids, uint64_t size_bytes) {
+    const jfs_part_info info = {.number = number, .mtime_ms = NOW_MS};
+    return jfs_state_keep_part(l->state, slot_of(l, Q), &info, ids, size_bytes);
+}
+
+static void parts_are_found_again(void) {
+    const int64_t ids[] = {5, INT64_MAX, 6, INT64_MIN, 70000, 7};
+    uint8_t one[1000], two[1000];
+    uint64_t one_bytes, two_bytes, size_bytes;
+    jfs_part_info parts[64];
+    journal j;
+    live l;
+    journal_open(&j, 2, 1);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) sent(&j, ids[i], Q);
+    l = live_of(&j);
+    CHECK_EQ(seal(&l, 4, UINT64_MAX), 2);
+    one_bytes = ids_of(&l, 1, one);
+    two_bytes = ids_of(&l, 2, two);
+    CHECK_EQ(ids_of(&l, 3, two + two_bytes), 0);
+    CHECK_EQ(jfs_state_part_ids(l.state, slot_of(&l, Q), 1, one, 39, &size_bytes), JFS_RANGE);
+    jfs_state_free(l.state);
+
+    update(&j, ACK, 6, Q, 0);
+    sent(&j, 8, Q);
+    l = live_of(&j);
+    CHECK_EQ(keep(&l, 10, one, one_bytes), JFS_OK);
+    CHECK_EQ(keep(&l, 12, two, two_bytes), JFS_OK);
+    CHECK_PART(&l, 10, 5, INT64_MAX, INT64_MIN, 0);
+    CHECK_PART(&l, 12, 70000, 7, 0);
+    CHECK_TAIL(&l, 8, 0);
+    CHECK_EQ(parts_of(&l, parts), 2);
+    CHECK_EQ(parts[0].live_bytes, bytes_of(&l, 10));
+    CHECK_EQ(parts[0].mtime_ms, NOW_MS);
+    CHECK_EQ(keep(&l, 11, one, one_bytes), JFS_OK); /* a number that is used is not used again */
+    CHECK_PART(&l, 11, 0);
+    CHECK_EQ(keep(&l, 13, two, two_bytes), JFS_OK); /* what came back later is where it was last */
+    CHECK_PART(&l, 12, 0);
+    CHECK_PART(&l, 13, 70000, 7, 0);
+    CHECK_EQ(keep(&l, 14, two, two_bytes - 1), JFS_MALFORMED);
+    CHECK_EQ(keep(&l, 15, (const uint8_t *)"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11), JFS_MALFORMED);
+    CHECK_EQ(keep(&l, UINT32_MAX, one, one_bytes), JFS_RANGE);
+    CHECK_EQ(seal(&l, 9, UINT64_MAX), 1);
+    CHECK_PART(&l, 16, 8, 0);
+    jfs_state_free(l.state);
+    journal_close(&j);
+}
+
 int main(void) {
     RUN(the_tail_becomes_parts);
     RUN(parts_only_shrink);
@@ -232,5 +286,6 @@ int main(void) {
     RUN(what_was_hidden_comes_back_to_the_tail);
     RUN(parts_survive_closing_up);
     RUN(a_new_measure_changes_the_sums);
+    RUN(parts_are_found_again);
     return 0;
 }

@@ -142,7 +142,7 @@ async def test_more_parts_than_numbers_were_taken(
     little_store.journal.send(5000, QUEUE_A)
     other = little_store.open()
     seen.look_at(other)
-    assert len({name for _, name in seen.content}) == 2 * messages + 1, "no index was written yet"
+    assert len({name for _, name in seen.content}) == messages + 1
 
 
 @pytest.mark.rule("S-10")
@@ -226,6 +226,7 @@ def test_names_over_many_killed_processes(little_store: LittleStore) -> None:
     seen = Seen()
     dice = random.Random(3)
     live: list[int] = []
+    names: dict[bytes, Name] = {}
     for number in range(20):
         with subprocess.Popen(
             [sys.executable, "-c", SHOW, str(little_store.root)], stdout=subprocess.PIPE, text=True
@@ -237,6 +238,8 @@ def test_names_over_many_killed_processes(little_store: LittleStore) -> None:
                 if first != "LOOKED":
                     content = bytes.fromhex(rest[0]) if rest else b""
                     seen.add((first, second), content.splitlines())
+                    for one in content.splitlines():
+                        assert names.setdefault(one, (first, second)) == (first, second), "it came twice"
                     continue
                 looks += 1
                 if looks >= looks_max and (second == "0" or dice.random() < 0.5):

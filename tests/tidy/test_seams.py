@@ -25,6 +25,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
     "journalfs/store/locks.py": "looks at the lock files of a broker, and locks and writes them",
     "journalfs/store/part_numbers.py": "keeps which numbers of parts are used",
+    "journalfs/store/sealed_parts.py": "notes which messages are in which part",
     "journalfs/store/write/unkept.py": "removes the directory of a store that is not kept",
     "mount/callers.py": "reads what the kernel shows of the signals of those who wait",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
