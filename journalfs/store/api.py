@@ -303,6 +303,8 @@ class Snapshots(Protocol):
 
     def named(self, name: str) -> Snapshot | None: ...
 
+    def status(self) -> Mapping[str, object]: ...
+
     async def create(self, name: str) -> None:
         """Make one of this moment: returns when it is durable. EROFS for a store that is only read."""
 

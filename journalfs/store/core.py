@@ -95,8 +95,8 @@ class Core:
     is written.
     """
     bindings_damage: tuple[Damage, ...] = ()
-    other_damage: tuple[Damage, ...] = ()
-    """What was found wrong with the store as a whole when it was opened."""
+    other_damage: Callable[[], Iterable[Damage]] = tuple
+    """What is wrong with the store as a whole."""
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)
     """What is wrong with which folder is of which address."""
@@ -303,7 +303,7 @@ class Core:
 
     def damage(self) -> list[Damage]:
         """Everything that could not be read, by file and offset."""
-        found = [*self.other_damage, *self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
+        found = [*self.other_damage(), *self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
         found += [*self.paging.problems(), *self.second_folders, *self.large.problems(self.root)]
         found.extend(self.lost.damage())
         found.extend(missing_directories(self))

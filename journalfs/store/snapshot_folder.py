@@ -9,7 +9,9 @@ whose name begins with a dot is being made or removed, or was when the process d
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -24,7 +26,7 @@ from journalfs.engine.links import remove_tree
 from journalfs.errors import Damaged, JournalfsError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.ids import FileId
-from journalfs.journal.heads import read_regular_file
+from journalfs.journal.heads import STAT_BLOCK_BYTES, read_regular_file
 from journalfs.limits import JOURNAL_HEADER_BYTES, NAME_BYTES_MAX, NAME_HASH_CHARS, SNAPSHOT_TEXT_BYTES_MAX
 
 FORMAT: Final = 1
@@ -234,13 +236,21 @@ def _count(folder: Path) -> int:
         return 0
 
 
-def sizes(folder: Path) -> tuple[int, int]:
-    """Bytes on disk of all that a snapshot holds, and of what would be free without it. Raises OSError."""
-    total = alone = 0
-    for path in folder.rglob("*"):
+def sizes(of: Iterable[Path]) -> tuple[int, int]:
+    """Bytes on disk of all that snapshots hold, and of what would be free without them. Raises OSError."""
+    names: Counter[int] = Counter()
+    found: dict[int, os.stat_result] = {}
+    for path in (path for folder in of for path in (folder, *folder.rglob("*"))):
         status = path.lstat()
-        size_bytes = status.st_blocks * 512
-        total += size_bytes
-        if path.is_dir() or status.st_nlink == 1:
-            alone += size_bytes
-    return total, alone
+        names[status.st_ino] += 1
+        found[status.st_ino] = status
+    alone = (
+        status
+        for inode, status in found.items()
+        if stat.S_ISDIR(status.st_mode) or status.st_nlink == names[inode]
+    )
+    return _on_disk(found.values()), _on_disk(alone)
+
+
+def _on_disk(files: Iterable[os.stat_result]) -> int:
+    return sum(file.st_blocks for file in files) * STAT_BLOCK_BYTES

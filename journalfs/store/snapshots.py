@@ -8,6 +8,7 @@ parts, whose names are the same each time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from journalfs.clock import StoppedClock
@@ -63,7 +64,7 @@ class SnapshotOpening(Opening):
         core.paging.own.durable_bytes = {
             pages / page.folder / page.name: page.bytes for page in self._snapshot.pages
         }
-        core.other_damage = tuple(damage_of(self.layout.root, self._snapshot))
+        core.other_damage = partial(damage_of, self.layout.root, self._snapshot)
         return core
 
 
@@ -99,7 +100,7 @@ class StoreSnapshot:
     def status(self) -> Mapping[str, object]:
         """Sizes are bytes on the disk; raises `SystemFailure` when the folder cannot be read."""
         try:
-            total, alone = sizes(self.folder)
+            total, alone = sizes([self.folder])
         except OSError as error:
             raise SystemFailure.from_os(error, self.folder, doing="measure the snapshot") from error
         status: dict[str, object] = {"name": self.name, "bytes": total, "bytesHeldAlone": alone}
@@ -151,11 +152,12 @@ class Snapshots:
             return 0
 
     def all(self) -> Sequence[StoreSnapshot]:
-        """By name. None while they cannot be listed."""
+        """By name. While they cannot be listed those that are known."""
         try:
-            found = [self._one(folder) for folder in folders(self._layout.root)]
+            listed = folders(self._layout.root)
         except OSError:
-            found = []
+            listed = sorted(self._known)
+        found = [self._one(folder) for folder in listed]
         there = {snapshot.folder for snapshot in found if snapshot is not None}
         for folder in self._known.keys() - there:
             self.forget(folder)
@@ -163,6 +165,16 @@ class Snapshots:
 
     def named(self, name: str) -> StoreSnapshot | None:
         return next((snapshot for snapshot in self.all() if snapshot.name == name), None)
+
+    def status(self) -> Mapping[str, object]:
+        """Sizes are bytes on the disk; raises `SystemFailure` when the folders cannot be read."""
+        snapshots = self.all()
+        try:
+            total, alone = sizes([snapshot.folder for snapshot in snapshots])
+        except OSError as error:
+            folder = self._layout.root / SNAPSHOTS
+            raise SystemFailure.from_os(error, folder, doing="measure the snapshots") from error
+        return {"snapshots": len(snapshots), "bytes": total, "bytesHeldAlone": alone}
 
     async def create(self, name: str) -> None:
         raise ReadOnlyStore(f"{self._layout.root}: opened for reading, so no snapshot is made")
@@ -184,8 +196,11 @@ class Snapshots:
         """`None`: it is no snapshot, or not any more."""
         try:
             status = (folder / DESCRIPTION).stat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError:
+            known = self._known.get(folder)
+            return None if known is None else known[1]
         stamp = (status.st_ino, status.st_mtime_ns)
         known = self._known.get(folder)
         if known is None or known[0] != stamp:

@@ -54,6 +54,8 @@ class SnapshotsDirectory(Directory):
         return self.context.store.snapshots.mtime_ns
 
     def find(self, name: bytes) -> Node | None:
+        if name == STATUS_NAME:
+            return self.enter(name, partial(VirtualFileNode, self.context, self._status))
         snapshots = self.context.store.snapshots
         snapshot = find_named(name, snapshots.named, snapshots.all)
         return None if snapshot is None else self._node(name, snapshot)
@@ -61,6 +63,9 @@ class SnapshotsDirectory(Directory):
     def entries(self) -> Sequence[Entry]:
         named = ((encode_name(snapshot.name), snapshot) for snapshot in self.context.store.snapshots.all())
         return [(name, partial(self._node, name, snapshot)) for name, snapshot in named]
+
+    def _status(self) -> RenderedFile:
+        return RenderedFile(lambda: json_text(self.context.store.snapshots.status()), self.mtime_ns)
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         await self.context.changing().snapshots.create(new_name(name))

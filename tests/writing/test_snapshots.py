@@ -44,6 +44,7 @@ def test_everything_that_was_there_and_nothing_since(mount: MountedStore, addres
     assert os.getxattr(some, "user.journalfs.priority") == b"4"
     assert mount.control("snapshots/first/.journalfs/status.json")["messages"] >= 202
     assert json.loads((first / ".status").read_text())["name"] == "first"
+    assert mount.control("snapshots/.status")["snapshots"] == 1
     first.rmdir()
     assert not first.exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ import trio
 from journalfs.errors import NoSpace, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.store.outgoing import WholeFile
+from journalfs.store.snapshot_folder import SNAPSHOTS
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.publisher import FilePublisher
 from tests.reference.store import load
@@ -117,3 +119,37 @@ async def test_what_was_flushed_is_kept_where_its_last_close_finds_no_room(
     (small_disk / "filler").unlink()
     with closing(open_for_writing(root, clock=little_store.clock, index=False)) as store:
         assert store.left_unpublished() == []
+
+
+@pytest.mark.rule("S-132")
+async def test_a_snapshot_that_finds_no_room_leaves_nothing(
+    little_store: LittleStore, small_disk: Path
+) -> None:
+    (little_store.root / "journalfs.toml").write_text('journal-type = "NIO"\njournal-file-size = 65536\n')
+    root = small_disk / "data"
+    shutil.copytree(little_store.root, root)
+    store = open_for_writing(root, clock=little_store.clock, index=False)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.run)
+            publisher = store.publisher("work", "work.a", "in")
+            await publisher.write(b"one\n")
+            await store.journals.messages.upkeep.tidy()
+            filler = small_disk / "filler"
+            with pytest.raises(OSError, match="No space left"):
+                filler.write_bytes(bytes(DISK_BYTES))
+            with pytest.raises(SystemFailure) as failed:
+                await store.snapshots.create("x")
+            assert failed.value.system_errno == errno.ENOSPC
+            assert not list((root / SNAPSHOTS).iterdir())
+            filler.unlink()
+            await store.snapshots.create("x")
+            await publisher.write(b"two\n")
+            snapshot = store.snapshots.named("x")
+            assert snapshot is not None
+            then = await snapshot.opened()
+            assert len(lines_of(then, "work.a")) == 1  # type: ignore[arg-type]
+            assert len(lines_of(store, "work.a")) == 2
+            nursery.cancel_scope.cancel()
+    finally:
+        store.close()

@@ -60,6 +60,12 @@ def bodies(store: JournalStore, queue: str) -> list[Any]:
     return [json.loads(line)["body"] for line in lines(store, queue)]
 
 
+def used_bytes(root: Path) -> int:
+    """Blocks of all files, each counted once, whatever its names."""
+    found = {status.st_ino: status.st_blocks for status in (path.stat() for path in root.rglob("*"))}
+    return sum(found.values()) * 512
+
+
 async def overwork(store: WritingStore, turns: int = 30) -> None:
     """Publish and remove until every file was consumed, and used again if it can be."""
     for turn in range(turns):
@@ -111,6 +117,22 @@ async def test_it_stays_while_files_are_consumed_and_compacted(small_files: Writ
 
 
 @pytest.mark.rule("S-127")
+async def test_nothing_but_the_bindings_is_copied(writable: Writable) -> None:
+    write_page(writable.little, 1, [small(2000, queues=(QUEUE_A, QUEUE_B))])
+    async with writable.open() as store:
+        await publish(store, numbered("one"))
+        await publish(store, os.urandom(150_000), "work.a", "large.bin")
+        await store.snapshots.create("x")
+    folder = writable.root / SNAPSHOTS / "x"
+    linked = 0
+    for part in ("journal", "paging", "large-messages"):
+        for path in (path for path in (folder / part).rglob("*") if path.is_file()):
+            assert path.samefile(writable.root / path.relative_to(folder))
+            linked += 1
+    assert linked >= 4, "a journal file, a page with its address, and a body"
+
+
+@pytest.mark.rule("S-127")
 async def test_no_file_that_it_needs_is_written_again(small_files: Writable) -> None:
     async with small_files.open() as store:
         await publish(store, numbered("taken", 300), "work.a")
@@ -150,7 +172,14 @@ async def test_removing_one_gives_its_space_back(small_files: Writable) -> None:
         held = snapshot.status()["bytesHeldAlone"]
         assert isinstance(held, int)
         assert held > 2 * FILE_BYTES
+        await store.snapshots.create("z")
+        together = store.snapshots.status()
+        assert together["snapshots"] == 2
+        assert held < together["bytesHeldAlone"] < held + FILE_BYTES  # type: ignore[operator]
+        before = used_bytes(small_files.root)
         await store.snapshots.delete("x")
+        assert before - used_bytes(small_files.root) >= held
+        await store.snapshots.delete("z")
         assert not list((small_files.root / SNAPSHOTS).iterdir())
         assert store.snapshots.named("x") is None
         with pytest.raises(NoSuchName):
