@@ -73,15 +73,16 @@ class Compaction:
         above = first_id + 4 * len(writer.data) + 1
         writer.pool.last_id = max(writer.pool.last_id, above)
         writer.switch(above=above)
-        # Recovery takes an old file for used again if its id is above the smallest of those that are not to
-        # be replaced, which has to be the current one's.
-        current_id = writer.current.file_id
-        await offload(lambda: writer.pool.renew(above=current_id))
+        # What is open now may end while this waits, with its COMMIT behind the old files.
         old = writer.data[:-1]
         survivors = Survivors(
             sorted(writer.ledger.live_ids()),
             frozenset(tx.tx_id for tx in writer.ledger.transactions()),
         )
+        # Recovery takes an old file for used again if its id is above the smallest of those that are not to
+        # be replaced, which has to be the current one's.
+        current_id = writer.current.file_id
+        await offload(lambda: writer.pool.renew(above=current_id))
         await writer.committer.flush_all()
         writer.release_handles()
         await offload(lambda: self._check_sources(old))

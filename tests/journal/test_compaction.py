@@ -96,6 +96,25 @@ async def test_prepared_transactions_stay_whole() -> None:
     assert [one.body for one in read_back(disk).records] == [b"new"]
 
 
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+@pytest.mark.parametrize("turns", [1, 2, 3, 10])
+async def test_a_transaction_that_ends_while_files_are_rewritten(turns: int, ends: str) -> None:
+    """Its first records are in the old files, and its end is not."""
+    disk = SimulatedDisk()
+    writer = opened(disk)
+    writer.stage_add(RecordId(1), 45, b"old")
+    writer.stage_add_in(TxId(9), RecordId(2), 45, b"new")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.upkeep.compact)
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+        writer.stage_add_in(TxId(9), RecordId(3), 45, b"newer")
+        await writer.durable((writer.stage_commit if ends == "commit" else writer.stage_rollback)(TxId(9)))
+    expected = [b"old", b"new", b"newer"] if ends == "commit" else [b"old"]
+    assert [one.body for one in read_back(disk).records] == expected
+    assert len(list(writer.ledger.live_ids())) == len(expected)
+
+
 async def test_output_ids_stay_below_the_current_file() -> None:
     """A broker's outputs can reach the id of the file it appends to, and be read after it."""
     disk = SimulatedDisk()
