@@ -163,6 +163,24 @@ in the page cache: fewer bytes would be read from the disk again and again."""
 TEXT_BATCHES_KEPT_MAX: Final = 1024
 """Addresses, or ways out of them, for which what all lines have in common is kept encoded."""
 
+PIECE_RECORDS: Final = 4096
+"""Records of a long change that are staged in one turn of the event loop: about a millisecond."""
+
+PIECE_NS: Final = 1_000_000
+"""And how long such a turn lasts, where records take longer to make."""
+
+PIECES_IN_FLIGHT_MAX: Final = 16
+"""Pieces of a long change that may wait for the disk: some megabytes, and few enough flushes."""
+
+PIECE_BYTES: Final = 256 * 1024
+"""Bytes of lines that become records in one such turn."""
+
+PARSED_PIECE_BYTES: Final = 16 * 1024
+"""And bytes of JSON values and envelopes, which take longer: less than a hundred messages mostly."""
+
+ROUTED_PIECE_MESSAGES: Final = 64
+"""Messages of a long publication that are routed and staged one by one in one turn."""
+
 STALL_NS: Final = 10_000_000
 """A flush that took this long shows a disk that stalls: the event loop does not wait for it itself."""
 

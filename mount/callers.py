@@ -20,6 +20,11 @@ _PASSED_OVER: Final = sum(
 a filesystem cannot, so they wait until the call is over.
 """
 
+_ENDING: Final = sum(
+    1 << (number - 1)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
+)
+
 _INODE: Final = b"ino:"
 
 
@@ -35,6 +40,18 @@ class Caller:
     def is_known(self) -> bool:
         """False when nothing can be said of it: who is not seen cannot be interrupted."""
         return os.path.isdir(f"/proc/{self._thread}")
+
+
+class EndingCaller(Caller):
+    """The same, of a change that a real file system would not break off. So only a signal that ends programs
+    breaks it off, and nobody is told to try again because they cannot be seen.
+    """
+
+    def is_told_to_stop(self) -> bool:
+        return _has_signal(self._thread, _ENDING)
+
+    def is_known(self) -> bool:
+        return True
 
 
 class Writer:
@@ -78,7 +95,7 @@ LOOKS_PER_SEARCH: Final = 20
 """Who has a file open is found out anew so seldom; signals are looked for each time."""
 
 
-def _has_signal(thread: int) -> bool:
+def _has_signal(thread: int, asked_for: int = ~_PASSED_OVER) -> bool:
     masks = {}
     for line in _read(f"/proc/{thread}/status").splitlines():
         name, _, value = line.partition(b":")
@@ -87,7 +104,7 @@ def _has_signal(thread: int) -> bool:
     if len(masks) < 4:
         return False
     pending = masks[b"SigPnd"] | masks[b"ShdPnd"]
-    return bool(pending & ~(masks[b"SigBlk"] | masks[b"SigIgn"] | _PASSED_OVER))
+    return bool(pending & ~(masks[b"SigBlk"] | masks[b"SigIgn"]) & asked_for)
 
 
 def _has_open(process: int, inode: int, *, otherwise: bool) -> bool:

@@ -60,10 +60,14 @@ class Interruptions:
         """Await `until`. EINTR when a signal asks `who` to stop or the mount ends, EAGAIN when too many wait
         already: each keeps a request of the kernel's waiting, of which there are only so many.
         """
-        if self._over:
-            raise refuse(errno.EINTR)
         if len(self._waits) >= WAITING_MAX:
             raise refuse(errno.EAGAIN)
+        await self.during(until, who)
+
+    async def during(self, until: Callable[[], Awaitable[None]], who: Waiting) -> None:
+        """The same for what waits for nobody, but may take long."""
+        if self._over:
+            raise refuse(errno.EINTR)
         with trio.CancelScope() as scope:
             wait = _Wait(who, scope, trio.current_time())
             self._waits.add(wait)

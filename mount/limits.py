@@ -36,9 +36,6 @@ enough that what killed programs left does not fill the disk."""
 SETTINGS_BYTES_MAX: Final = 1_048_576
 """Longest text that `.settings` takes: a hundred times what it gives."""
 
-LINES_READ_BYTES: Final = 1_048_576
-"""Piece in which a part is read to learn which messages it holds."""
-
 READ_AHEAD_KIB: Final = 1_024
 """What the kernel reads ahead of a sequential reader: the protocol's largest request, which doubles the speed
 of cached reads against the default of 128 KiB. More than this gains nothing."""

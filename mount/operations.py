@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 import select
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -36,6 +36,7 @@ from pyfuse3 import (
 )
 
 from journalfs.store.api import Bytes
+from journalfs_mount.callers import EndingCaller
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import changing, gone, guarded, refuse
 from journalfs_mount.given_names import GivenNames
@@ -302,7 +303,7 @@ class Operations(pyfuse3.Operations):
         async with self._named(parent_inode, name) as node:
             if isinstance(node, Directory):
                 raise refuse(errno.EISDIR)
-            await node.remove()
+            await self._done(node, node.remove, ctx)
 
     @changing
     async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
@@ -330,7 +331,7 @@ class Operations(pyfuse3.Operations):
             if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
                 raise refuse(errno.EEXIST)
             # The kernel takes the new name for what was renamed as long as its name was good: not at all.
-            await node.move(target, name_new)
+            await self._done(node, lambda: node.move(target, name_new), ctx)
         self._given.forget(ctx.pid)
         if not self._exists(target, name_new):
             self._given.give(ctx.pid, parent_inode_new, name_new, trio.current_time())
@@ -463,6 +464,13 @@ class Operations(pyfuse3.Operations):
                 yield node
         finally:
             self._context.nodes.drop_unused(node)
+
+    async def _done(self, node: Node, change: Callable[[], Awaitable[None]], ctx: RequestContext) -> None:
+        """Make a change, which is given up if it takes long and its caller is ended meanwhile."""
+        if node.holds_many:
+            await self._context.interruptions.during(change, EndingCaller(ctx.pid))
+        else:
+            await change()
 
     def _exists(self, directory: Directory, name: bytes) -> bool:
         node = directory.look(name)

@@ -32,6 +32,10 @@ class Stretches:
         """From the beginning of the first to the end of the last: as much as they are together, or more."""
         return int(self.pointer[self.count - 1].end - self.pointer[0].begin) if self.count else 0
 
+    def some(self, begin: int, end: int) -> Stretches:
+        """Those from `begin` to before `end`, of the same buffer."""
+        return Stretches(self.source, self.pointer + begin, min(end, self.count) - begin, self)
+
     def __iter__(self) -> Iterator[bytes]:
         for index in range(self.count):
             stretch = self.pointer[index]

@@ -106,6 +106,12 @@ class LiveState:
             f"applying {file.path}",
         )
 
+    def foresee(self) -> None:
+        """From here on messages are measured before their transaction commits, so that a commit takes little
+        time. For what this process writes itself: bodies of large messages are there before the records.
+        """
+        lib.jfs_state_foresee(self.pointer)
+
     def finish(self, *, following: bool = False) -> None:
         """End the initial load.
 
@@ -385,10 +391,14 @@ class LiveState:
 
     def transactions(self) -> list[TransactionInfo]:
         """Prepared transactions in order of first appearance."""
-        return [tx for tx in self.open_transactions() if tx.prepared]
+        return self._transactions(prepared_only=True)
 
     def open_transactions(self) -> list[TransactionInfo]:
         """Every transaction that neither committed nor rolled back."""
+        return self._transactions(prepared_only=False)
+
+    def _transactions(self, *, prepared_only: bool) -> list[TransactionInfo]:
+        """One that is being staged may have any number of operations, so nobody asks for them in vain."""
 
         def fill(out: Any, room: int, count: Any) -> int:
             return int(lib.jfs_state_transactions(self.pointer, out, room, count))
@@ -396,13 +406,14 @@ class LiveState:
         return [
             TransactionInfo(
                 tx_id=tx.tx_id,
-                prepared=(tx.flags & (lib.JFS_TX_PREPARED | lib.JFS_TX_INVALID)) == lib.JFS_TX_PREPARED,
+                prepared=_is_prepared(tx),
                 file_slot=tx.file_slot,
                 extra_offset=tx.extra_offset,
                 extra_bytes=tx.extra_bytes,
                 operations=self._operations(tx.tx_id),
             )
             for tx in struct_list("jfs_tx_info", fill, "listing transactions")
+            if _is_prepared(tx) or not prepared_only
         ]
 
     def _operations(self, tx_id: int) -> tuple[Operation, ...]:
@@ -508,6 +519,10 @@ def _queue_info(slot: int, q: Any) -> QueueInfo:
         version=q.version,
         next_part=q.next_part,
     )
+
+
+def _is_prepared(tx: Any) -> bool:
+    return bool((tx.flags & (lib.JFS_TX_PREPARED | lib.JFS_TX_INVALID)) == lib.JFS_TX_PREPARED)
 
 
 def _operation(op: Any) -> Operation:

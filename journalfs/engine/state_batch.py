@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.lines import uninitialized
@@ -46,6 +48,60 @@ def large_positions(state: LiveState, refs: array[int]) -> list[int]:
 def large_messages(state: LiveState, refs: array[int]) -> dict[int, MessageId]:
     """The same with the messages' ids, by position."""
     return {at: MessageId(state.ref(refs[at]).message_id) for at in large_positions(state, refs)}
+
+
+def message_ids(state: LiveState, refs: array[int]) -> array[int]:
+    """Ids of the messages of `refs`. Raises CoreRefused if one is gone."""
+    ids = array("q", bytes(8 * len(refs)))
+    if refs:
+        columns = ffi.new("jfs_listing *")
+        held = ffi.from_buffer("int64_t[]", ids)
+        columns.ids = held
+        view = ffi.from_buffer("uint32_t[]", refs)
+        check(lib.jfs_state_listing(state.pointer, view, len(refs), columns), "listing messages")
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where messages are in a queue, one item for each."""
+
+    refs: array[int]
+    """`NOWHERE` for those that are not there."""
+    scheduled_ms: array[int]
+    """When they are due, as the queue knows it; 0: it knows no time."""
+
+
+NOWHERE: Final[int] = lib.JFS_NONE
+
+
+def places(state: LiveState, slot: int, ids: array[int], *, live: bool) -> Places:
+    """Look messages up in a queue; `live`: leave out those that a prepared transaction has acknowledged."""
+    found = Places(array("I", bytes(4 * len(ids))), array("q", bytes(8 * len(ids))))
+    if ids:
+        include = lib.JFS_INCLUDE_LIVE if live else lib.JFS_INCLUDE_ALL
+        view = ffi.from_buffer("int64_t[]", ids)
+        refs, times = (
+            ffi.from_buffer("uint32_t[]", found.refs),
+            ffi.from_buffer("int64_t[]", found.scheduled_ms),
+        )
+        status = lib.jfs_state_places(state.pointer, slot, include, view, len(ids), refs, times)
+        check(status, f"looking at queue slot {slot}")
+    return found
+
+
+UNREFERENCED: Final[int] = lib.JFS_UNREFERENCED
+UNREFERENCED_LARGE: Final[int] = lib.JFS_UNREFERENCED_LARGE
+
+
+def unreferenced(state: LiveState, ids: array[int]) -> bytes:
+    """For each message `UNREFERENCED` if no queue has it, with `UNREFERENCED_LARGE` if it may have a body
+    file of its own; else 0.
+    """
+    found = ffi.new("uint8_t[]", max(len(ids), 1))
+    if ids:
+        lib.jfs_state_unreferenced(state.pointer, ffi.from_buffer("int64_t[]", ids), len(ids), found)
+    return bytes(ffi.buffer(found, len(ids)))
 
 
 def mark_unreadable(state: LiveState, file_slot: int, offset: int, length: int) -> None:

@@ -219,6 +219,8 @@ class JournalLoader:
 
         `list_files`: other files than the current one may have changed.
         """
+        if self.limit is None or self._advancing is None:
+            self.state.foresee()
         self.limit = (file_id, end)
         read = self._advancing
         if list_files or read is None or read.file.file_id != file_id:

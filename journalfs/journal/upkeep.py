@@ -85,6 +85,15 @@ class Upkeep:
         async with self.turn:
             return await unbroken(self._compact)
 
+    async def have_ready(self) -> None:
+        """Return when a file is ready to go on in, or none can be made, which `JournalWriter.switch` says."""
+        while self._writer.ready_file is None and not self._writer.short_of_space:
+            try:
+                await unbroken(self._keep_ready)
+            except OSError as error:
+                log.warning("no further journal file can be made now: %s", error)
+                return
+
     async def _keep_ready(self) -> None:
         """Have the next file ready before it is needed, and one behind it: the last one is for what makes
         room (see `JournalWriter.switch`).

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from array import array
 from collections.abc import Awaitable, Callable
 from typing import Final, NewType
 
@@ -16,6 +17,7 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
 from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.committer import Committer, Flush
+from journalfs.engine.id_batch import DeleteBatch, UpdateBatch
 from journalfs.engine.ledger import Ledger, LedgerTotals
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
 from journalfs.engine.text_batch import TOO_LONG, TextBatch
@@ -190,6 +192,41 @@ class JournalWriter:
         if status != STAGED:
             raise RecordRefused(f"texts of transaction {batch.tx_id}: {_REFUSALS[status]}")
         return Position(self._position)
+
+    def stage_updates_in(self, tx: TxId, record_ids: array[int], user_type: int, body: bytes) -> Position:
+        """The same update of each of many records, as part of a transaction."""
+        if self.settings.buffer_timeout_ns == 0:
+            for record_id in record_ids:
+                self.stage_update_in(tx, RecordId(record_id), user_type, body)
+            return Position(self._position)
+        self._require_open()
+        batch = UpdateBatch(record_ids, tx_id=tx, user_type=user_type, body=body)
+        length = record_bytes(RecordKind.UPDATE_TX, len(body))
+        status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+        while status == NO_ROOM:
+            self._make_room(RecordKind.UPDATE_TX, length)
+            status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
+        if status != STAGED:
+            raise RecordRefused(f"updates of transaction {tx}: {_REFUSALS[status]}")
+        return Position(self._position)
+
+    def stage_deletes(self, record_ids: array[int]) -> bytes:
+        """Delete those of many records that are there and free of open transactions: for each 1 or 0."""
+        if self.settings.buffer_timeout_ns == 0:
+            return bytes(map(self._delete_if_free, record_ids))
+        self._require_open()
+        batch = DeleteBatch(record_ids)
+        length = record_bytes(RecordKind.DELETE, 0)
+        while self._staged(batch.stage(self._stage, self.ledger), batch.staged_records) == NO_ROOM:
+            self._make_room(RecordKind.DELETE, length)
+        return batch.staged()
+
+    def _delete_if_free(self, record_id: int) -> bool:
+        try:
+            self.stage_delete(RecordId(record_id))
+        except RecordRefused:
+            return False
+        return True
 
     def stage_prepare(self, tx: TxId, extra: bytes) -> Position:
         """From here on the transaction survives a crash; `extra` is what its owner knows it by."""

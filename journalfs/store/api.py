@@ -205,6 +205,9 @@ class View(Protocol):
 
     def listing(self) -> Listing: ...
 
+    def message_ids(self, name: str) -> Sequence[MessageId]:
+        """Of the messages that a part, the tail or `.all.jsonl` holds now, by the file's name."""
+
     def message(self, message_id: MessageId) -> Message | None: ...
 
     def where(self, selector: str) -> View:
@@ -402,13 +405,16 @@ class WritableStore(Store, Protocol):
     async def publish_files(
         self, address: str, queue: str | None, files: Sequence[tuple[Path, str]], patience: Patience
     ) -> None:
-        """Publish staged files, given with the names that say what one message is, in one transaction."""
+        """Publish staged files, given with the names that say what one message is, in one transaction.
+        However much that is, others are served meanwhile. Cancelled before all of it is staged, nothing
+        happened; from then on it is done to its end. So it is with what follows.
+        """
 
     async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """Remove messages from a queue; how many were there."""
 
     async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
-        """Remove all that a part holds now; how many messages that were."""
+        """Remove all that a part, the tail or `.all.jsonl` holds now; how many messages that were."""
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
         """Send to one queue and acknowledge in another, in one transaction; how many were there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import overload
 
 from journalfs.engine.publish import Stretches, TextBodies
@@ -18,6 +18,11 @@ class Texts(Sequence[Outgoing]):
         self.stretches = stretches
         self.properties = properties
         self._messages: list[Outgoing] | None = None
+
+    def pieces(self, length: int) -> Iterator[Texts]:
+        """All of them, at most so many at a time."""
+        for begin in range(0, len(self), length):
+            yield Texts(self.stretches.some(begin, begin + length), self.properties)
 
     def __len__(self) -> int:
         return self.stretches.count

@@ -6,6 +6,7 @@ import contextlib
 from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
@@ -178,10 +179,13 @@ class QueueView:
         return (JournalRun(self.content.state.part_refs(self.content.slot, entry.part.number), sealed=True),)
 
     def part_runs(self, name: str) -> Sequence[Run]:
-        """What a part, or the tail, holds now. Raises `Gone` when there is no such part any more."""
+        """What a part, the tail or `.all.jsonl` holds now. Raises `Gone` when there is no such part now."""
         self._refresh()
         if name == TAIL_NAME:
             return self._tail
+        if name == ALL_NAME:
+            parts = [run for part_name in self._parts for run in self._runs_of(part_name)]
+            return [*parts, *self._tail]
         if name not in self._parts:
             raise Gone(name)
         return self._runs_of(name)
@@ -272,6 +276,12 @@ class QueueView:
 
     def listing(self) -> MessageListing:
         return MessageListing(self.content, self._delivery())
+
+    def message_ids(self, name: str) -> Sequence[MessageId]:
+        ids = array("q")
+        for run in self.part_runs(name):
+            ids += run.columns(self.content).ids
+        return cast("Sequence[MessageId]", ids)
 
     def message(self, message_id: MessageId) -> StoreMessage | None:
         run = self.message_run(message_id)

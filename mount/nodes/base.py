@@ -87,6 +87,9 @@ class Node(ABC):
     opens: ClassVar[bool] = False
     """True when `open_up` has to be awaited before anything in it is looked for."""
 
+    holds_many: ClassVar[bool] = False
+    """True for what may stand for any number of messages, so that removing or renaming it may take long."""
+
     inode: Inode
     key: bytes
     lookups: int

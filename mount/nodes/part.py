@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import closing
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.ids import MessageId
-from journalfs.store.api import ByteSource, Part
+from journalfs.store.api import Part
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
-from journalfs_mount.lines import message_ids
-from journalfs_mount.names import TAIL_NAME
+from journalfs_mount.names import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, moving_target
 from journalfs_mount.nodes.tail import TailSource
 from journalfs_mount.nodes.written import Target, WritingFile
@@ -32,6 +31,8 @@ class LinesFile(Node):
 
     __slots__ = ("_directory",)
 
+    holds_many: ClassVar[bool] = True
+
     def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
         super().__init__(context)
         self._directory = directory
@@ -41,31 +42,25 @@ class LinesFile(Node):
 
     async def remove(self) -> None:
         store, queue = self.context.removing(), self._directory.queue_path()
-        name = self._name_in_store() if self._directory.keeps_parts else None
-        if name is not None:
-            await store.acknowledge_part(queue, name)
+        if self._directory.keeps_parts:
+            await store.acknowledge_part(queue, self._name_in_store())
         else:
             await store.acknowledge(queue, self._message_ids())
 
     async def move(self, target: Directory, name: bytes) -> None:
         store, source = self.context.removing(), self._directory.queue_path()
         queue = moving_target(source, target)
-        part_name = self._name_in_store() if self._directory.keeps_parts else None
-        if part_name is not None:
-            await store.move_part(source, part_name, queue)
+        if self._directory.keeps_parts:
+            await store.move_part(source, self._name_in_store(), queue)
         else:
             await store.move(source, self._message_ids(), queue)
 
-    def _name_in_store(self) -> str | None:
-        """The name by which the store knows the file of a queue itself, if it does."""
-        return None
-
-    def _message_ids(self) -> list[MessageId]:
-        with closing(self._open_lines()) as lines:
-            return message_ids(lines)
+    def _message_ids(self) -> Sequence[MessageId]:
+        return self._directory.view().message_ids(self._name_in_store())
 
     @abstractmethod
-    def _open_lines(self) -> ByteSource: ...
+    def _name_in_store(self) -> str:
+        """The name by which the store knows the file."""
 
 
 class PartFile(LinesFile):
@@ -82,9 +77,6 @@ class PartFile(LinesFile):
     def __init__(self, context: MountContext, directory: ViewDirectory, part: Part) -> None:
         super().__init__(context, directory)
         self._part = part
-
-    def _open_lines(self) -> ByteSource:
-        return self._directory.view().open_part(self._part)
 
     def _name_in_store(self) -> str:
         return self._part.name
@@ -134,10 +126,7 @@ class TailFile(LinesFile):
         elif fields.update_size:
             opened.truncate(wanted.st_size)
 
-    def _open_lines(self) -> ByteSource:
-        return self._directory.view().open_tail()
-
-    def _name_in_store(self) -> str | None:
+    def _name_in_store(self) -> str:
         return TAIL_NAME.decode()
 
     def attributes(self) -> EntryAttributes:
@@ -174,12 +163,8 @@ class AllFile(TailFile):
     def open_to_write(self, flags: int) -> OpenedFile:
         return Node.open_to_write(self, flags)
 
-    def _name_in_store(self) -> str | None:
-        return None
-
-    def _message_ids(self) -> list[MessageId]:
-        listing = self._directory.view().listing()
-        return [listing.message_id(place) for place in range(len(listing))]
+    def _name_in_store(self) -> str:
+        return ALL_NAME.decode()
 
     def _now(self) -> Part:
         return self._directory.view().all()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import trio
 from pyfuse3 import EntryAttributes, SetattrFields
@@ -130,6 +130,8 @@ class StagedFolder:
 
 class Staged(Node):
     """What files and directories have in common. `folder` and `name` follow renames."""
+
+    holds_many: ClassVar[bool] = True
 
     folder: StagedFolder
     name: bytes

@@ -15,6 +15,7 @@ jfs_status jfs_state_apply(jfs_state *state, uint32_t file_slot, const jfs_span 
 
 jfs_status jfs_state_finish(jfs_state *state, int keep_unreferenced);
 
+void jfs_state_foresee(jfs_state *state);
 uint64_t jfs_state_memory(const jfs_state *state);
 
 typedef struct {

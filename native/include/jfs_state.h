@@ -38,6 +38,11 @@ jfs_status jfs_state_apply(jfs_state *state, uint32_t file_slot, const jfs_span 
  */
 jfs_status jfs_state_finish(jfs_state *state, int keep_unreferenced);
 
+/* From here on messages are measured before their transaction commits, which then takes little time. For a journal that
+ * this process writes: bodies of large messages must be there before the records.
+ */
+void jfs_state_foresee(jfs_state *state);
+
 /* Heap bytes held. */
 uint64_t jfs_state_memory(const jfs_state *state);
 

@@ -15,6 +15,19 @@ jfs_status jfs_state_ref_files(const jfs_state *state, const uint32_t *refs, uin
 jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, uint32_t count, uint32_t *out,
                                 uint32_t *found);
 
+/* Where messages are in a queue: refs[i] is JFS_NONE for one that is not there, and scheduled_ms[i], unless NULL, says
+ * when it is due (record type 36; 0: no such time). `include` is JFS_INCLUDE_LIVE or JFS_INCLUDE_ALL.
+ */
+jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, const int64_t *ids, uint32_t count,
+                            uint32_t *refs, int64_t *scheduled_ms);
+
+enum { JFS_UNREFERENCED = 1, JFS_UNREFERENCED_LARGE = 2 };
+
+/* found[i]: JFS_UNREFERENCED if the message is in no queue, with JFS_UNREFERENCED_LARGE if it may have a large-message
+ * file, which is said of unknown messages too; else 0.
+ */
+void jfs_state_unreferenced(const jfs_state *state, const int64_t *ids, uint32_t count, uint8_t *found);
+
 /* Says that bytes [from, to) of a file cannot be read: messages whose records hold any of them are to be measured again
  * and are damaged. May be said again, for messages that came since.
  */

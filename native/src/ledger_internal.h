@@ -49,6 +49,7 @@ typedef struct {
     uint8_t kind;
     int8_t user_type;
     uint8_t holds; /* counted in the record's `held` */
+    uint32_t entry; /* where its live entry was, NONE: there was none */
 } tx_operation;
 
 typedef struct {

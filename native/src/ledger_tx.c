@@ -87,16 +87,18 @@ jfs_status ledger_tx_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id
 }
 
 /* Marks what the transaction claims, so that nothing else changes it meanwhile. */
-static jfs_status tx_claim(jfs_ledger *ledger, uint32_t slot, tx_entry *tx, const jfs_record *record, uint8_t *holds) {
+static jfs_status tx_claim(jfs_ledger *ledger, uint32_t slot, tx_entry *tx, const jfs_record *record,
+                           tx_operation *operation) {
     live_entry *entry = ledger_find(ledger, record->record_id);
     jfs_status status;
-    *holds = 0;
+    operation->entry = entry == NULL ? NONE : (uint32_t)(entry - ledger->live);
     if (record->kind == JFS_ADD_TX) {
         if (entry != NULL) return JFS_OK; /* an id used twice: settled when it is committed */
         status = ledger_add(ledger, slot, record->record_id, record->length, &entry);
         if (status != JFS_OK) return status;
         entry->flags = LIVE_PENDING;
         entry->held = (uint32_t)(tx - ledger->txs);
+        operation->entry = (uint32_t)(entry - ledger->live);
         return JFS_OK;
     }
     if (entry == NULL) return JFS_OK;
@@ -104,24 +106,23 @@ static jfs_status tx_claim(jfs_ledger *ledger, uint32_t slot, tx_entry *tx, cons
         entry->flags |= LIVE_DOOMED;
     } else if (!(entry->flags & LIVE_PENDING)) {
         entry->held++;
-        *holds = 1;
+        operation->holds = 1;
     }
     return JFS_OK;
 }
 
 static jfs_status tx_operate(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
     tx_entry *tx;
-    uint8_t holds;
+    tx_operation operation = {record->record_id, slot, record->length, record->kind, record->user_type, 0, NONE};
     jfs_status status = tx_get(ledger, record->tx_id, &tx);
     if (status == JFS_OK) status = tx_touch(ledger, tx, slot);
     if (status == JFS_OK) {
         status = ledger_grow((void **)&tx->operations, tx->operation_count, &tx->operation_room,
                              sizeof *tx->operations);
     }
-    if (status == JFS_OK) status = tx_claim(ledger, slot, tx, record, &holds);
+    if (status == JFS_OK) status = tx_claim(ledger, slot, tx, record, &operation);
     if (status != JFS_OK) return status;
-    tx->operations[tx->operation_count++] =
-        (tx_operation){record->record_id, slot, record->length, record->kind, record->user_type, holds};
+    tx->operations[tx->operation_count++] = operation;
     tx->counted = tx_counted(tx, slot) + 1;
     tx->counted_file = slot;
     return JFS_OK;
@@ -136,9 +137,16 @@ static jfs_status tx_prepare(jfs_ledger *ledger, uint32_t slot, const jfs_record
     return tx->broken ? JFS_OK : tx_touch(ledger, tx, slot);
 }
 
+/* Looking up each record of a long transaction once more would hold its end up. */
+static live_entry *entry_of(const jfs_ledger *ledger, const tx_operation *operation) {
+    live_entry *const entry = operation->entry < ledger->live_count ? &ledger->live[operation->entry] : NULL;
+    if (entry != NULL && entry->used && entry->id == operation->id) return entry;
+    return ledger_find(ledger, operation->id);
+}
+
 /* Takes claims back; committed: what the operation does takes effect. */
 static jfs_status settle(jfs_ledger *ledger, tx_entry *tx, const tx_operation *operation, int committed) {
-    live_entry *entry = ledger_find(ledger, operation->id);
+    live_entry *entry = entry_of(ledger, operation);
     const int own = entry != NULL && (entry->flags & LIVE_PENDING) && &ledger->txs[entry->held] == tx;
     if (operation->kind == JFS_ADD_TX && committed && entry == NULL) {
         const jfs_status status = ledger_add(ledger, operation->file, operation->id, operation->bytes, &entry);

@@ -73,7 +73,7 @@ static jfs_status unknown(jfs_state *state, uint32_t kind, const jfs_operation *
 }
 
 static jfs_status apply_reference(jfs_state *state, const jfs_operation *op) {
-    const uint32_t message = message_find(state, op->record_id);
+    const uint32_t message = message_of_operation(state, op);
     uint32_t slot, ref;
     jfs_status status = JFS_OK;
     if (op->user_type == TYPE_ADD_REF) {

@@ -29,3 +29,35 @@ jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, ui
     }
     return JFS_OK;
 }
+
+jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, const int64_t *ids, uint32_t count,
+                            uint32_t *refs, int64_t *scheduled_ms) {
+    if (slot >= state->queues.count) return JFS_RANGE;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t message = message_find(state, ids[i]);
+        const ref_item *r;
+        refs[i] = message == JFS_NONE ? JFS_NONE : ref_find(state, message, slot);
+        if (scheduled_ms != NULL) scheduled_ms[i] = 0;
+        if (refs[i] == JFS_NONE) continue;
+        r = &state->refs.items[refs[i]];
+        if (include == JFS_INCLUDE_LIVE && r->state != REF_LIVE) {
+            refs[i] = JFS_NONE;
+        } else if (scheduled_ms != NULL && r->decor != 0) {
+            scheduled_ms[i] = state->decors.items[r->decor].scheduled_ms;
+        }
+    }
+    return JFS_OK;
+}
+
+void jfs_state_unreferenced(const jfs_state *state, const int64_t *ids, uint32_t count, uint8_t *found) {
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t message = message_find(state, ids[i]);
+        const message_item *const m = message == JFS_NONE ? NULL : &state->messages.items[message];
+        found[i] = 0;
+        if (m != NULL && m->first_ref != JFS_NONE) continue;
+        found[i] = JFS_UNREFERENCED;
+        if (m == NULL || (m->state & MESSAGE_LARGE_SOURCE) || (m->source & JFS_SOURCE_CORE_LARGE)) {
+            found[i] |= JFS_UNREFERENCED_LARGE;
+        }
+    }
+}

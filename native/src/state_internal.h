@@ -192,6 +192,7 @@ struct jfs_state {
     uint64_t anomalies_seen;
     int64_t highest_id;
     uint8_t finished;
+    uint8_t foresees; /* messages are taken in before their transaction commits */
     uint8_t measure_all; /* no message was measured yet: `pending` is not kept */
 };
 
@@ -199,6 +200,7 @@ struct jfs_state {
 static inline uint64_t message_tail_bytes(const message_item *m) { return (uint64_t)m->tail_high << 32 | m->tail_low; }
 static inline uint64_t message_file_bytes(const message_item *m) { return (uint64_t)m->file_high << 32 | m->file_low; }
 uint32_t message_find(const jfs_state *state, int64_t id);
+uint32_t message_of_operation(const jfs_state *state, const jfs_operation *op);
 jfs_status message_add(jfs_state *state, const jfs_operation *add);
 void message_remove(jfs_state *state, uint32_t message);
 jfs_status message_set_measure(jfs_state *state, uint32_t message, const jfs_measure *measure);
@@ -239,7 +241,7 @@ jfs_status effect_apply(jfs_state *state, const jfs_operation *effect);
 jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, uint32_t file_slot, uint32_t offset);
 
 /* state_tx.c */
-jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, const jfs_operation *operation);
+jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, jfs_operation *operation);
 jfs_status tx_finish(jfs_state *state);
 jfs_status tx_restore(jfs_state *state, const tx_item *saved, const uint8_t *operations);
 

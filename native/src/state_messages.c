@@ -7,6 +7,16 @@ uint32_t message_find(const jfs_state *state, int64_t id) {
     return index_find(&state->message_index, state->messages.items, sizeof(message_item), id);
 }
 
+/* Where a message was when the operation came is where it mostly still is. */
+uint32_t message_of_operation(const jfs_state *state, const jfs_operation *op) {
+    const uint32_t seen = (uint32_t)op->c - 1;
+    if (op->c > 0 && seen < state->messages.count && (state->messages.items[seen].state & MESSAGE_USED) &&
+        state->messages.items[seen].id == op->record_id) {
+        return seen;
+    }
+    return message_find(state, op->record_id);
+}
+
 static jfs_status message_allocate(jfs_state *state, uint32_t *message) {
     jfs_status status = JFS_OK;
     if (state->free_message != JFS_NONE) {
@@ -49,7 +59,7 @@ static jfs_status message_move(jfs_state *state, uint32_t message, const jfs_ope
 }
 
 jfs_status message_add(jfs_state *state, const jfs_operation *add) {
-    uint32_t message = message_find(state, add->record_id);
+    uint32_t message = message_of_operation(state, add);
     message_item *m;
     jfs_status status;
     if (message != JFS_NONE) return message_move(state, message, add);

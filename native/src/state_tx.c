@@ -1,7 +1,9 @@
 /* Transactions: their records wait here until they commit. */
 #include "state_internal.h"
 
-enum { TYPE_ADD_REF = 32, TYPE_ACKNOWLEDGE = 33 };
+enum { TYPE_ADD_LARGE = 30, TYPE_ADD_REF = 32, TYPE_ACKNOWLEDGE = 33, TYPE_ADD_MESSAGE = 45 };
+
+enum { OPS_KEPT = 4096 };
 
 static uint32_t tx_find(const jfs_state *state, int64_t tx_id) {
     return index_find(&state->tx_index, state->txs.items, sizeof(tx_item), tx_id);
@@ -46,7 +48,49 @@ static void tx_free(jfs_state *state, uint32_t found) {
     tx->first_op = state->free_tx;
     state->free_tx = found;
     state->open_txs--;
+    if (state->open_txs == 0 && state->ops.capacity > OPS_KEPT) {
+        state->ops.count = 0;
+        state->free_op = JFS_NONE;
+        VECTOR_SHRINK(&state->ops);
+    }
 }
+
+static int adds_message(const jfs_operation *operation) {
+    return operation->kind == JFS_ADD &&
+           (operation->user_type == TYPE_ADD_MESSAGE || operation->user_type == TYPE_ADD_LARGE);
+}
+
+/* Takes in what a commit will take the longest for: the message, in no queue yet, so that it is measured while others
+ * come. What it is known by is noted in the operation, in a number that none of these types has.
+ */
+static jfs_status tx_foresee(jfs_state *state, jfs_operation *operation) {
+    const int about_refs = operation->user_type == TYPE_ADD_REF || operation->user_type == TYPE_ACKNOWLEDGE;
+    jfs_status status = JFS_OK;
+    uint32_t message;
+    if (!adds_message(operation) && !(operation->kind == JFS_UPDATE && about_refs)) return JFS_OK;
+    message = message_find(state, operation->record_id);
+    if (message == JFS_NONE && adds_message(operation)) {
+        status = message_add(state, operation);
+        message = message_find(state, operation->record_id);
+    }
+    if (message != JFS_NONE) operation->c = (int64_t)message + 1;
+    return status;
+}
+
+/* The transaction came to nothing. */
+static void tx_unforesee(jfs_state *state, const tx_item *tx) {
+    for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
+        const jfs_operation *const operation = &state->ops.items[op].op;
+        const uint32_t message = adds_message(operation) ? message_of_operation(state, operation) : JFS_NONE;
+        const message_item *const m = message == JFS_NONE ? NULL : &state->messages.items[message];
+        if (m != NULL && m->first_ref == JFS_NONE && m->file_slot == operation->file_slot &&
+            m->body_offset == operation->body_offset) {
+            message_remove(state, message);
+        }
+    }
+}
+
+void jfs_state_foresee(jfs_state *state) { state->foresees = 1; }
 
 /* Only the records in the file of the COMMIT or PREPARE are counted: the count starts again with each file. */
 static uint32_t counted_in(tx_item *tx, uint32_t file_slot) {
@@ -155,6 +199,7 @@ static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_reco
         status = tx_effects(state, tx);
     } else {
         tx_show(state, tx);
+        tx_unforesee(state, tx);
         status = anomaly_add(state, JFS_ANOMALY_COMMIT_INCOMPLETE, record->tx_id, record->count, file_slot,
                              record->offset);
     }
@@ -166,10 +211,11 @@ static void tx_rollback(jfs_state *state, int64_t tx_id) {
     const uint32_t found = tx_find(state, tx_id);
     if (found == JFS_NONE) return;
     tx_show(state, &state->txs.items[found]);
+    tx_unforesee(state, &state->txs.items[found]);
     tx_free(state, found);
 }
 
-jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, const jfs_operation *operation) {
+jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, jfs_operation *operation) {
     uint32_t found;
     jfs_status status = JFS_OK;
     switch (record->kind) {
@@ -177,7 +223,8 @@ jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *rec
         case JFS_COMMIT: return tx_commit(state, file_slot, record);
         case JFS_ROLLBACK: tx_rollback(state, record->tx_id); return JFS_OK;
         default:
-            status = tx_get(state, record->tx_id, file_slot, &found);
+            if (state->foresees && state->finished) status = tx_foresee(state, operation);
+            if (status == JFS_OK) status = tx_get(state, record->tx_id, file_slot, &found);
             if (status == JFS_OK) status = tx_append(state, found, file_slot, operation);
             /* No broker adds to a prepared transaction; a file that does means the same during the load and after. */
             if (status == JFS_OK && state->finished && is_prepared(&state->txs.items[found])) {

@@ -200,6 +200,14 @@ class FakeView:
     def listing(self) -> Listing:
         return FakeListing(self._messages())
 
+    def message_ids(self, name: str) -> Sequence[MessageId]:
+        parts = {part.name: part.number for part in self.parts()} | {"_tail.jsonl": 0}
+        return [
+            message.message_id
+            for message in self._messages()
+            if name == ".all.jsonl" or message.part == parts[name]
+        ]
+
     def message(self, message_id: MessageId) -> FakeMessage | None:
         message = self._queue.messages.get(message_id)
         return message if message is not None and self._accepts(message) else None

@@ -314,14 +314,19 @@ class Admission:
             line.entering = False
             self._serve(address)
 
-    def staged(self, address: str, position: int, messages: Sequence[Outgoing]) -> None:
-        """Messages were staged for an address; `position` is behind their records."""
+    def weigh(self, address: str, messages: Sequence[Outgoing]) -> Held:
+        """What messages for an address take at most, as far as that matters."""
         limits = self.in_force.of(address)
-        everywhere = self.in_force.everywhere.limited
-        if limits.exempt or not (limits.limited or everywhere):
+        if limits.exempt or not (limits.limited or self.in_force.everywhere.limited):
+            return NOTHING
+        return held_at_most(address, messages, max(1, len(limits.queues)))
+
+    def staged(self, address: str, position: int, held: Held) -> None:
+        """Messages were staged for an address that take so much; they count with `position`."""
+        if held == NOTHING:
             return
+        limits, everywhere = self.in_force.of(address), self.in_force.everywhere.limited
         self._touched.add(address)
-        held = held_at_most(address, messages, max(1, len(limits.queues)))
         if limits.limited:
             self._account(address).stage(position, held)
         if everywhere:

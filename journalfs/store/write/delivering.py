@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,6 +33,7 @@ from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.delivery_rules import DeliveryRules, Headers, headers_of
 from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.leaving import Leaving
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.supply import Supply, due_run
 from journalfs.store.write.uses import Uses
@@ -164,14 +165,13 @@ class Deliveries:
     forwarding: Forwarding
     addresses: AddressRules
     settled: Settled
-    removed: Callable[[str, Chosen], Awaitable[None]]
-    """Tidies up after messages that left."""
+    leaving: Leaving
     uses: Uses = field(init=False)
     rules: DeliveryRules = field(init=False)
     _queues: dict[QueueId, QueueDelivery] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.uses = Uses(self.core)
+        self.uses = self.leaving.uses
         self.rules = DeliveryRules(self.core, self.addresses)
 
     def consumer(self, queue: StoreQueue, selectors: Sequence[str]) -> Consumer:
@@ -356,13 +356,11 @@ class QueueDelivery:
         return True
 
     def _hold(self, chosen: Chosen) -> None:
-        paged = [(PageNumber(one.page), one.index) for one in chosen.paged]
-        self.core.in_delivery.hold(chosen.queue, chosen.messages, paged)
+        self.core.in_delivery.hold(chosen.queue, chosen.messages(), _pages(chosen))
 
     def let_go(self, chosen: Chosen, *, quietly: bool = False) -> None:
         """It is with nobody now. `quietly`: and nobody else need look for it."""
-        paged = [(PageNumber(one.page), one.index) for one in chosen.paged]
-        self.core.in_delivery.let_go(chosen.queue, chosen.messages, paged)
+        self.core.in_delivery.let_go(chosen.queue, chosen.messages(), _pages(chosen))
         self.handing.removing.let_go(chosen)
         if not quietly:
             for supply in self.supplies.values():
@@ -380,21 +378,21 @@ class QueueDelivery:
 
     async def acknowledge(self, delivery: Delivery, chosen: Chosen) -> None:
         try:
-            await self.handing.settled(self.handing.removing.stage(chosen), transactional=True, wait=True)
+            await self.handing.leaving.consume(chosen)
         except BaseException:
             self.let_go(chosen)
             raise
         self.let_go(chosen, quietly=True)
         self.counts.pop(delivery.place, None)
         delivery.line.close()
-        await self.handing.removed(self.content.model.address, chosen)
+        await self.handing.leaving.clear(chosen)
 
     async def _leave(self, chosen: Chosen) -> None:
         try:
-            await self.handing.settled(self.handing.removing.stage(chosen), transactional=True, wait=True)
+            await self.handing.leaving.consume(chosen)
         finally:
             self.handing.removing.let_go(chosen)
-        await self.handing.removed(self.content.model.address, chosen)
+        await self.handing.leaving.clear(chosen)
 
     async def counted_before(self, delivery: Delivery) -> Delivery:
         """`persist-delivery-count-before-delivery`: the attempt is on disk before it is made."""
@@ -426,7 +424,7 @@ class QueueDelivery:
                     await self.handing.settled(position, transactional=False, wait=True)
                 await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED)
                 self.counts.pop(place, None)
-                await self.handing.removed(self.content.model.address, chosen)
+                await self.handing.leaving.clear(chosen)
                 return
             delay_ms = self.handing.rules.redelivery_delay_ms(address, count)
             if delay_ms > 0:
@@ -452,3 +450,7 @@ class QueueDelivery:
 
     def _stage(self, place: MessageId, kind: MessageType, body: bytes) -> Position:
         return self.handing.journals.messages.stage_update(RecordId(place), kind, body)
+
+
+def _pages(chosen: Chosen) -> Iterator[tuple[PageNumber, int]]:
+    return ((one.number, one.index) for one in chosen.paged_messages())

@@ -17,6 +17,15 @@ DEFAULT_CACHE_SIZE = 20_000
 
 
 @dataclass(slots=True)
+class Remembered:
+    """Ids of one transaction that is being staged."""
+
+    address: str
+    ids: set[bytes] = field(default_factory=set)
+    pushed_out: list[tuple[bytes, RecordId]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class DuplicateIds:
     """Ids by address, oldest first, each with its record."""
 
@@ -27,18 +36,25 @@ class DuplicateIds:
     def has(self, address: str, duplicate_id: bytes) -> bool:
         return duplicate_id in self._of(address)
 
-    def remember(self, address: str, duplicate_id: bytes, record: RecordId) -> list[RecordId]:
+    def remember(self, remembered: Remembered, duplicate_id: bytes, record: RecordId) -> list[RecordId]:
         """Take a new id whose record is being written; returns the records of ids that it pushes out."""
-        seen = self._of(address)
+        seen = self._of(remembered.address)
         seen[duplicate_id] = record
-        pushed_out: list[RecordId] = []
-        while len(seen) > self._size(address):
-            pushed_out.append(seen.popitem(last=False)[1])
-        return pushed_out
+        remembered.ids.add(duplicate_id)
+        pushed_out: list[tuple[bytes, RecordId]] = []
+        while len(seen) > self._size(remembered.address):
+            pushed_out.append(seen.popitem(last=False))
+        remembered.pushed_out += pushed_out
+        return [record for _, record in pushed_out]
 
-    def forget(self, address: str, duplicate_id: bytes) -> None:
-        """Its message was not published after all."""
-        self._of(address).pop(duplicate_id, None)
+    def forget(self, remembered: Remembered) -> None:
+        """Their messages were not published after all, so what they pushed out is still there."""
+        seen = self._of(remembered.address)
+        for duplicate_id in remembered.ids:
+            seen.pop(duplicate_id, None)
+        for duplicate_id, record in reversed(remembered.pushed_out):
+            if duplicate_id not in remembered.ids and seen.setdefault(duplicate_id, record) == record:
+                seen.move_to_end(duplicate_id, last=False)
 
     def clear(self, address: str) -> list[RecordId]:
         """Forget all ids of an address; returns their records."""

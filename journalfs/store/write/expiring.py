@@ -20,7 +20,7 @@ from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.write.address_rules import AddressRules
-from journalfs.store.write.moving import runs_of
+from journalfs.store.write.leaving import chosen_runs
 from journalfs.store.write.periods import every_period
 
 
@@ -56,7 +56,7 @@ class Expiring:
         """Let go of all that expired by now; how many messages left a queue."""
         left = 0
         for queue, message_ids in self._expired_in_journal():
-            left += await self.forward(queue, runs_of(queue, message_ids))
+            left += await self.forward(queue, chosen_runs(queue, message_ids))
         for address, paged in list(self.core.pages.items()):
             if not self._keeps(address):
                 left += await self._scan_pages(address, paged)

@@ -9,6 +9,7 @@ that takes it, the message is dropped.
 from __future__ import annotations
 
 import logging
+from array import array
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
@@ -22,17 +23,17 @@ from journalfs.format.bindings import RoutingType
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.ids import MessageId, QueueId, TxId
 from journalfs.journal.writer import Position
+from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
-from journalfs.store.runs import Run
+from journalfs.store.runs import PageRun, Run
 from journalfs.store.stored_runs import stored_messages
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.moving import paged_runs
-from journalfs.store.write.publishing import Publishing, Routed
+from journalfs.store.write.publishing import Publishing
 from journalfs.store.write.removing import Chosen, Paged, Removing
-from journalfs.store.write.routing import Routing
+from journalfs.store.write.routing import Routed, Routing
 
 
 class Why(Enum):
@@ -54,10 +55,16 @@ _ROUTING_TYPES: Final = frozenset(kind.value for kind in RoutingType)
 class _Leaving:
     """Messages on their way out of a queue, and what is made of them."""
 
-    chosen: Chosen
+    content: QueueContent
+    messages: array[int] = field(default_factory=lambda: array("q"))
+    """Ids of those in the journal."""
+    paged: list[Paged] = field(default_factory=list)
     copies: dict[str, list[tuple[MessageId, Routed]]] = field(default_factory=dict)
     """By the address that they are sent to."""
     dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.messages) + len(self.paged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +130,11 @@ class Forwarding:
             for to in sorted({to for to in ways.values() if to}):
                 await stack.enter_async_context(self._bringing(to))
             leaving = self._leaving(queue, origins, ways, why)
-            if not len(leaving.chosen):
+            if not len(leaving):
                 return 0
             await self._settled(await self._staged(leaving))
         self._tell(queue, leaving, why)
-        return len(leaving.chosen)
+        return len(leaving)
 
     # ---- where to ----
 
@@ -152,8 +159,8 @@ class Forwarding:
     def _origins(self, queue: StoreQueue, chosen: Chosen) -> Iterator[_Origin]:
         """The chosen messages that are there and can be read whole; the others stay."""
         entries: list[tuple[MessageId | Paged, Run | None]]
-        entries = [(message_id, queue.message_run(message_id)) for message_id in chosen.messages]
-        entries += zip(chosen.paged, paged_runs(chosen), strict=True)
+        entries = [(message_id, queue.message_run(message_id)) for message_id in chosen.messages()]
+        entries += [(one, PageRun(one.number, array("I", [one.index]))) for one in chosen.paged_messages()]
         for entry, run in entries:
             if run is None:
                 continue
@@ -169,19 +176,19 @@ class Forwarding:
         known = (queue.content.queue_id, entry)
         if known not in self._kept:
             self._kept.add(known)
-            which = f"page {entry.page}, message {entry.index}" if isinstance(entry, Paged) else entry
+            which = f"page {entry.number}, message {entry.index}" if isinstance(entry, Paged) else entry
             text = f"{queue.model.address}::{queue.name}: {which} stays here, though it should go: {error}"
             self._core.events.add("not-forwarded", text)
 
     def _leaving(
         self, queue: StoreQueue, origins: Sequence[_Origin], ways: Mapping[str, str], why: Why
     ) -> _Leaving:
-        leaving = _Leaving(Chosen(queue.content.queue_id))
+        leaving = _Leaving(queue.content)
         for origin in origins:
             if isinstance(origin.chosen, Paged):
-                leaving.chosen.paged.append(origin.chosen)
+                leaving.paged.append(origin.chosen)
             else:
-                leaving.chosen.messages.append(origin.chosen)
+                leaving.messages.append(origin.chosen)
             to = ways[origin.address]
             routed = self._routed(queue, origin, to, why) if to else None
             if routed is not None and routed.queues:
@@ -228,10 +235,10 @@ class Forwarding:
     def _stage_in(self, tx: TxId, leaving: _Leaving, large: frozenset[MessageId]) -> None:
         for to, copies in leaving.copies.items():
             self._publishing.stage_routed_in(tx, to, copies, large=large)
-        self._removing.stage_in(tx, leaving.chosen)
+        self._removing.stage_few_in(tx, leaving.content, leaving.messages, leaving.paged)
 
     def _tell(self, queue: StoreQueue, leaving: _Leaving, why: Why) -> None:
-        count = len(leaving.chosen)
+        count = len(leaving)
         self._core.tally[queue.content.queue_id, why.counter] += count
         ways = [f"{len(copies)} sent to {to}" for to, copies in leaving.copies.items()]
         if leaving.dropped:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from journalfs.engine.page_file import remove_page, remove_page_folder
 from journalfs.engine.state_types import Operation
-from journalfs.engine.waiting import Turn, offload
+from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
@@ -121,9 +121,13 @@ class PageCleanup:
         finished: list[PageNumber] = []
         position: Position | None = None
         for page in sorted(there - held - {current}):
+            if self.core.pages.get(address) is not paged or page not in paged.files:
+                continue  # the address went meanwhile
             position = self._complete(paged, page, self._queues_done(address, paged, page)) or position
             if self._is_finished(address, paged, page):
                 finished.append(page)
+            # Nothing is written to these pages any more, so nobody makes what is known of them wrong.
+            await checkpoint()
         if there & held:
             self._to_check.setdefault(address, set()).update(there & held)
         if position is not None:

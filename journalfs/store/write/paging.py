@@ -37,8 +37,8 @@ from journalfs.store.settings import settings_in_force
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.publishing import Published, Publishing, Routed
-from journalfs.store.write.routing import AnyRoute
+from journalfs.store.write.publishing import Published, Publishing
+from journalfs.store.write.routing import AnyRoute, Routed
 
 PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
 """`page-size-bytes` where nothing sets it."""
@@ -68,6 +68,35 @@ class BegunTexts:
     """Of messages and queues that get them."""
     settles: str | None
     """The note of what was flushed that they take the place of."""
+
+
+class PageTransaction:
+    """Messages that count together, once the journal's transaction does."""
+
+    def __init__(self, paging: Paging, address: str, tx: TxId, hold: Hold) -> None:
+        self._paging = paging
+        self._address = address
+        self._tx = tx
+        self._hold = hold
+        self._last: Pile | None = None
+        self._pairs = 0
+
+    async def add(self, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]) -> None:
+        """Raises JournalfsError."""
+        if numbered:
+            self._last = await self._paging.write(self._address, self._tx, numbered, large, self._hold)
+            self._pairs += sum(len(one.queues) for _, one in numbered)
+
+    async def add_texts(self, begun: BegunTexts) -> None:
+        """Raises JournalfsError."""
+        self._last = await self._paging.write_texts(begun, self._hold, sync=False)
+        self._pairs += begun.pairs
+
+    async def stage(self) -> None:
+        """All of them are durable then, and what belongs to them is staged in the journal."""
+        if self._last is not None:
+            await self._paging.synced(self._address, self._last)
+            self._paging.stage_page_transaction(self._tx, self._pairs)
 
 
 def _merge(holds: list[Hold]) -> None:
@@ -101,8 +130,6 @@ class Paging:
         self._writers: dict[str, PageWriter] = {}
         self._changing: dict[str, Turn] = {}
         """By address: a page is being begun, or a folder made."""
-        self._in_turn: dict[str, Turn] = {}
-        """By address: somebody publishes what may be a duplicate."""
         self._holds: dict[str, list[Hold]] = {}
         self._page_bytes: dict[str, int] = {}
         self._bindings: BindingsState | None = None
@@ -137,7 +164,7 @@ class Paging:
         """
         if any(one.message.duplicate_id is not None for one in routed):
             # One after the other: whether it is the first is known when the pages are written.
-            async with self._in_turn.setdefault(address, Turn()):
+            async with self._publishing.turn(address):
                 return await self._stage_prepared(address, routed, settles)
         return await self._stage_prepared(address, routed, settles)
 
@@ -167,35 +194,38 @@ class Paging:
             await self._write(address, tx, numbered, large, hold, sync=True)
             pairs = sum(len(one.queues) for _, one in numbered)
             hold.position = self._publishing.in_transaction(
-                tx, address, numbered, lambda: self._stage_page_transaction(tx, pairs), settles
+                tx, address, numbered, lambda: self.stage_page_transaction(tx, pairs), settles
             )
         return Published(hold.position, True)
 
-    async def stage_copies(
+    @contextmanager
+    def transaction(self, address: str, tx: TxId) -> Iterator[PageTransaction]:
+        """Write messages to pages a few at a time, as part of a transaction of the journal that is committed
+        within this. No duplicate is looked for. If it comes to nothing, nothing of them counts.
+        """
+        with self._held(address) as hold:
+            transaction = PageTransaction(self, address, tx, hold)
+            yield transaction
+            hold.position = self._journals.messages.position
+
+    async def write(
         self,
         address: str,
+        tx: TxId,
         numbered: Sequence[tuple[MessageId, Routed]],
         large: frozenset[MessageId],
-        beside: Callable[[TxId], None],
-    ) -> Position:
-        """Write copies to pages, and stage what belongs to them in the journal together with what `beside`
-        stages. No duplicate is looked for.
+        hold: Hold,
+    ) -> Pile:
+        """Write messages to pages; what is to be synced for them to be durable. Raises JournalfsError."""
+        return await self._write(address, tx, numbered, large, hold, sync=False)
 
-        Raises JournalfsError with nothing that would count.
-        """
-        tx = self._journals.new_tx()
-        pairs = sum(len(one.queues) for _, one in numbered)
+    async def synced(self, address: str, last: Pile) -> None:
+        """Return when what was written up to there is durable. Raises JournalfsError."""
+        writer = await self._writer(address)
+        await writer.written(last, sync=True)
 
-        def stage(_: TxId) -> None:
-            self._stage_page_transaction(tx, pairs)
-            beside(tx)
-
-        with self._held(address) as hold:
-            await self._write(address, tx, numbered, large, hold, sync=True)
-            hold.position = self._journals.in_transaction(stage, tx)
-        return hold.position
-
-    def _stage_page_transaction(self, tx: TxId, pairs: int) -> None:
+    def stage_page_transaction(self, tx: TxId, pairs: int) -> None:
+        """Stage that messages with the number of a transaction count: so many in all queues together."""
         record = RecordId(self._journals.ids.draw())
         body = record_bodies.page_transaction(tx, pairs)
         self._journals.messages.stage_add_in(tx, record, MessageType.PAGE_TRANSACTION, body)
@@ -208,15 +238,18 @@ class Paging:
         *,
         turn: int,
         rule: ExpiryRule,
-        settles: str | None,
+        settles: str | None = None,
+        tx: TxId | None = None,
     ) -> BegunTexts | None:
         """Texts that all go where `route` says, on their way to pages; None if they have to be looked at one
-        by one: one may be too long for a record, or there is a history to be written.
+        by one: one may be too long for a record, or there is a history to be written. `tx`: what they are a
+        part of.
         """
         if self._journals.messages.retention is not None:
             return None
-        alone = len(texts) == 1 and settles is None
-        _, tx, batch = self._publishing.begun_texts(address, texts, route, turn=turn, rule=rule, alone=alone)
+        if tx is None:
+            tx = TxId(0) if len(texts) == 1 and settles is None else self._journals.new_tx()
+        _, batch = self._publishing.begun_texts(address, texts, route, tx, turn=turn, rule=rule)
         if batch.too_long():
             return None
         self._publishing.keep_batch(address, route)
@@ -226,37 +259,41 @@ class Paging:
         """`stage` for these. Raises JournalfsError with nothing that would count."""
         with self._held(begun.address) as hold:
             if not begun.tx:
-                await self._write_texts(begun, hold, sync=self._sync_alone)
+                await self.write_texts(begun, hold, sync=self._sync_alone)
                 hold.position = self._journals.messages.position
                 return Published(hold.position, False)
-            await self._write_texts(begun, hold, sync=True)
+            await self.write_texts(begun, hold, sync=True)
             hold.position = self._publishing.in_transaction(
                 begun.tx,
                 begun.address,
                 (),
-                lambda: self._stage_page_transaction(begun.tx, begun.pairs),
+                lambda: self.stage_page_transaction(begun.tx, begun.pairs),
                 begun.settles,
             )
         return Published(hold.position, True)
 
-    async def _write_texts(self, begun: BegunTexts, hold: Hold, *, sync: bool) -> None:
+    async def write_texts(self, begun: BegunTexts, hold: Hold, *, sync: bool) -> Pile:
+        """Returns what was written the last. Cancelled, nothing counts. Raises JournalfsError."""
         address, batch = begun.address, begun.batch
         writer = await self._writer(address)
         self._paging.add(address)
         page_bytes = self._page_bytes_max(address)
         piles: dict[int, Pile] = {}
+        pile: Pile | None = None
         while not batch.ended:
+            if pile is not None and writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
+                await writer.written(pile, sync=False)
+                await checkpoint()
             before = writer.current
             page, pile = writer.stage_texts(self._texts, batch, page_bytes)
             hold.pages.add(page)
             piles[id(pile)] = pile
             if page != before:
                 self.left_behind(address, before)
-            if writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
-                await writer.written(pile, sync=False)
-                await checkpoint()
-        for pile in piles.values():
-            await writer.written(pile, sync=sync)
+        assert pile is not None, "there is something to write"
+        for each in piles.values():
+            await writer.written(each, sync=sync)
+        return pile
 
     async def _write(
         self,
@@ -267,12 +304,17 @@ class Paging:
         hold: Hold,
         *,
         sync: bool,
-    ) -> None:
+    ) -> Pile:
+        """Returns what was written the last. Cancelled, nothing counts."""
         writer = await self._writer(address)
         self._paging.add(address)
         page_bytes, now_ms = self._page_bytes_max(address), self._core.clock.now_ms()
         piles: dict[int, Pile] = {}
+        pile: Pile | None = None
         for message_id, one in numbered:
+            if pile is not None and writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
+                await writer.written(pile, sync=False)
+                await checkpoint()
             kind, payload = self._record(address, message_id, one.message, message_id in large, now_ms)
             before = writer.current
             page, pile = writer.stage(page_record(tx_id, kind, payload, one.queues), page_bytes)
@@ -281,11 +323,10 @@ class Paging:
             if page != before:
                 self.left_behind(address, before)
             self._record_history(message_id, one, kind, payload)
-            if writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
-                await writer.written(pile, sync=False)
-                await checkpoint()
-        for pile in piles.values():
-            await writer.written(pile, sync=sync)
+        assert pile is not None, "there is something to write"
+        for each in piles.values():
+            await writer.written(each, sync=sync)
+        return pile
 
     @staticmethod
     def _record(address: str, message_id: MessageId, message: Outgoing, large: bool, now_ms: int) -> Record:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format.flush_note import FlushNote
 from journalfs.large.spool import Spool
-from journalfs.limits import COPY_CHUNK_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
+from journalfs.limits import SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.store.api import Patience
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
@@ -21,22 +20,6 @@ from journalfs.store.write.admission import Admitted
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
-
-
-def messages_of(path: Path, file_name: str) -> list[Outgoing]:
-    """The messages that a finished file holds. Raises `BadEnvelope` and SystemFailure."""
-    framing = framing_of(file_name)
-    try:
-        if framing is Framing.WHOLE_FILE:
-            return [WholeFile(path)]
-        framer = Framer(framing)
-        messages: list[Outgoing] = []
-        with MappedFile(path) as file:
-            for at in range(0, file.size_bytes, COPY_CHUNK_BYTES):
-                messages += framer.feed(file.copy(at, min(COPY_CHUNK_BYTES, file.size_bytes - at)))
-        return [*messages, *framer.finish()]
-    except OSError as error:
-        raise SystemFailure.from_os(error, path, doing="publish a staged file") from error
 
 
 class FilePublisher:

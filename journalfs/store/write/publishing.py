@@ -6,15 +6,17 @@ published whole or not at all. The body of a large message is durable before the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import trio
 
 from journalfs.clock import Clock
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.text_batch import TextBatch, TextFields
-from journalfs.engine.waiting import offload
+from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
@@ -25,20 +27,11 @@ from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES
 from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import ExpiryRule
-from journalfs.store.write.duplicates import DuplicateIds
+from journalfs.store.write.duplicates import DuplicateIds, Remembered
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_kinds import QueueKinds
-from journalfs.store.write.routing import AnyRoute
+from journalfs.store.write.routing import AnyRoute, Routed
 from journalfs.store.write.settled import Settled
-
-
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """A message, and the queues that get it."""
-
-    message: Outgoing
-    queues: tuple[QueueId, ...]
-
 
 Prepared: TypeAlias = tuple[Sequence[tuple[MessageId, Routed]], frozenset[MessageId]]
 """Messages with their ids, and those of them whose bodies went to files of their own."""
@@ -66,6 +59,17 @@ class Published:
     transactional: bool
 
 
+@dataclass(slots=True)
+class LongPublication(Remembered):
+    """One that others go on beside."""
+
+    turn: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Keeps back other publications that may have the same duplicate ids."""
+    has_turn: bool = False
+    large: list[MessageId] = field(default_factory=list)
+    """Messages whose bodies are in files of their own."""
+
+
 class Publishing:
     """Stages messages in the journal; nothing here waits but the writing of large bodies."""
 
@@ -88,6 +92,10 @@ class Publishing:
         self._clock = clock
         self._min_large_bytes = min_large_bytes
         self._batches: dict[tuple[str, AnyRoute], TextBatch] = {}
+        self._long: dict[str, trio.Event] = {}
+        """By address: when the long publication ends that has duplicate ids."""
+        self._turns: dict[str, Turn] = {}
+        """By address: somebody publishes what may be duplicates, and others go on meanwhile."""
 
     async def stage(
         self, address: str, routed: Sequence[Routed], *, settles: str | None = None
@@ -105,18 +113,99 @@ class Publishing:
         """Those messages that are no duplicates, with their ids, and which of them are large: their bodies
         are durable. If what is done with them fails, the bodies are removed.
         """
-        fresh = self._without_duplicates(address, routed)
-        numbered = [(MessageId(self._journals.ids.draw()), one) for one in fresh]
-        large = await self.write_bodies(address, [(message_id, one.message) for message_id, one in numbered])
-        if large:
-            numbered = await self._still_fresh(address, numbered, large)
+        numbered, large = await self.numbered(address, routed)
         try:
             yield numbered, large
         except WriteFailed:
             raise  # nobody knows what is on the disk: it may name the bodies
-        except JournalfsError:
-            await self.remove_bodies(large)
+        except BaseException:
+            await unbroken(lambda: self.remove_bodies(large))
             raise
+
+    async def numbered(self, address: str, routed: Sequence[Routed], *, waits: bool = True) -> Prepared:
+        """What of it is to be staged, with ids, and whose bodies were written. `waits`: for what comes of a
+        long publication.
+        """
+        if waits:
+            await self._known_outcome(address, routed)
+        fresh = self._without_duplicates(address, routed)
+        numbered = [(self.new_id(), one) for one in fresh]
+        large = await self.write_bodies(address, [(message_id, one.message) for message_id, one in numbered])
+        try:
+            if large:
+                numbered = await self._still_fresh(address, numbered, large, waits=waits)
+        except BaseException:
+            await unbroken(lambda: self.remove_bodies(large))
+            raise
+        return numbered, large
+
+    def new_id(self) -> MessageId:
+        return MessageId(self._journals.ids.draw())
+
+    def turn(self, address: str) -> Turn:
+        """For who publishes what may be duplicates, and lets others go on before that is staged."""
+        return self._turns.setdefault(address, Turn())
+
+    async def _known_outcome(self, address: str, routed: Sequence[Routed]) -> None:
+        """Wait for a long publication with duplicate ids: only what came of it says what is superfluous."""
+        while address in self._long and _has_ids(routed):
+            await self._long[address].wait()
+
+    @asynccontextmanager
+    async def long_publication(self, address: str) -> AsyncIterator[LongPublication]:
+        """For messages that are staged as part of one transaction that is committed within this. If that
+        fails, the bodies are removed.
+        """
+        async with AsyncExitStack() as turn:
+            publication = LongPublication(address, turn=turn)
+            try:
+                yield publication
+            except BaseException as error:
+                self._duplicates.forget(publication)
+                if not isinstance(error, WriteFailed):  # then nobody knows what is on the disk
+                    await unbroken(lambda: self.remove_bodies(publication.large))
+                raise
+            finally:
+                if publication.has_turn:
+                    self._long.pop(address).set()
+
+    async def prepared_in(self, tx: TxId, publication: LongPublication, routed: Sequence[Routed]) -> Prepared:
+        """A few messages of a long publication. Their duplicate ids are staged, and nothing else yet."""
+        if _has_ids(routed) and not publication.has_turn:
+            # Two could wait for each other's ids.
+            await publication.turn.enter_async_context(self.turn(publication.address))
+            publication.has_turn = True
+            self._long[publication.address] = trio.Event()
+        numbered, large = await self.numbered(publication.address, routed, waits=False)
+        publication.large += large
+        for _, one in numbered:
+            self._stage_duplicate_id_of(tx, publication, one.message)
+        return numbered, large
+
+    async def stage_in(self, tx: TxId, publication: LongPublication, routed: Sequence[Routed]) -> int:
+        """Stage a few messages as part of a transaction; how many records. Raises JournalfsError."""
+        before = self._journals.messages.position
+        numbered, large = await self.prepared_in(tx, publication, routed)
+        batch = _Batch(publication.address, self._clock.now_ms(), large)
+        for message_id, one in numbered:
+            self._stage_message_in(tx, batch, message_id, one)
+        return self._journals.messages.position - before
+
+    def stage_texts_in(
+        self,
+        tx: TxId,
+        publication: LongPublication,
+        texts: Texts,
+        route: AnyRoute,
+        *,
+        turn: int,
+        rule: ExpiryRule,
+    ) -> bool:
+        """The same with texts that all go where `route` says and expire by `rule`. False, with nothing
+        staged, if they have to be staged one by one.
+        """
+        _, batch = self.begun_texts(publication.address, texts, route, tx, turn=turn, rule=rule)
+        return self._journals.messages.stage_texts(batch) is not None
 
     def stage_texts(
         self,
@@ -135,7 +224,8 @@ class Publishing:
         """
         writer = self._journals.messages
         alone = len(texts) == 1 and route.queues_per_message == 1 and settles is None
-        first_id, tx, batch = self.begun_texts(address, texts, route, turn=turn, rule=rule, alone=alone)
+        tx = TxId(0) if alone else self._journals.new_tx()
+        first_id, batch = self.begun_texts(address, texts, route, tx, turn=turn, rule=rule)
         try:
             position = writer.stage_texts(batch)
             if position is not None and not alone:
@@ -154,15 +244,14 @@ class Publishing:
         return None if position is None else Published(position, not alone)
 
     def begun_texts(
-        self, address: str, texts: Texts, route: AnyRoute, *, turn: int, rule: ExpiryRule, alone: bool
-    ) -> tuple[RecordId, TxId, TextBatch]:
-        """The batch that these texts are, with the id of the first and the transaction, 0 if it is `alone`.
-        Who goes on with it after he waited makes it his own before (`keep_batch`).
+        self, address: str, texts: Texts, route: AnyRoute, tx: TxId, *, turn: int, rule: ExpiryRule
+    ) -> tuple[RecordId, TextBatch]:
+        """The batch that these texts are as part of a transaction, or outside of any (0), with the id of the
+        first. Who goes on with it after he waited makes it his own before (`keep_batch`).
         """
         count, now_ms = len(texts), self._clock.now_ms()
         batch = self._batch_of(address, route)
         first_id = RecordId(self._journals.ids.draw_many(count))
-        tx = TxId(0) if alone else self._journals.new_tx()
         batch.begin(
             texts.stretches,
             turn=turn,
@@ -172,7 +261,7 @@ class Publishing:
             expiration_ms=rule.expiration_ms(0, now_ms),
             user_id_step=USER_IDS.draw_steps(now_ms, count),
         )
-        return first_id, tx, batch
+        return first_id, batch
 
     def keep_batch(self, address: str, route: AnyRoute) -> None:
         """The batch that was begun last is its owner's: others get another one."""
@@ -228,13 +317,16 @@ class Publishing:
         queue: QueueId,
         *,
         large: frozenset[MessageId],
+        arriving: bool,
     ) -> None:
         """Stage messages for one queue as part of a transaction. No duplicate is looked for: a copy has the
-        id of what it was copied from.
+        id of what it was copied from. `arriving`: others may have to leave for them; nobody else goes on
+        before the transaction ends.
         """
         batch = _Batch(address, self._clock.now_ms(), large)
+        stage = self._stage_arriving_in if arriving else self._stage_message_in
         for message_id, message in numbered:
-            self._stage_message_in(tx, batch, message_id, Routed(message, (queue,)))
+            stage(tx, batch, message_id, Routed(message, (queue,)))
 
     def stage_routed_in(
         self,
@@ -247,30 +339,34 @@ class Publishing:
         """Stage messages as part of a transaction that the store itself sends. The address remembers their
         duplicate ids, and takes a message whose id it remembers already all the same.
         """
-        batch, remembered = _Batch(address, self._clock.now_ms(), large), []
+        batch, remembered = _Batch(address, self._clock.now_ms(), large), Remembered(address)
         try:
             for message_id, one in numbered:
                 duplicate_id = one.message.duplicate_id
                 if duplicate_id is not None and not self._duplicates.has(address, duplicate_id):
-                    remembered.append(duplicate_id)
-                    self._stage_duplicate_id(tx, address, duplicate_id)
-                self._stage_message_in(tx, batch, message_id, one)
+                    self._stage_duplicate_id(tx, remembered, duplicate_id)
+                self._stage_arriving_in(tx, batch, message_id, one)
         except JournalfsError:
-            for duplicate_id in remembered:
-                self._duplicates.forget(address, duplicate_id)
+            self._duplicates.forget(remembered)
             raise
 
     async def _still_fresh(
-        self, address: str, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]
+        self,
+        address: str,
+        numbered: Sequence[tuple[MessageId, Routed]],
+        large: frozenset[MessageId],
+        *,
+        waits: bool,
     ) -> list[tuple[MessageId, Routed]]:
         """Those that nobody else published while their bodies were written."""
+        if waits:
+            await self._known_outcome(address, [one for _, one in numbered])
         fresh = {id(one) for one in self._without_duplicates(address, [one for _, one in numbered])}
         late = [message_id for message_id, one in numbered if id(one) not in fresh]
         if late:
             await self.remove_bodies([message_id for message_id in late if message_id in large])
-            return await self._still_fresh(
-                address, [(message_id, one) for message_id, one in numbered if id(one) in fresh], large
-            )
+            left = [(message_id, one) for message_id, one in numbered if id(one) in fresh]
+            return await self._still_fresh(address, left, large, waits=waits)
         return list(numbered)
 
     def _without_duplicates(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
@@ -305,7 +401,7 @@ class Publishing:
 
         def stage() -> None:
             for message_id, one in numbered:
-                self._stage_message_in(tx, batch, message_id, one)
+                self._stage_arriving_in(tx, batch, message_id, one)
 
         return Published(self.in_transaction(tx, address, numbered, stage, settles), True)
 
@@ -320,13 +416,12 @@ class Publishing:
         """Stage a transaction that publishes messages, with their duplicate ids and what it settles. If that
         fails, it is rolled back.
         """
-        writer = self._journals.messages
-        with self._rolled_back_on_failure(writer, tx, address, numbered, settles):
+        writer, remembered = self._journals.messages, Remembered(address)
+        with self._rolled_back_on_failure(writer, tx, remembered, settles):
             if settles is not None:
                 self._settled.stage_in(tx, settles)
             for _, one in numbered:
-                if one.message.duplicate_id is not None:
-                    self._stage_duplicate_id(tx, address, one.message.duplicate_id)
+                self._stage_duplicate_id_of(tx, remembered, one.message)
             stage()
             position = writer.stage_commit(tx)
         self._kinds.removing.replaced(position)
@@ -352,26 +447,32 @@ class Publishing:
             writer.stage_update_in(tx, record, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
             for kind, update in _extras(one.message, queue, batch.now_ms):
                 writer.stage_update_in(tx, record, kind, update)
+
+    def _stage_arriving_in(self, tx: TxId, batch: _Batch, message_id: MessageId, one: Routed) -> None:
+        """The same, and that others leave for it. Not while anybody else can go on: what leaves is known of
+        one transaction at a time.
+        """
+        self._stage_message_in(tx, batch, message_id, one)
         if self._kinds.special(one.queues):
             self._kinds.arrived_in(tx, one.queues, message_id, one.message, batch.now_ms)
 
-    def _stage_duplicate_id(self, tx: TxId, address: str, duplicate_id: bytes) -> None:
+    def _stage_duplicate_id_of(self, tx: TxId, remembered: Remembered, message: Outgoing) -> None:
+        if message.duplicate_id is not None:
+            self._stage_duplicate_id(tx, remembered, message.duplicate_id)
+
+    def _stage_duplicate_id(self, tx: TxId, remembered: Remembered, duplicate_id: bytes) -> None:
+        address = remembered.address
         record = RecordId(self._journals.ids.draw())
         writer = self._journals.messages
         writer.stage_add_in(
             tx, record, MessageType.DUPLICATE_ID, record_bodies.duplicate_id(address, duplicate_id)
         )
-        for oldest in self._duplicates.remember(address, duplicate_id, record):
+        for oldest in self._duplicates.remember(remembered, duplicate_id, record):
             writer.stage_delete_in(tx, oldest)
 
     @contextmanager
     def _rolled_back_on_failure(
-        self,
-        writer: JournalWriter,
-        tx: TxId,
-        address: str,
-        numbered: Sequence[tuple[MessageId, Routed]],
-        settles: str | None,
+        self, writer: JournalWriter, tx: TxId, remembered: Remembered, settles: str | None
     ) -> Iterator[None]:
         try:
             yield
@@ -379,9 +480,7 @@ class Publishing:
             self._kinds.removing.nothing_replaced()
             if settles is not None:
                 self._settled.undo(settles)
-            for _, one in numbered:
-                if one.message.duplicate_id is not None:
-                    self._duplicates.forget(address, one.message.duplicate_id)
+            self._duplicates.forget(remembered)
             if writer.has_open(tx):
                 writer.stage_rollback(tx)
             raise
@@ -403,8 +502,8 @@ class Publishing:
             try:
                 for message_id, _ in large:
                     await self._record_body(message_id)
-            except JournalfsError:
-                await self.remove_bodies([message_id for message_id, _ in large])
+            except BaseException:
+                await unbroken(lambda: self.remove_bodies([message_id for message_id, _ in large]))
                 raise
 
     async def _record_body(self, message_id: MessageId) -> None:
@@ -426,6 +525,10 @@ class Publishing:
         except OSError as error:
             path = self._bodies.path(message_id)
             raise SystemFailure.from_os(error, path, doing="read a large message") from error
+
+
+def _has_ids(routed: Iterable[Routed]) -> bool:
+    return any(one.message.duplicate_id is not None for one in routed)
 
 
 def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:

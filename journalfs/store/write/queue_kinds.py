@@ -63,6 +63,11 @@ class QueueKinds:
                     del self._kinds[queue_id]
         return bool(self._special) and not self._special.isdisjoint(queues)
 
+    def forget(self, queues: Iterable[QueueId]) -> None:
+        """Messages came to these queues that this was not told of; all are shown by now."""
+        for queue in queues:
+            self._kinds.pop(queue, None)
+
     def arrived_in(
         self, tx: TxId, queues: Iterable[QueueId], message_id: MessageId, message: Outgoing, now_ms: int
     ) -> None:

@@ -1,4 +1,4 @@
-"""Acknowledging and moving: what is staged when messages leave a queue.
+"""Acknowledging: what is claimed and staged when messages leave a queue.
 
 A message's record is deleted, in a flush of its own, once its last acknowledgement is durable. The body file
 of a large message goes after that delete is durable, so a crash can leave a body without a record and never
@@ -7,11 +7,15 @@ the reverse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TypeAlias
 
-from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
+from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_ids, places, unreferenced
+from journalfs.errors import HeldByReaders, JournalfsError
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
@@ -20,7 +24,9 @@ from journalfs.large.writing import BodyWriter
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.write.claims import Claim, Claims
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.paced import Pauses, Transaction, pieces
 
 Stager: TypeAlias = Callable[[TxId], None]
 """Stages the records of a transaction."""
@@ -28,29 +34,56 @@ Stager: TypeAlias = Callable[[TxId], None]
 
 @dataclass(frozen=True, slots=True)
 class Paged:
-    """A message in a page, as an acknowledgement names it."""
+    """One message in a page."""
 
-    queue: QueueId
-    page: int
+    number: PageNumber
     index: int
-    tx_id: int
-    """The page transaction that wrote it; 0 or less: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenOfPage:
+    """Messages of one page, by their place in it."""
+
+    number: PageNumber
+    claim: Claim
 
 
 @dataclass(slots=True)
 class Chosen:
-    """Messages of one queue that are about to leave it."""
+    """Messages of one queue that are about to leave it: 8 bytes each."""
 
-    queue: QueueId
-    messages: list[MessageId] = field(default_factory=list)
-    paged: list[Paged] = field(default_factory=list)
-    places: set[tuple[QueueId, MessageId]] = field(default_factory=set)
-    """Where some of `messages` are on their way to."""
-    with_readers: int = 0
-    """Messages that were not chosen because a reader has them."""
+    content: QueueContent
+    claims: list[Claim] = field(default_factory=list)
+    """Ids of messages in the journal."""
+    paged: list[ChosenOfPage] = field(default_factory=list)
+    places: list[Claim] = field(default_factory=list)
+    """Where some of them are on their way to."""
+    with_readers: bool = False
+    """Whether a message was not chosen because a reader has it."""
+
+    @property
+    def queue(self) -> QueueId:
+        return self.content.queue_id
+
+    def pieces(self) -> Iterable[array[int]]:
+        for claim in self.claims:
+            yield from pieces(claim.ids)
+
+    def messages(self) -> Iterator[MessageId]:
+        """Those of the journal."""
+        return (MessageId(one) for claim in self.claims for one in claim.ids)
+
+    def paged_messages(self) -> Iterator[Paged]:
+        return (Paged(one.number, index) for one in self.paged for index in one.claim.ids)
+
+    def only(self) -> MessageId | None:
+        """The message, if it is a single one of the journal."""
+        if self.paged or len(self) != 1:
+            return None
+        return next(MessageId(claim.ids[0]) for claim in self.claims if claim.ids)
 
     def __len__(self) -> int:
-        return len(self.messages) + len(self.paged)
+        return sum(len(claim.ids) for claim in (*self.claims, *(one.claim for one in self.paged)))
 
 
 class Removing:
@@ -60,57 +93,52 @@ class Removing:
         self._core = core
         self._journals = journals
         self._body_writer = bodies
-        self._claimed: set[tuple[QueueId, MessageId]] = set()
-        self._claimed_paged: set[tuple[QueueId, int, int]] = set()
-        self._arriving: set[tuple[QueueId, MessageId]] = set()
+        self._claims = Claims()
+        self._arriving = Claims()
         self.version = 0
         """Grows whenever messages are chosen to leave a queue."""
         self.failures = 0
         """Grows whenever a transaction came to nothing in which messages were to take the place of others."""
         self._coming: set[tuple[QueueId, MessageId]] = set()
         """Messages that the transaction that is being staged brings to queues where others leave for them."""
-        self._replacing: list[tuple[QueueId, MessageId]] = []
+        self._replacing: list[tuple[QueueId, Claim]] = []
         """Messages that leave in the transaction that is being staged, since others come."""
-        self._replaced: list[tuple[Position, list[tuple[QueueId, MessageId]]]] = []
+        self._replaced: deque[tuple[Position, list[tuple[QueueId, Claim]]]] = deque()
         """The same of transactions that were committed, with their positions."""
-        self._bodies: list[tuple[Position, MessageId]] = []
+        self._bodies: deque[tuple[Position, MessageId]] = deque()
         """Large bodies, and when their messages are gone for good."""
 
     def choose(self, content: QueueContent, runs: Iterable[Run]) -> Chosen:
         """What of `runs` is there and not on its way out yet; it is now."""
-        chosen = Chosen(content.queue_id)
+        chosen = Chosen(content)
         self.version += 1
         for run in runs:
             if isinstance(run, JournalRun):
-                self._choose_references(content, run, chosen)
+                self._choose_references(chosen, run)
             elif isinstance(run, PageRun):
-                self._choose_paged(content, run, chosen)
+                self._choose_paged(chosen, run)
         return chosen
 
-    def _choose_references(self, content: QueueContent, run: JournalRun, chosen: Chosen) -> None:
-        for message_id in run.columns(content).ids:
-            claim = (chosen.queue, MessageId(message_id))
-            if claim not in self._claimed:
-                self._claimed.add(claim)
-                chosen.messages.append(claim[1])
-            elif self._core.in_delivery.has(*claim):
-                chosen.with_readers += 1
+    def _choose_references(self, chosen: Chosen, run: JournalRun) -> None:
+        ids, has = message_ids(chosen.content.state, run.refs), self._core.in_delivery.has
+        claim = self._claims.take(chosen.queue, ids)
+        chosen.claims.append(claim)
+        if not len(claim.ids):
+            chosen.with_readers |= any(has(chosen.queue, MessageId(one)) for one in ids)
 
-    def _choose_paged(self, content: QueueContent, run: PageRun, chosen: Chosen) -> None:
+    def _choose_paged(self, chosen: Chosen, run: PageRun) -> None:
         """A run may be from before others consumed some of it, and be let go of them: a position that is
         acknowledged twice would count twice in its page transaction, and take others with it.
         """
-        paged, number = content.paged, run.number
+        paged, number, has = chosen.content.paged, run.number, self._core.in_delivery.has
         if paged is None or number not in paged.files:
             return
-        tx_ids = content.page_scan(number).tx_ids()
-        for index in run.indexes:
-            claim = (chosen.queue, int(number), index)
-            if claim not in self._claimed_paged and paged.is_live(number, chosen.queue, index):
-                self._claimed_paged.add(claim)
-                chosen.paged.append(Paged(chosen.queue, int(number), index, tx_ids[index]))
-            elif self._core.in_delivery.has(chosen.queue, (number, index)):
-                chosen.with_readers += 1
+        live = (one for one in run.indexes if paged.is_live(number, chosen.queue, one))
+        claim = self._claims.take((chosen.queue, number), array("q", live))
+        if len(claim.ids):
+            chosen.paged.append(ChosenOfPage(number, claim))
+        else:
+            chosen.with_readers |= any(has(chosen.queue, (number, one)) for one in run.indexes)
 
     @staticmethod
     def refuse_held(chosen: Chosen) -> None:
@@ -118,42 +146,63 @@ class Removing:
         if chosen.with_readers and not len(chosen):
             raise HeldByReaders("a reader has it, and neither acknowledged it nor gave it back yet")
 
-    def take_places(self, chosen: Chosen, target: QueueContent) -> frozenset[MessageId]:
-        """Which of the chosen messages are put into `target` as they are. A queue has a message once: of one
-        that is there, or on its way there from elsewhere, only a copy can be added.
+    def take_places(self, chosen: Chosen, target: QueueContent, ids: array[int]) -> bytes:
+        """For each of some chosen messages 1 if it is put into `target` as it is. A queue has a message once:
+        of one that is there, or on its way there from elsewhere, only a copy can be added.
         """
-        for message_id in chosen.messages:
-            place = (target.queue_id, message_id)
-            if place not in self._arriving and target.find(message_id) is None:
-                self._arriving.add(place)
-                chosen.places.add(place)
-        return frozenset(message_id for _, message_id in chosen.places)
+        found = places(target.state, target.slot, ids, live=False).refs
+        nowhere = found.count(NOWHERE) == len(ids)
+        absent = ids if nowhere else array("q", compress(ids, (ref == NOWHERE for ref in found)))
+        if target.paged is not None:
+            absent = array("q", (one for one in absent if target.find(MessageId(one)) is None))
+        claim = self._arriving.take(target.queue_id, absent, ours=chosen.places)
+        chosen.places.append(claim)
+        if len(claim.ids) == len(ids):
+            return b"\1" * len(ids)
+        taken = frozenset(claim.ids)
+        return bytes(one in taken for one in ids)
 
     def let_go(self, chosen: Chosen) -> None:
         """They left, or stay after all: either way the store shows what is true."""
-        self._arriving -= chosen.places
-        self._claimed.difference_update((chosen.queue, message_id) for message_id in chosen.messages)
-        self._claimed_paged.difference_update((one.queue, one.page, one.index) for one in chosen.paged)
+        for claim in chosen.places:
+            self._arriving.let_go(claim)
+        for claim in (*chosen.claims, *(one.claim for one in chosen.paged)):
+            self._claims.let_go(claim)
 
     # ---- records ----
 
-    def stage(self, chosen: Chosen) -> Position:
-        """Stage the acknowledgements: one transaction, unless it is a single message."""
-        writer = self._journals.messages
-        if not chosen.paged and len(chosen.messages) == 1:
-            return writer.stage_update(
-                RecordId(chosen.messages[0]),
-                MessageType.ACKNOWLEDGE_REFERENCE,
-                record_bodies.acknowledgement(chosen.queue),
-            )
-        return self.in_transaction(lambda tx: self.stage_in(tx, chosen))
+    def stage_one(self, queue: QueueId, message_id: MessageId) -> Position:
+        """A single acknowledgement needs no transaction."""
+        body = record_bodies.acknowledgement(queue)
+        return self._journals.messages.stage_update(
+            RecordId(message_id), MessageType.ACKNOWLEDGE_REFERENCE, body
+        )
 
-    async def staged(self, chosen: Chosen) -> Position:
-        """The same, for those who wait for what they stage."""
-        return self.stage(chosen)
+    async def stage_in(self, transaction: Transaction, chosen: Chosen) -> None:
+        """Stage the acknowledgements of all of them."""
+        consumed: Counter[int] = Counter()
+        for ids in chosen.pieces():
+            self._stage_references_in(transaction.tx, chosen.content, ids)
+            await transaction.after(len(ids))
+        for one in chosen.paged:
+            tx_ids = chosen.content.page_scan(one.number).tx_ids()
+            for indexes in pieces(one.claim.ids):
+                self._stage_page_in(transaction.tx, chosen.queue, one.number, indexes)
+                consumed.update(tx_ids[index] for index in indexes)
+                await transaction.after(len(indexes))
+        self._stage_page_transactions(transaction.tx, consumed)
+
+    def stage_few_in(self, tx: TxId, content: QueueContent, ids: array[int], paged: Iterable[Paged]) -> None:
+        """The same of a few messages, at once."""
+        consumed: Counter[int] = Counter()
+        self._stage_references_in(tx, content, ids)
+        for one in paged:
+            self._stage_page_in(tx, content.queue_id, one.number, array("q", [one.index]))
+            consumed[content.page_scan(one.number).tx_ids()[one.index]] += 1
+        self._stage_page_transactions(tx, consumed)
 
     def in_transaction(self, stage: Stager) -> Position:
-        """Stage a transaction. If that fails, it is rolled back."""
+        """Stage a transaction of a few records. If that fails, it is rolled back."""
         writer, tx = self._journals.messages, self._journals.new_tx()
         try:
             stage(tx)
@@ -166,28 +215,25 @@ class Removing:
         self.replaced(position)
         return position
 
-    def stage_in(self, tx: TxId, chosen: Chosen) -> None:
-        writer = self._journals.messages
-        body = record_bodies.acknowledgement(chosen.queue)
-        for message_id in chosen.messages:
-            writer.stage_update_in(tx, RecordId(message_id), MessageType.ACKNOWLEDGE_REFERENCE, body)
-        for one in chosen.paged:
-            record = RecordId(self._journals.ids.draw())
-            position = record_bodies.cursor_acknowledgement(one.queue, PageNumber(one.page), one.index)
-            writer.stage_add_in(tx, record, MessageType.ACKNOWLEDGE_CURSOR, position)
-        self._stage_page_transactions(tx, chosen.paged)
+    def _stage_references_in(self, tx: TxId, content: QueueContent, ids: array[int]) -> None:
+        body = record_bodies.acknowledgement(content.queue_id)
+        self._journals.messages.stage_updates_in(tx, ids, MessageType.ACKNOWLEDGE_REFERENCE, body)
 
-    def _stage_page_transactions(self, tx: TxId, paged: Sequence[Paged]) -> None:
-        """Count down the page transactions whose messages are consumed."""
-        counts: dict[int, int] = {}
-        for one in paged:
-            if one.tx_id > 0:
-                counts[one.tx_id] = counts.get(one.tx_id, 0) + 1
-        if not counts:
+    def _stage_page_in(self, tx: TxId, queue: QueueId, number: PageNumber, indexes: array[int]) -> None:
+        for index in indexes:
+            record = RecordId(self._journals.ids.draw())
+            position = record_bodies.cursor_acknowledgement(queue, number, index)
+            self._journals.messages.stage_add_in(tx, record, MessageType.ACKNOWLEDGE_CURSOR, position)
+
+    def _stage_page_transactions(self, tx: TxId, consumed: Counter[int]) -> None:
+        """Count down the page transactions whose messages are consumed: how many, by transaction; 0 or less
+        is none.
+        """
+        if not any(one > 0 for one in consumed):
             return
         for operation in self._core.loader.state.side(MessageType.PAGE_TRANSACTION):
-            count = counts.get(operation.a)
-            if count:
+            count = consumed.get(operation.a)
+            if count and operation.a > 0:
                 self._journals.messages.stage_update_in(
                     tx,
                     RecordId(operation.record_id),
@@ -195,21 +241,11 @@ class Removing:
                     record_bodies.page_transaction(operation.a, count),
                 )
 
-    def stage_reference_in(self, tx: TxId, message_id: MessageId, queue: QueueId, due_ms: int) -> None:
-        """Put a message that is in the journal into another queue, as it is; `due_ms` is 0 for one that is
-        due.
-        """
-        writer, record = self._journals.messages, RecordId(message_id)
-        writer.stage_update_in(tx, record, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
-        if due_ms:
-            schedule = record_bodies.scheduled_time(queue, due_ms)
-            writer.stage_update_in(tx, record, MessageType.SCHEDULED_TIME, schedule)
-
     # ---- what others take the place of ----
 
     def is_there(self, queue: QueueId, message_id: MessageId) -> bool:
         """Whether a message that was sent to a queue is there, or about to be, and not on its way out."""
-        if (queue, message_id) in self._claimed:
+        if self._claims.has(queue, message_id):
             return False
         if (queue, message_id) in self._coming:
             return True
@@ -227,8 +263,7 @@ class Removing:
         for message_id in message_ids:
             if self.is_there(queue, message_id):
                 writer.stage_update_in(tx, RecordId(message_id), MessageType.ACKNOWLEDGE_REFERENCE, body)
-                self._claimed.add((queue, message_id))
-                self._replacing.append((queue, message_id))
+                self._replacing.append((queue, self._claims.take(queue, array("q", [message_id]))))
 
     def replaced(self, position: Position) -> None:
         """The transaction that was staged is committed, and durable with that position."""
@@ -241,7 +276,8 @@ class Removing:
         """It is not."""
         self.failures += bool(self._coming)
         self._coming.clear()
-        self._claimed.difference_update(self._replacing)
+        for _, claim in self._replacing:
+            self._claims.let_go(claim)
         self._replacing = []
 
     @property
@@ -252,45 +288,57 @@ class Removing:
         """Let go of what left by now, and stage the deletes of what is in no queue any more."""
         reached = self._journals.messages.committer.reached_position
         while self._replaced and self._replaced[0][0] <= reached:
-            _, left = self._replaced.pop(0)
-            self._claimed.difference_update(left)
-            for queue, _ in left:
+            _, left = self._replaced.popleft()
+            for queue, claim in left:
+                self._claims.let_go(claim)
                 self._core.tally[queue, "messagesReplaced"] += 1
-            self.delete_unreferenced({message_id for _, message_id in left})
+            self._delete_unreferenced(array("q", {one for _, claim in left for one in claim.ids}))
 
     # ---- what no queue has any more ----
 
-    def clear(self, message_ids: Iterable[MessageId]) -> None:
-        """Clear away what is in no queue any more of these messages, and of those that others replaced."""
+    async def clear(self, chosen: Chosen, pauses: Pauses) -> None:
+        """Clear away what is in no queue any more of these messages, and of those that others replaced.
+        Nobody waits for that: a message without references counts for nothing, and is deleted when the store
+        is opened the next time at the latest.
+        """
         try:
             self.settle_replaced()
-            self.delete_unreferenced(message_ids)
+            for ids in chosen.pieces():
+                self._delete_unreferenced(ids)
+                await pauses.after(len(ids))
         except JournalfsError as error:
-            # They are acknowledged all the same; opening the store deletes what has no reference.
-            self._core.events.add("delete-postponed", str(error))
+            self._postponed(error)
+        if self._journals.messages.short_of_space:
+            self._journals.messages.bell.ring()
 
-    def delete_unreferenced(self, message_ids: Iterable[MessageId]) -> None:
-        """Stage deletes of those that are in no queue now. Nobody waits for these: a message without
-        references counts for nothing, and is deleted when the store is opened the next time at the latest.
-        """
-        writer, state = self._journals.messages, self._core.loader.state
-        for message_id in message_ids:
-            if not writer.is_live(message_id) or state.message_refs(message_id):
-                continue
-            try:
-                position = writer.stage_delete(RecordId(message_id))
-            except RecordRefused:
-                # A prepared transaction may put it into another queue yet.
-                continue
-            if self._body_writer.path(message_id).exists():
-                self._bodies.append((position, message_id))
+    def clear_replaced(self) -> None:
+        """The same of those that others replaced."""
+        try:
+            self.settle_replaced()
+        except JournalfsError as error:
+            self._postponed(error)
 
-        if writer.short_of_space:
-            writer.bell.ring()
+    def _postponed(self, error: JournalfsError) -> None:
+        # They are acknowledged all the same; opening the store deletes what has no reference.
+        self._core.events.add("delete-postponed", str(error))
+
+    def _delete_unreferenced(self, ids: array[int]) -> None:
+        writer = self._journals.messages
+        found = unreferenced(self._core.loader.state, ids)
+        gone, flags = array("q", compress(ids, found)), bytes(flag for flag in found if flag)
+        # A prepared transaction may put one of them into another queue yet: that stays.
+        staged = writer.stage_deletes(gone)
+        for message_id, flag, deleted in zip(gone, flags, staged, strict=True):
+            if (
+                deleted
+                and flag & UNREFERENCED_LARGE
+                and self._body_writer.path(MessageId(message_id)).exists()
+            ):
+                self._bodies.append((writer.position, MessageId(message_id)))
 
     def remove_bodies(self) -> None:
         """Remove the body files of messages whose deletes are durable."""
         reached = self._journals.messages.committer.reached_position
         while self._bodies and self._bodies[0][0] <= reached:
-            _, message_id = self._bodies.pop(0)
+            _, message_id = self._bodies.popleft()
             self._body_writer.remove([message_id])

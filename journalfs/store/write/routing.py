@@ -20,6 +20,14 @@ from journalfs.store.outgoing import Outgoing
 
 
 @dataclass(frozen=True, slots=True)
+class Routed:
+    """A message, and the queues that get it."""
+
+    message: Outgoing
+    queues: tuple[QueueId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AnyRoute:
     """Queues of messages that are all alike to the routing."""
 
@@ -49,6 +57,14 @@ class Routing:
             if bound.name == queue:
                 return bound.queue_id
         raise NoRoute(f"{address}::{queue}", "there is no such queue")
+
+    def routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
+        """Messages with the queues that get them. `queue`: that one. Raises `NoRoute`."""
+        if queue is None:
+            routes = self.by_address(address, messages)
+        else:
+            routes = [(self.to_queue(address, queue),)] * len(messages)
+        return [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
 
     def of_any(self, address: str, queue: str | None) -> AnyRoute | None:
         """Where messages go that say nothing of where they want to, None if filters decide. `queue`: to that

@@ -131,6 +131,11 @@ class SelfReadingStore(JournalStore):
             if self._advance() is PollResult.REWRITTEN:
                 await self._reload()
 
+    async def _catch_up_with_the_disk(self) -> None:
+        """While a long change is staged: so there is little left to take over when it is done."""
+        if not self._catching_up.locked() and not self.journals.messages.upkeep.compacting:
+            await self._catch_up()
+
     async def _let_files_go(self) -> None:
         """Show everything from where it will stay: files are about to be emptied."""
         async with self._catching_up:

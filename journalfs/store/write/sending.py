@@ -9,9 +9,9 @@ from journalfs.store.outgoing import NO_PROPERTIES, Outgoing
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.paging import Paging
-from journalfs.store.write.publishing import Published, Publishing, Routed
+from journalfs.store.write.publishing import Published, Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
-from journalfs.store.write.routing import Routing
+from journalfs.store.write.routing import Routed, Routing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,16 @@ class Sending:
     paging: Paging
     kinds: QueueKinds
 
-    def may_page(self, address: str) -> bool:
-        """Not where new messages take the place of old ones: nothing in a page can be replaced."""
+    def replaces(self, address: str) -> bool:
+        """Whether new messages take the place of old ones in a queue. Nothing in a page can be replaced, so
+        then nothing is written to pages either.
+        """
         queues = self.routing.core.bindings.queues_of(address)
-        return not self.kinds.special(tuple(queue.queue_id for queue in queues))
+        return self.kinds.special(tuple(queue.queue_id for queue in queues))
+
+    def forget_kinds(self, address: str) -> None:
+        """Messages came to an address that were not known to take the place of others."""
+        self.kinds.forget(queue.queue_id for queue in self.routing.core.bindings.queues_of(address))
 
     async def stage(
         self,
@@ -43,7 +49,7 @@ class Sending:
             published = await self._stage_texts(address, queue, messages, settles, pages=pages)
             if published is not None:
                 return published
-        routed = self._routed(address, queue, messages)
+        routed = self.routed(address, queue, messages)
         if pages:
             return await self.paging.stage(address, routed, settles)
         return await self.publishing.stage(address, routed, settles=settles)
@@ -68,11 +74,5 @@ class Sending:
             self.routing.took_turns(address, len(texts))
         return published
 
-    def _routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
-        messages = self.rules.expiring(address, messages)
-        if queue is None:
-            routes = self.routing.by_address(address, messages)
-        else:
-            only = (self.routing.to_queue(address, queue),)
-            routes = [only] * len(messages)
-        return [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
+    def routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
+        return self.routing.routed(address, queue, self.rules.expiring(address, messages))

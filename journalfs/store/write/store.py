@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -11,7 +11,7 @@ from typing import ClassVar
 import trio
 
 from journalfs.engine.ownership import make_directory
-from journalfs.engine.waiting import together
+from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
@@ -38,13 +38,15 @@ from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.flushed import Flushed
 from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.leaving import Choice, Leaving, chosen_runs
 from journalfs.store.write.message_settings import stage_message_update
-from journalfs.store.write.moving import Moving, runs_of
+from journalfs.store.write.paced import Paced
 from journalfs.store.write.paged import Paged
-from journalfs.store.write.publisher import FilePublisher, messages_of
+from journalfs.store.write.publication import Publication, is_short
+from journalfs.store.write.publisher import FilePublisher
 from journalfs.store.write.publishing import Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
-from journalfs.store.write.removing import Chosen, Removing
+from journalfs.store.write.removing import Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.sending import Sending
@@ -100,10 +102,15 @@ class WritingStore(SelfReadingStore):
         )
         self._arrivals = Arrivals(self._administered)
         paging = self._paged.paging
-        self._moving = Moving(journals, self._publishing, self._removing, kinds, paging)
         self._administering = Administering(core, journals)
         self._rules = AddressRules(core)
         self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
+        self.admission = Admission(core, disk, journals, self._current)
+        self.admission.pages_now = paging.pages_now
+        core.limits_of = self.admission.acting
+        paced = Paced(journals, self._catch_up_with_the_disk)
+        self._leaving = Leaving(self, self._removing, self._sending, self._paged, paced)
+        self._publication = Publication(self._sending, paced, self.admission.weigh)
         self._forwarding = Forwarding(
             core,
             journals,
@@ -116,12 +123,9 @@ class WritingStore(SelfReadingStore):
             settled=lambda position: self.settled(position, transactional=True),
         )
         self._deliveries = Deliveries(
-            core, journals, self._removing, self._forwarding, self._rules, self.settled, self._after_removal
+            core, journals, self._removing, self._forwarding, self._rules, self.settled, self._leaving
         )
         self._prepare_own_work(duplicates)
-        self.admission = Admission(core, disk, journals, self._current)
-        self.admission.pages_now = paging.pages_now
-        core.limits_of = self.admission.acting
         core.explanations.of_writer = journals.messages.upkeep.explain
         self._addresses_paging = lambda: paging.addresses
 
@@ -184,11 +188,38 @@ class WritingStore(SelfReadingStore):
         files: Sequence[tuple[Path, str]],
         patience: Patience = FOREVER,
     ) -> None:
-        with await self.admission.enter(address, patience) as admitted:
-            messages = await trio.to_thread.run_sync(
-                lambda: [one for file in files for one in messages_of(*file)]
-            )
-            await self.publish(address, queue, messages, whole=True, admitted=admitted)
+        self._writable()
+        with await self.admission.enter(address, patience) as taken:
+            if taken.action is Action.DROP:
+                self.admission.drop(address, await self._publication.count(files))
+            elif is_short(files) or self._sending.replaces(address):
+                messages = await self._publication.read(files)
+                await self.publish(address, queue, messages, whole=True, admitted=taken)
+            else:
+                async with self._arrivals.bringing(address):
+                    await self._publish_long(address, queue, files, taken)
+
+    async def _publish_long(
+        self, address: str, queue: str | None, files: Sequence[tuple[Path, str]], taken: Admitted
+    ) -> None:
+        if taken.action is Action.PAGE:
+            staged = await self._publication.stage_in_pages(address, queue, files)
+        else:
+            staged = await self._publication.stage(address, queue, files)
+        if staged is not None:
+            self.admission.staged(address, staged.position, staged.held)
+        taken.done()
+
+        async def settle() -> None:
+            if staged is None:
+                # What makes them superfluous may be on its way itself.
+                await self.published()
+            else:
+                await self.settled(staged.position, transactional=True)
+
+        await unbroken(settle)
+        if self._sending.replaces(address):
+            self._sending.forget_kinds(address)  # it was not so in the beginning
 
     async def publish(
         self,
@@ -213,85 +244,62 @@ class WritingStore(SelfReadingStore):
                 return
             await self._arrivals.begin(address)
             try:
-                pages = taken.action is Action.PAGE and self._sending.may_page(address)
+                pages = taken.action is Action.PAGE and not self._sending.replaces(address)
                 published = await self._sending.stage(address, queue, messages, settles, pages=pages)
                 if pages:
-                    await self.show()  # what is in pages does not wait for the journal
+                    await unbroken(self.show)  # what is in pages does not wait for the journal
                 if published is None:
                     # What makes them superfluous may be on its way itself.
                     await self.published()
                     return
                 if not pages:
-                    self.admission.staged(address, published.position, messages)
+                    held = self.admission.weigh(address, messages)
+                    self.admission.staged(address, published.position, held)
                 taken.done()
                 wait = whole or self.sync is not SyncMode.CLOSE
-                await self.settled(published.position, transactional=published.transactional, wait=wait)
-                if self._removing.has_replaced:
-                    self._clear(())
+                position, transactional = published.position, published.transactional
+                await unbroken(lambda: self.settled(position, transactional=transactional, wait=wait))
+                self._clear_replaced()
             finally:
                 self._arrivals.end(address)
 
     # -- acknowledging ---------------------------------------------------------------------------------------
 
     async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        return await self._remove(queue, lambda found: runs_of(found, message_ids))
+        self._writable()
+        return await self._leaving.acknowledge(
+            self._queue(queue), lambda found: chosen_runs(found, message_ids)
+        )
 
     async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
-        return await self._remove(queue, lambda found: found.part_runs(part_name))
-
-    async def _remove(self, path: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]) -> int:
         self._writable()
-        queue = self._queue(path)
-        return await self._leave(queue, choose(queue), self._removing.staged)
-
-    async def _leave(
-        self, queue: StoreQueue, runs: Iterable[Run], stage: Callable[[Chosen], Awaitable[Position]]
-    ) -> int:
-        chosen = self._removing.choose(queue.content, runs)
-        self._removing.refuse_held(chosen)
-        if not len(chosen):
-            # Whatever is there is on its way out by somebody else's doing.
-            await self.published()
-            return 0
-        try:
-            await self.settled(await stage(chosen), transactional=True)
-        finally:
-            self._removing.let_go(chosen)
-        await self._after_removal(queue.model.address, chosen)
-        return len(chosen)
+        return await self._leaving.acknowledge(self._queue(queue), lambda found: found.part_runs(part_name))
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
-        return await self._move(source, target, lambda found: runs_of(found, message_ids))
+        return await self._move(source, target, lambda found: chosen_runs(found, message_ids))
 
     async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int:
         return await self._move(source, target, lambda found: found.part_runs(part_name))
 
-    async def _move(
-        self, source: QueuePath, target: QueuePath, choose: Callable[[StoreQueue], Iterable[Run]]
-    ) -> int:
+    async def _move(self, source: QueuePath, target: QueuePath, choose: Choice) -> int:
         self._writable()
         self.admission.check_move(source[0], target[0])
         async with self._arrivals.bringing(target[0]):
-            queue, to = self._queue(source), self._queue(target)
-            if queue is to:
-                return 0
-            return await self._leave(
-                queue, choose(queue), lambda chosen: self._moving.stage(queue, chosen, to)
-            )
+            return await self._leaving.move(self._queue(source), self._queue(target), choose)
 
     async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """Send messages that were delivered in vain too often to the dead-letter address of their queue's
         address, or drop them if there is none; how many left.
         """
         found = self._queue(queue)
-        return await self._forward(found, runs_of(found, message_ids), Why.KILLED)
+        return await self._forward(found, chosen_runs(found, message_ids), Why.KILLED)
 
     async def expire(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """Send messages to the expiry address of the address that they were sent to, or drop them if there is
         none; how many left.
         """
         found = self._queue(queue)
-        return await self._forward(found, runs_of(found, message_ids), Why.EXPIRED)
+        return await self._forward(found, chosen_runs(found, message_ids), Why.EXPIRED)
 
     async def expire_due(self) -> int:
         """The same with all messages whose time is over now; `run` does it again and again."""
@@ -304,7 +312,7 @@ class WritingStore(SelfReadingStore):
             count = await self._forwarding.forward(queue, chosen, why)
         finally:
             self._removing.let_go(chosen)
-        await self._after_removal(queue.model.address, chosen)
+        await self._leaving.clear(chosen)
         return count
 
     def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
@@ -312,16 +320,11 @@ class WritingStore(SelfReadingStore):
         self._writable()
         return self._deliveries.consumer(self._queue(queue), selectors)
 
-    async def _after_removal(self, address: str, chosen: Chosen) -> None:
-        if len(chosen):
-            self._deliveries.uses.queue(chosen.queue).emptied = True
-        if chosen.paged:
-            await self._paged.consumed(address, (one.page for one in chosen.paged))
-        self._clear(chosen.messages)
-
-    def _clear(self, message_ids: Sequence[MessageId]) -> None:
-        self._removing.clear(message_ids)
-        self.admission.look_again()
+    def _clear_replaced(self) -> None:
+        """Clear away what left since others came."""
+        if self._removing.has_replaced:
+            self._removing.clear_replaced()
+            self.admission.look_again()
 
     def _queue(self, path: QueuePath) -> StoreQueue:
         address = self.address(path[0])
@@ -418,8 +421,7 @@ class WritingStore(SelfReadingStore):
         while True:
             try:
                 await self.look()
-                if self._removing.has_replaced:
-                    self._clear(())
+                self._clear_replaced()
                 await self._paged.look()
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
                 await self.flushed.tidy()

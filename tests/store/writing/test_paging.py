@@ -378,21 +378,19 @@ async def test_no_part_is_made_of_what_may_come_to_count(
     """A publication that takes long is in its pages before it counts. A part that was made of it meanwhile
     would grow.
     """
-    monkeypatch.setattr(paging_module, "PAGE_BYTES_STAGED_MAX", 1)
     reached, go_on = trio.Event(), trio.Event()
     written = PageWriter.written
 
-    async def wait_behind_the_first(writer: PageWriter, pile: Pile, *, sync: bool) -> None:
+    async def wait_behind_it(writer: PageWriter, pile: Pile, *, sync: bool) -> None:
         await written(writer, pile, sync=sync)
-        if not sync:
-            reached.set()
-            await go_on.wait()
+        reached.set()
+        await go_on.wait()
 
     async with paging.open() as store, trio.open_nursery() as nursery:
         queue = queue_of(store, "work.a")
         before = [(part.name, part.size_bytes) for part in queue.parts()]
         await publish(store, "in.txt", b"early\n")
-        monkeypatch.setattr(PageWriter, "written", wait_behind_the_first)
+        monkeypatch.setattr(PageWriter, "written", wait_behind_it)
         nursery.start_soon(publish, store, "in.txt", b"one\ntwo\n")
         await reached.wait()
         for _ in range(2):

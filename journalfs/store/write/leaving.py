@@ -1,0 +1,282 @@
+"""Messages that leave a queue: acknowledged, or moved into another one, however many in one transaction."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeAlias
+
+from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
+from journalfs.engine.waiting import unbroken
+from journalfs.errors import WriteFailed
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, QueueId, RecordId, TxId
+from journalfs.journal.writer import Position
+from journalfs.limits import ROUTED_PIECE_MESSAGES
+from journalfs.store.content import QueueContent
+from journalfs.store.outgoing import Outgoing
+from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.stored_runs import stored_messages
+from journalfs.store.write.paced import Paced, Transaction, pieces
+from journalfs.store.write.paged import Paged as PagedStore
+from journalfs.store.write.publishing import Publishing
+from journalfs.store.write.removing import Chosen, Removing
+from journalfs.store.write.routing import Routed
+from journalfs.store.write.sending import Sending
+from journalfs.store.write.uses import Uses
+
+if TYPE_CHECKING:
+    from journalfs.store.write.store import WritingStore
+
+Choice: TypeAlias = Callable[[StoreQueue], Iterable[Run]]
+
+Stage: TypeAlias = Callable[[Chosen], Awaitable[Position]]
+
+
+def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
+    """What of some messages is in a queue: those of the journal, then those in pages."""
+    content = queue.content
+    ids = wanted if isinstance(wanted, array) else array("q", dict.fromkeys(wanted))
+    refs = places(content.state, content.slot, ids, live=True).refs
+    runs: list[Run] = [JournalRun(array("I", (ref for ref in refs if ref != NOWHERE)))]
+    if content.paged is not None:
+        rest = (
+            queue.message_run(MessageId(one)) for one, ref in zip(ids, refs, strict=True) if ref == NOWHERE
+        )
+        runs += [run for run in rest if isinstance(run, PageRun)]
+    return runs
+
+
+class Leaving:
+    """Cancelled before all of a change is staged, nothing happened; from then on it is done to its end."""
+
+    def __init__(
+        self, store: WritingStore, removing: Removing, sending: Sending, paged: PagedStore, paced: Paced
+    ) -> None:
+        self._store = store
+        self._removing = removing
+        self._sending = sending
+        self._publishing = sending.publishing
+        self._paged = paged
+        self._paced = paced
+        self.uses = Uses(store.core)
+
+    async def acknowledge(self, queue: StoreQueue, choose: Choice) -> int:
+        """Take messages out of a queue; how many were there. Raises `HeldByReaders`."""
+        return await self._leave(self._removing.choose(queue.content, choose(queue)), self._stage)
+
+    async def move(self, source: StoreQueue, target: StoreQueue, choose: Choice) -> int:
+        """The same, and put them into another queue."""
+        if source is target:
+            return 0
+        kinds, to = self._sending.kinds, (target.content.queue_id,)
+        knows = kinds.special(to)
+        chosen = self._removing.choose(source.content, choose(source))
+        moved = await self._leave(chosen, lambda chosen: self._stage_move(chosen, target))
+        if not knows and kinds.special(to):
+            kinds.forget(to)  # it became one meanwhile
+        return moved
+
+    async def _leave(self, chosen: Chosen, stage: Stage) -> int:
+        try:
+            self._removing.refuse_held(chosen)
+            if not len(chosen):
+                # Whatever is there is on its way out by somebody else's doing.
+                await self._store.published()
+                return 0
+            await self._settle(await stage(chosen))
+        finally:
+            self._removing.let_go(chosen)
+        await self.clear(chosen)
+        return len(chosen)
+
+    async def consume(self, chosen: Chosen) -> None:
+        """What was chosen is acknowledged on return. Whoever chose lets go, and clears it away."""
+        await self._settle(await self._stage(chosen))
+
+    async def _settle(self, position: Position) -> None:
+        await unbroken(lambda: self._store.settled(position, transactional=True))
+
+    async def clear(self, chosen: Chosen) -> None:
+        """Clear away what nobody needs any more of messages that left."""
+        await unbroken(lambda: self._clear(chosen))
+
+    async def _clear(self, chosen: Chosen) -> None:
+        if len(chosen):
+            self.uses.queue(chosen.queue).emptied = True
+        if chosen.paged:
+            address = chosen.content.model.address
+            await self._paged.consumed(address, {one.number for one in chosen.paged})
+        await self._removing.clear(chosen, self._paced.pauses())
+        self._store.admission.look_again()
+
+    # ---- what is staged ----
+
+    async def _stage(self, chosen: Chosen) -> Position:
+        only = chosen.only()
+        if only is not None:
+            return self._removing.stage_one(chosen.queue, only)
+        async with self._paced.transaction() as transaction:
+            await self._removing.stage_in(transaction, chosen)
+            return transaction.commit()
+
+    async def _stage_move(self, chosen: Chosen, target: StoreQueue) -> Position:
+        """Messages in the journal stay the records that they are and change queues. Those in pages, which are
+        never rewritten, are copied, and so are those that the other queue has already. Where others have to
+        leave for them, or the other address pages, all are copied.
+        """
+        address, queue = target.model.address, target.content.queue_id
+        async with Copies(self._publishing, address, queue) as copies:
+            if self._sending.kinds.special((queue,)):
+                return await self._stage_at_once(chosen, copies)
+            async with self._paced.transaction() as transaction:
+                if self._sending.paging.pages_now(address):
+                    with self._sending.paging.transaction(address, transaction.tx) as pages:
+                        for few in _few(chosen):
+                            numbered, large = await copies.numbered(chosen.content, few)
+                            routed = [(one, Routed(message, (queue,))) for one, message in numbered]
+                            await pages.add(routed, large)
+                            await transaction.after(len(numbered))
+                        await self._removing.stage_in(transaction, chosen)
+                        await pages.stage()
+                        return transaction.commit()
+                for ids in chosen.pieces():
+                    await self._move_in(transaction, chosen, ids, target, copies)
+                for few in _few(chosen, journal=False):
+                    await copies.add(transaction, chosen.content, few)
+                await self._removing.stage_in(transaction, chosen)
+                return transaction.commit()
+
+    async def _stage_at_once(self, chosen: Chosen, copies: Copies) -> Position:
+        """What leaves a queue for others that come is known of one transaction at a time."""
+        numbered: list[tuple[MessageId, Outgoing]] = []
+        large: frozenset[MessageId] = frozenset()
+        for few in _few(chosen):
+            some, some_large = await copies.numbered(chosen.content, few)
+            numbered += some
+            large |= some_large
+
+        def stage(tx: TxId) -> None:
+            copies.stage_at_once_in(tx, numbered, large)
+            messages = array("q", chosen.messages())
+            self._removing.stage_few_in(tx, chosen.content, messages, chosen.paged_messages())
+
+        return self._removing.in_transaction(stage)
+
+    async def _move_in(
+        self,
+        transaction: Transaction,
+        chosen: Chosen,
+        ids: array[int],
+        target: StoreQueue,
+        copies: Copies,
+    ) -> None:
+        """Put some messages of the journal into the target, in their order."""
+        as_they_are = self._removing.take_places(chosen, target.content, ids)
+        if all(as_they_are):
+            self._stage_references(transaction, chosen.content, ids, target.content.queue_id)
+            await transaction.after(len(ids))
+            return
+        for alike, some in groupby(zip(ids, as_they_are, strict=True), key=lambda one: one[1]):
+            group = array("q", (message_id for message_id, _ in some))
+            if alike:
+                self._stage_references(transaction, chosen.content, group, target.content.queue_id)
+                await transaction.after(len(group))
+                continue
+            for few in pieces(group, ROUTED_PIECE_MESSAGES):
+                await copies.add(transaction, chosen.content, _run(chosen.content, few))
+
+    def _stage_references(
+        self, transaction: Transaction, source: QueueContent, ids: array[int], queue: QueueId
+    ) -> None:
+        """Put messages into a queue as the records that they are. What is not due yet stays so."""
+        writer, tx, now_ms = self._store.journals.messages, transaction.tx, source.now_ms
+        writer.stage_updates_in(tx, ids, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
+        times = _places(source, ids).scheduled_ms
+        for message_id, due_ms in zip(ids, times, strict=True) if any(times) else ():
+            if due_ms > now_ms:
+                schedule = record_bodies.scheduled_time(queue, due_ms)
+                writer.stage_update_in(tx, RecordId(message_id), MessageType.SCHEDULED_TIME, schedule)
+
+
+def _due(content: QueueContent, run: Run) -> dict[int, int]:
+    """When those of a run that are in the journal and not due yet are, by message."""
+    if not isinstance(run, JournalRun):
+        return {}
+    ids, now_ms = message_ids(content.state, run.refs), content.now_ms
+    found = zip(ids, _places(content, ids).scheduled_ms, strict=True)
+    return {message_id: due_ms for message_id, due_ms in found if due_ms > now_ms}
+
+
+def _places(content: QueueContent, ids: array[int]) -> Places:
+    return places(content.state, content.slot, ids, live=False)
+
+
+def _few(chosen: Chosen, *, journal: bool = True) -> Iterator[Run]:
+    """What was chosen, some messages at a time."""
+    for claim in chosen.claims if journal else ():
+        for ids in pieces(claim.ids, ROUTED_PIECE_MESSAGES):
+            yield _run(chosen.content, ids)
+    for one in chosen.paged:
+        for indexes in pieces(one.claim.ids, ROUTED_PIECE_MESSAGES):
+            yield PageRun(one.number, array("I", indexes))
+
+
+def _run(content: QueueContent, ids: array[int]) -> JournalRun:
+    return JournalRun(array("I", (one for one in _places(content, ids).refs if one != NOWHERE)))
+
+
+class Copies:
+    """Messages that a move copies: their records as they are, but for id and address. Bodies that lie in
+    files are copied from file to file; within this, and if it fails, they are removed.
+    """
+
+    def __init__(self, publishing: Publishing, address: str, queue: QueueId) -> None:
+        self._publishing = publishing
+        self._address = address
+        self._queue = queue
+        self._large: list[MessageId] = []
+
+    async def __aenter__(self) -> Copies:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After a failed write nobody knows what is on the disk: it may name the bodies.
+        if error is not None and not isinstance(error, WriteFailed):
+            await unbroken(lambda: self._publishing.remove_bodies(self._large))
+
+    async def numbered(
+        self, source: QueueContent, run: Run
+    ) -> tuple[list[tuple[MessageId, Outgoing]], frozenset[MessageId]]:
+        """Copies of a few messages, with the schedule that they have in their queue, and which of them are
+        large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
+        and `DecodeError` for one that is not whole.
+        """
+        due_ms = _due(source, run)
+        numbered: list[tuple[MessageId, Outgoing]] = []
+        for message_id, message in stored_messages(source, run):
+            message.queue_schedule_ms = due_ms.get(message_id)
+            numbered.append((self._publishing.new_id(), message.kept()))
+        large = await self._publishing.write_bodies(self._address, numbered)
+        self._large += large
+        return numbered, large
+
+    async def add(self, transaction: Transaction, source: QueueContent, run: Run) -> None:
+        """Stage copies of a few messages."""
+        numbered, large = await self.numbered(source, run)
+        self._publishing.stage_copies_in(
+            transaction.tx, self._address, numbered, self._queue, large=large, arriving=False
+        )
+        await transaction.after(2 * len(run))
+
+    def stage_at_once_in(
+        self, tx: TxId, numbered: Sequence[tuple[MessageId, Outgoing]], large: frozenset[MessageId]
+    ) -> None:
+        """Stage copies, and that others leave for them."""
+        self._publishing.stage_copies_in(tx, self._address, numbered, self._queue, large=large, arriving=True)

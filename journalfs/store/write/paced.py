@@ -1,0 +1,99 @@
+"""Changes of any size: staged a piece at a time as one transaction, while the store serves others."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from journalfs.ids import TxId
+from journalfs.journal.writer import Position
+from journalfs.limits import PIECE_NS, PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
+from journalfs.store.write.journals import Journals
+
+
+class Paced:
+    """Between two pieces others go on, what was staged before is written, and it is taken over as far as that
+    can be done before the transaction ends. So neither what waits for the disk nor a turn of the loop grows
+    with a change, and its end takes little time.
+    """
+
+    def __init__(self, journals: Journals, take_over: Callable[[], Awaitable[None]]) -> None:
+        self._journals = journals
+        self._take_over = take_over
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Stage a transaction within this, and end it with `commit`. Whatever is raised meanwhile,
+        cancellation too, rolls it back.
+        """
+        transaction = Transaction(self._journals, self._take_over)
+        try:
+            yield transaction
+        except BaseException:
+            transaction.roll_back()
+            raise
+
+    def pauses(self) -> Pauses:
+        """For what is staged piece by piece outside of any transaction."""
+        return Pauses(self._journals, self._take_over)
+
+
+class Pauses:
+    def __init__(self, journals: Journals, take_over: Callable[[], Awaitable[None]]) -> None:
+        self._journals = journals
+        self._take_over = take_over
+        self._records = 0
+        self._since_ns = self._now_ns()
+        self._staged: deque[Position] = deque()
+        """Ends of the pieces that may still be on their way to the disk."""
+
+    def _now_ns(self) -> int:
+        return self._journals.messages.clock.monotonic_ns()
+
+    async def after(self, records: int) -> None:
+        """So many records were staged: let others go on if it is time. Raises WriteFailed."""
+        self._records += records
+        if self._records >= PIECE_RECORDS or self._now_ns() - self._since_ns >= PIECE_NS:
+            await self.now()
+
+    async def now(self) -> None:
+        """Let others go on, until all but the last pieces are durable and there is a file to go on in."""
+        writer = self._journals.messages
+        self._staged.append(writer.position)
+        if len(self._staged) > PIECES_IN_FLIGHT_MAX:
+            await writer.durable(self._staged.popleft())
+        await trio.lowlevel.checkpoint()
+        await writer.upkeep.have_ready()
+        await self._take_over()
+        self._records, self._since_ns = 0, self._now_ns()
+
+
+class Transaction(Pauses):
+    def __init__(self, journals: Journals, take_over: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(journals, take_over)
+        self.tx: TxId = journals.new_tx()
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it was staged."""
+        return self._journals.messages.has_open(self.tx)
+
+    def commit(self) -> Position:
+        """All of it counts from here on, once it is durable. Something was staged."""
+        return self._journals.messages.stage_commit(self.tx)
+
+    def roll_back(self) -> None:
+        writer = self._journals.messages
+        # After a failed write nothing is accepted: whoever opens the journal next rolls back what is open.
+        if writer.committer.failure is None and self.begun:
+            writer.stage_rollback(self.tx)
+
+
+def pieces(ids: array[int], length: int = PIECE_RECORDS) -> Iterator[array[int]]:
+    """Slices of at most so many."""
+    for begin in range(0, len(ids), length):
+        yield ids[begin : begin + length]

@@ -1,0 +1,225 @@
+"""Files that become messages of one transaction, however many and however large."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import trio
+
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.waiting import offload
+from journalfs.errors import SystemFailure
+from journalfs.journal.writer import Position
+from journalfs.limits import (
+    COPY_CHUNK_BYTES,
+    PARSED_PIECE_BYTES,
+    PIECE_BYTES,
+    PIECE_RECORDS,
+    ROUTED_PIECE_MESSAGES,
+)
+from journalfs.store.framing import Framer, Framing, framing_of
+from journalfs.store.memory import NOTHING, Held
+from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, WholeFile
+from journalfs.store.texts import Texts
+from journalfs.store.write.address_rules import ExpiryRule
+from journalfs.store.write.paced import Paced, Transaction
+from journalfs.store.write.paging import PageTransaction
+from journalfs.store.write.publishing import LongPublication
+from journalfs.store.write.routing import AnyRoute, Routed
+from journalfs.store.write.sending import Sending
+
+Files: TypeAlias = Sequence[tuple[Path, str]]
+"""Finished files, with the names that say what one message is."""
+
+Weigh: TypeAlias = Callable[[str, Sequence[Outgoing]], Held]
+"""What messages for an address take in memory, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What was staged: it counts once `position` is durable."""
+
+    position: Position
+    held: Held
+    """What it takes in memory, at most."""
+
+
+class Publication:
+    """Stages them piece by piece: no more than a piece is in memory."""
+
+    def __init__(self, sending: Sending, paced: Paced, weigh: Weigh) -> None:
+        self._sending = sending
+        self._paced = paced
+        self._weigh = weigh
+
+    async def stage(self, address: str, queue: str | None, files: Files) -> Staged | None:
+        """Stage all messages of files. None: there is nothing to publish. Raises JournalfsError, and then
+        nothing counts; so it is when this is cancelled.
+        """
+        async with (
+            self._sending.publishing.long_publication(address) as publication,
+            self._paced.transaction() as transaction,
+        ):
+            way = _IntoJournal(self._sending, transaction, publication, queue, weigh=self._weigh)
+            for path, file_name in files:
+                await way.stage_file(path, file_name)
+            return Staged(transaction.commit(), way.held) if transaction.begun else None
+
+    async def stage_in_pages(self, address: str, queue: str | None, files: Files) -> Staged | None:
+        """The same, written to the pages of an address that pages."""
+        async with (
+            self._sending.publishing.long_publication(address) as publication,
+            self._paced.transaction() as transaction,
+        ):
+            with self._sending.paging.transaction(address, transaction.tx) as pages:
+                way = _IntoPages(self._sending, transaction, publication, queue, pages=pages)
+                for path, file_name in files:
+                    await way.stage_file(path, file_name)
+                await pages.stage()
+                return Staged(transaction.commit(), NOTHING) if transaction.begun else None
+
+    async def read(self, files: Files) -> list[Outgoing]:
+        """All messages of files at once. Raises what `stage` raises of them."""
+        messages: list[Outgoing] = []
+        for path, file_name in files:
+            async with aclosing(_messages_of(path, file_name)) as found:
+                async for some in found:
+                    messages += some
+                    await trio.lowlevel.checkpoint()
+        return messages
+
+    async def count(self, files: Files) -> int:
+        """How many messages files hold. Raises what `stage` raises of them."""
+        count = 0
+        for path, file_name in files:
+            async with aclosing(_messages_of(path, file_name)) as found:
+                async for messages in found:
+                    count += len(messages)
+                    await trio.lowlevel.checkpoint()
+        return count
+
+
+@dataclass(slots=True)
+class _Way(ABC):
+    """What is staged of one publication, and where."""
+
+    sending: Sending
+    transaction: Transaction
+    publication: LongPublication
+    queue: str | None
+
+    async def stage_file(self, path: Path, file_name: str) -> None:
+        async with aclosing(_messages_of(path, file_name)) as found:
+            async for messages in found:
+                some = messages.pieces(PIECE_RECORDS) if isinstance(messages, Texts) else [messages]
+                for piece in some:
+                    await self.stage_piece(piece)
+
+    async def stage_piece(self, messages: Sequence[Outgoing]) -> None:
+        if isinstance(messages, Texts) and await self._stage_texts(messages):
+            await self.transaction.after(len(messages))
+            return
+        address = self.publication.address
+        for begin in range(0, len(messages), ROUTED_PIECE_MESSAGES):
+            some = messages[begin : begin + ROUTED_PIECE_MESSAGES]
+            staged = await self.stage_few(self.sending.routed(address, self.queue, some))
+            await self.transaction.after(staged)
+
+    async def _stage_texts(self, texts: Texts) -> bool:
+        """Stage texts together; False where they have to be looked at one by one."""
+        routing, address = self.sending.routing, self.publication.address
+        route = routing.of_any(address, self.queue) if texts.properties is NO_PROPERTIES else None
+        if route is None:
+            return False
+        rule = self.sending.rules.expiry(address)
+        return await self.stage_alike(texts, route, routing.turn(address), rule)
+
+    def took_turns(self, texts: Texts, route: AnyRoute) -> None:
+        if route.in_turn:
+            self.sending.routing.took_turns(self.publication.address, len(texts))
+
+    @abstractmethod
+    async def stage_few(self, routed: Sequence[Routed]) -> int:
+        """How many records were staged."""
+
+    @abstractmethod
+    async def stage_alike(self, texts: Texts, route: AnyRoute, turn: int, rule: ExpiryRule) -> bool:
+        """Stage texts that go where `route` says; False, with nothing staged, if that cannot be."""
+
+
+@dataclass(slots=True)
+class _IntoJournal(_Way):
+    weigh: Weigh
+    held: Held = NOTHING
+
+    async def stage_piece(self, messages: Sequence[Outgoing]) -> None:
+        await _Way.stage_piece(self, messages)
+        self.held += self.weigh(self.publication.address, messages)
+
+    async def stage_few(self, routed: Sequence[Routed]) -> int:
+        return await self.sending.publishing.stage_in(self.transaction.tx, self.publication, routed)
+
+    async def stage_alike(self, texts: Texts, route: AnyRoute, turn: int, rule: ExpiryRule) -> bool:
+        staged = self.sending.publishing.stage_texts_in(
+            self.transaction.tx, self.publication, texts, route, turn=turn, rule=rule
+        )
+        if staged:
+            self.took_turns(texts, route)
+        return staged
+
+
+@dataclass(slots=True)
+class _IntoPages(_Way):
+    pages: PageTransaction
+
+    async def stage_few(self, routed: Sequence[Routed]) -> int:
+        publishing = self.sending.publishing
+        numbered, large = await publishing.prepared_in(self.transaction.tx, self.publication, routed)
+        await self.pages.add(numbered, large)
+        return len(numbered)
+
+    async def stage_alike(self, texts: Texts, route: AnyRoute, turn: int, rule: ExpiryRule) -> bool:
+        begun = self.sending.paging.begun_texts(
+            self.publication.address, texts, route, turn=turn, rule=rule, tx=self.transaction.tx
+        )
+        if begun is None:
+            return False
+        self.took_turns(texts, route)
+        await self.pages.add_texts(begun)
+        return True
+
+
+def is_short(files: Files) -> bool:
+    """Whether files hold so little that it is staged in one turn. Raises SystemFailure."""
+    left_bytes = PARSED_PIECE_BYTES
+    for path, name in files:
+        try:
+            left_bytes -= 0 if framing_of(name) is Framing.WHOLE_FILE else path.stat().st_size
+        except OSError as error:
+            raise SystemFailure.from_os(error, path, doing="publish a staged file") from error
+    return len(files) <= ROUTED_PIECE_MESSAGES and left_bytes >= 0
+
+
+async def _messages_of(path: Path, file_name: str) -> AsyncGenerator[Sequence[Outgoing], None]:
+    """The messages that a finished file holds. Raises `BadEnvelope` and SystemFailure."""
+    framing = framing_of(file_name)
+    try:
+        if framing is Framing.WHOLE_FILE:
+            yield [WholeFile(path)]
+            return
+        framer = Framer(framing)
+        piece_bytes = PIECE_BYTES if framing is Framing.LINES else PARSED_PIECE_BYTES
+        with MappedFile(path) as file:
+            for at in range(0, file.size_bytes, COPY_CHUNK_BYTES):
+                end = min(at + COPY_CHUNK_BYTES, file.size_bytes)
+                content = await offload(lambda at=at, end=end: file.copy(at, end - at))  # type: ignore[misc]
+                for begin in range(0, len(content), piece_bytes):
+                    yield framer.feed(content[begin : begin + piece_bytes])
+        yield framer.finish()
+    except OSError as error:
+        raise SystemFailure.from_os(error, path, doing="publish a staged file") from error

@@ -1,0 +1,96 @@
+"""SIGKILL of the mount in the middle of a change of many messages: all of it is there then, or nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.crash.plug import BACKENDS, configure, texts_in
+from tests.mounting import COMMAND_S_MAX, MountedStore, journalfs
+from tests.store.conftest import LittleStore
+
+pytestmark = [pytest.mark.mount, pytest.mark.rule("S-133")]
+
+TEXTS = [f"{number:0100}" for number in range(20_000)]
+
+
+@contextmanager
+def killed_in_the_end(root: Path, mountpoint: Path) -> Iterator[MountedStore]:
+    mountpoint.mkdir(exist_ok=True)
+    done = journalfs("mount", root, mountpoint)
+    assert done.returncode == 0, done.stderr
+    mount = MountedStore(mountpoint)
+    process = mount.process_id()
+    try:
+        yield mount
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        subprocess.run(["umount", "--lazy", mountpoint], check=True)
+
+
+def kill_in_the_middle(mount: MountedStore, *command: str | Path, written_bytes: int) -> None:
+    """Begin a change, and kill the mount once so much of it is written and nobody is told that it is done."""
+    until = mount.control("status.json")["bytesWritten"] + written_bytes
+    process, end = subprocess.Popen(command, stderr=subprocess.DEVNULL), time.monotonic() + COMMAND_S_MAX
+    while mount.control("status.json")["bytesWritten"] < until:
+        if process.poll() is not None:
+            return  # it was done before it could be interrupted
+        assert time.monotonic() < end
+    os.kill(mount.process_id(), signal.SIGKILL)
+    process.wait(COMMAND_S_MAX)
+
+
+def publish(mount: MountedStore) -> None:
+    staged = mount.path / "work" / "work.a" / "_many"
+    staged.write_text("".join(text + "\n" for text in TEXTS))
+    staged.rename(mount.path / "work" / "work.a" / "many.txt")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_killed_while_a_file_of_many_lines_is_published(
+    little_store: LittleStore, tmp_path: Path, backend: str
+) -> None:
+    configure(little_store.root, backend)
+    with killed_in_the_end(little_store.root, tmp_path / "mnt") as mount:
+        queue = mount.path / "work" / "work.a"
+        (queue / "_many").write_text("".join(text + "\n" for text in TEXTS))
+        kill_in_the_middle(mount, "mv", queue / "_many", queue / "many.txt", written_bytes=500_000)
+    found = texts_in(little_store.root)["work.a"]
+    assert found in ([], TEXTS), len(found)
+    if not found:
+        with killed_in_the_end(little_store.root, tmp_path / "mnt") as mount:
+            (queue / "_many").rename(queue / "many.txt")
+        assert texts_in(little_store.root)["work.a"] == TEXTS, "it was staged as before"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("change", ["rm", "mv"])
+def test_killed_while_many_messages_leave(
+    little_store: LittleStore, tmp_path: Path, backend: str, change: str
+) -> None:
+    configure(little_store.root, backend)
+    with killed_in_the_end(little_store.root, tmp_path / "mnt") as mount:
+        publish(mount)
+        work = mount.path / "work"
+        command: tuple[str | Path, ...] = ("rm", "-r", work / "work.a")
+        if change == "mv":
+            command = ("mv", work / "work.a" / ".all.jsonl", work / "work.b" / "all")
+        kill_in_the_middle(mount, *command, written_bytes=200_000)
+    found = texts_in(little_store.root)
+    before: tuple[list[str], list[str]] = TEXTS, []
+    after: tuple[list[str], list[str]] = [], TEXTS if change == "mv" else []
+    there = found.get("work.a", []), found["work.b"]
+    assert there in (before, after), [len(texts) for texts in there]
+    if there == before:
+        with killed_in_the_end(little_store.root, tmp_path / "mnt") as mount:
+            subprocess.run(command, check=True)
+        found = texts_in(little_store.root)
+        assert (found.get("work.a", []), found["work.b"]) == after
