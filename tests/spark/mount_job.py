@@ -1,0 +1,100 @@
+"""Jobs of Spark's own readers and writers on a mount, in processes of their own, to be killed or to be
+another user's. Called with the job, a place in the mount and a directory to work in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.spark.cluster_job import QUICK_START
+
+SCHEMA = "id long, body string, queue string"
+VERSION = "mapreduce.fileoutputcommitter.algorithm.version"
+SPLIT_BYTES = 20_000
+
+
+def session(work: str, master: str) -> SparkSession:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.executor.extraJavaOptions": QUICK_START,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{work}/warehouse",
+        "spark.local.dir": work,
+        "spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES),
+        "spark.sql.files.openCostInBytes": "0",
+    }
+    builder = SparkSession.Builder().master(master).appName("journalfs-mount")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def stream(spark: SparkSession, path: str, work: str, *, to_its_end: bool) -> None:
+    """Store what comes to a queue, and acknowledge it; says after each batch how many there were."""
+    source = spark.readStream.schema(SCHEMA).option("cleanSource", "delete").option("maxFilesPerTrigger", 1)
+    writer = source.json(path).writeStream.format("parquet").option("path", f"{work}/out")
+    writer = writer.option("checkpointLocation", f"{work}/state")
+    if to_its_end:
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return
+    query, said = writer.trigger(processingTime="0 seconds").start(), -1
+    while not query.awaitTermination(1):
+        done = query.lastProgress
+        if done is not None and done.batchId > said and done.numInputRows:
+            said = done.batchId
+            print("BATCH", said, flush=True)
+
+
+def write(spark: SparkSession, path: str) -> None:
+    """Append rows; the last of four tasks never ends."""
+
+    def waits(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield batch
+            if batch.column(0)[0].as_py() == "75":
+                threading.Event().wait()
+
+    rows = spark.range(0, 100, 1, 4).selectExpr("cast(id AS string) AS value")
+    rows.mapInArrow(waits, rows.schema).write.mode("append").text(path)
+
+
+def main(root: str, work: str) -> dict[str, Any]:
+    spark = session(work, "local-cluster[2,1,1024]")
+    read = spark.read.schema(SCHEMA).json(f"{root}/from/*")
+    tasks = read.rdd.getNumPartitions()
+    messages = Counter((row.queue, row.body) for row in read.collect())
+    files = spark.read.format("binaryFile").load(f"{root}/from/one/.messages").select("length").count()
+    for version in ("1", "2"):
+        lines = read.filter("queue = 'one'").selectExpr("body AS value").repartition(4)
+        lines.write.mode("append").option(VERSION, version).text(f"{root}/to/version-{version}")
+    spark.stop()
+    return {
+        "user": os.geteuid(),
+        "tasks": tasks,
+        "read": sorted([*key, count] for key, count in messages.items()),
+        "files": files,
+    }
+
+
+if __name__ == "__main__":
+    what, place, scratch = sys.argv[1:]
+    if what == "cluster":
+        print(json.dumps(main(place, scratch)))
+    elif what == "write":
+        write(session(scratch, "local[4]"), place)
+    else:
+        stream(session(scratch, "local[2]"), place, scratch, to_its_end=what == "finish")
