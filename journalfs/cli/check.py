@@ -34,12 +34,13 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     """Read all of STORE, journals, pages, large messages and every live message, and list the damage.
 
     Ends with 0 if there is none and with 5 if there is. Large bodies that no message has, which a crash
-    leaves, are listed too and are no damage. Nothing is changed, and no index is used. --set-aside first
-    takes the store for writing, as a mount does, and moves such bodies to journalfs/orphans in it.
+    leaves, are listed too and are no damage. Nothing is changed. An index is only asked what was
+    there before and is gone. --set-aside first takes the store for writing, as a mount does, and moves such
+    bodies to journalfs/orphans in it.
     """
     if set_aside:
         _set_aside(store)
-    with opened(store, index=False) as found:
+    with opened(store, anew=True) as found:
         messages, bytes_read, damage = _read_everything(found)
         damage = [*_damaged_places(found), *damage]
         orphans = [_orphan(name) for name in found.orphaned_bodies()]

@@ -61,15 +61,17 @@ def json_option(command: C) -> C:
 
 
 @contextmanager
-def opened(path: Path, *, index: bool = True) -> Iterator[Store]:
-    """The store at `path`, closed at the end; its index is then written if that saves the next one time."""
+def opened(path: Path, *, index: bool = True, anew: bool = False) -> Iterator[Store]:
+    """The store at `path`, closed at the end; its index is then written if that saves the next one time.
+    `anew`: as `open_store` says.
+    """
     import logging  # noqa: PLC0415 - these two take longer than the help text
 
     from journalfs.store import open_store  # noqa: PLC0415
 
     assert logging.lastResort is not None, "nobody took it away"
     logging.lastResort.setFormatter(logging.Formatter("journalfs: %(message)s"))
-    store = open_store(path, index=index)
+    store = open_store(path, index=index, anew=anew)
     try:
         yield store
         sys.stdout.flush()

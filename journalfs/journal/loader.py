@@ -28,6 +28,7 @@ from journalfs.journal.directory import DirectoryReader, JournalDirectory, Journ
 from journalfs.journal.file_ids import written_rid
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.journal.heads import data_end
+from journalfs.journal.hidden import HiddenMessages
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
 UNSETTLED_GAP_WAIT_MS = 1_000
@@ -77,7 +78,9 @@ class JournalLoader:
     bytes_scanned: int = 0
     """Bytes of journal read so far; stays 0 when the index answered everything."""
     missing: tuple[Damage, ...] = ()
-    """Files that were taken away with live messages in them, as far as somebody knew them before."""
+    """Files that were taken away with live messages in them, and records that are gone, as far as somebody
+    knew them before.
+    """
     _problems: tuple[Damage, ...] = ()
     _gaps: dict[int, tuple[Damage, ...]] = field(default_factory=dict)
     _held_since_ns: dict[int, int] = field(default_factory=dict)
@@ -89,6 +92,7 @@ class JournalLoader:
     _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
     """The last listing, and the files in it that may have grown."""
     _contradictions: Contradictions = field(default_factory=Contradictions)
+    _hidden: HiddenMessages = field(default_factory=HiddenMessages)
     _next_slot: int = 0
     _advancing: ReadFile | None = None
     """The file of the last `advance`, known to be the one read last."""
@@ -184,10 +188,34 @@ class JournalLoader:
         """Everything in the journal that could not be read, by file and offset."""
         gaps = (damage for gaps in self._gaps.values() for damage in gaps)
         anomalies = anomaly_damage(self.state.anomalies(), self._name_of)
-        missing = (one for one in self.missing if not (self.relative_to / one.file).exists())
+        reads = {self._name(read): read for read in self.files.read_files()}
+        doubtful = set(self._doubtful())
+        missing = {one for one in self.missing if self._is_missing(one, reads.get(one.file))}
+        for one in doubtful:
+            missing -= {other for other in missing if (other.file, other.kind) == (one.file, one.kind)}
         return sorted(
-            {*missing, *self._problems, *self._refused.values(), *self._unreadable(), *gaps, *anomalies}
+            {
+                *missing,
+                *self._problems,
+                *self._refused.values(),
+                *self._unreadable(),
+                *gaps,
+                *anomalies,
+                *doubtful,
+            }
         )
+
+    def _is_missing(self, one: Damage, read: ReadFile | None) -> bool:
+        """Whether what was known before is still gone: nothing was read of the file as far as it went."""
+        if read is None:
+            return not (self.relative_to / one.file).exists()
+        return read.position < one.offset + one.length_bytes
+
+    def _doubtful(self) -> Iterator[Damage]:
+        """What headers hide. Of a journal that is being written some files are between two lives."""
+        if self.following or self.limit is not None:
+            return
+        yield from self._hidden.damage(self.files.read_files(), self.files, self.state, self.relative_to)
 
     def _unreadable(self) -> Iterator[Damage]:
         for slot, places in self.files.unreadable.items():

@@ -16,6 +16,7 @@ from journalfs.errors import Damaged, UnknownVersion
 from journalfs.format.journal_file import JournalHeader, parse_file_name, read_header
 from journalfs.ids import FileId
 from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, contradiction, first_rid
+from journalfs.journal.hidden import doubtful_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.recovery import in_reading_order, recover
 from journalfs.journal.write_settings import WriteSettings, round_up
@@ -49,7 +50,8 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
         parsed.number for name in names if (parsed := parse_file_name(name, extension=settings.extension))
     ]
     last_id = max([0, *numbers, *(header.file_id for header in headers.values())])
-    _refuse_untrue_ids(backend, headers)
+    heads = _heads(backend, headers)
+    _refuse_untrue_ids(backend, heads)
     opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
     empty: list[WriteFile] = []
     for name, header in headers.items():
@@ -61,6 +63,7 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
             opened.data.append(file)
         else:
             empty.append(file)
+    _refuse_hidden(backend, heads, headers, opened.ledger)
     if opened.data:
         # Its writer may have died between a write and its sync; nothing that was seen may vanish any more.
         backend.sync(opened.data[-1].name)
@@ -99,20 +102,44 @@ def _headers(backend: Backend, names: list[str]) -> dict[str, JournalHeader]:
 
 @dataclass(frozen=True, slots=True)
 class _Headed:
+    name: str
     file_id: int
     rid: int
     compacted: bool
     first_rid: int | None
 
 
-def _refuse_untrue_ids(backend: Backend, headers: dict[str, JournalHeader]) -> None:
-    """A file whose header names another id than its records, which cannot be, would be set free."""
+def _heads(backend: Backend, headers: dict[str, JournalHeader]) -> dict[str, _Headed]:
     found: dict[str, _Headed] = {}
     for name, header in headers.items():
         behind = backend.read(name, JOURNAL_HEADER_BYTES, FIRST_RECORD_REACH_BYTES)
         first = first_rid(bytes(behind))
         compacted = first == header.rid and behind[5] > 0
-        found[name] = _Headed(header.file_id, header.rid, compacted, first)
+        found[name] = _Headed(name, header.file_id, header.rid, compacted, first)
+    return found
+
+
+def _refuse_hidden(
+    backend: Backend, heads: dict[str, _Headed], headers: dict[str, JournalHeader], ledger: Ledger
+) -> None:
+    """A file would be set free although nothing says that what lies in it is gone."""
+    doubtful = doubtful_files(list(heads.values()))
+    if not doubtful:
+        return
+    names = [name for name, head in heads.items() if head in doubtful]
+    ids = {name: (head.first_rid or 0) if name in names else head.rid for name, head in heads.items()}
+    with_it = Ledger()
+    for name in sorted(ids, key=ids.__getitem__):
+        file = WriteFile(name, FileId(ids[name]), backend.size_bytes(name), version=headers[name].version)
+        read_file(backend, with_it, file)
+    hidden = set(with_it.live_ids()).difference(ledger.live_ids())
+    if hidden:
+        reason = f"of the records of {', '.join(names)} {len(hidden)} would be lost: its file id was changed"
+        raise Damaged(names[0], JOURNAL_HEADER_BYTES, reason)
+
+
+def _refuse_untrue_ids(backend: Backend, found: dict[str, _Headed]) -> None:
+    """A file whose header names another id than its records, which cannot be, would be set free."""
     for name, file in found.items():
         others = [other for other in found.values() if other is not file]
         if file.first_rid in {None, file.file_id} or not contradiction(file, others, file.first_rid or 0):

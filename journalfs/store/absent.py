@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,8 +18,12 @@ from journalfs.format.journal_file import CONTROL_FILE_NAME
 from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId
+from journalfs.journal.contradictions import MISSING_RECORDS
 from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.hidden import DOUBTFUL_HEADER
 from journalfs.journal.loader import JournalLoader, holds_prefix
+from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.showing import shown
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
@@ -53,9 +57,11 @@ class KnownFile(Protocol):
     def prefix_crc(self) -> int: ...
 
 
-def missing_files(loader: JournalLoader, known: Sequence[KnownFile], state: LiveState) -> list[Damage]:
-    """Files of which `known` says that live messages of `state` lay in them, and that were taken away: a
-    broker that frees a file has written to others since, or replaced them by compacted ones.
+def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveState) -> list[Damage]:
+    """What is gone of the files that were `known` and that `state` was made from: files taken away with live
+    messages in them, files whose header names another id now, and the last records of the journal. Nothing
+    where the rest is not as it was: a broker that frees a file has written to others since, or replaced them
+    by compacted ones.
     """
     directory = loader.directory
     if not directory.is_dir() or (directory / CONTROL_FILE_NAME).exists():
@@ -64,23 +70,86 @@ def missing_files(loader: JournalLoader, known: Sequence[KnownFile], state: Live
     listed: dict[int, JournalFile] = {file.file_id: file for file in listing.files}
     used = set(state.used_files(max((file.slot for file in known), default=-1) + 1))
     gone = [file for file in known if file.file_id not in listed and file.records and file.slot in used]
-    if not gone or not listed.keys() <= {file.file_id for file in known}:
+    others = _with_other_ids(gone, known, listing.files)
+    if not listed.keys() - {file.file_id for file in others.values()} <= {file.file_id for file in known}:
         return []
     rest = [file for file in known if file.file_id in listed]
-    newest = max((file.file_id for file in rest if file.records), default=-1)
-    if not all(_unchanged(file, listed[file.file_id], grows=file.file_id >= newest) for file in rest):
+    newest = max((file for file in rest if file.records), key=lambda file: file.file_id, default=None)
+    cut = newest if newest is not None and _is_cut(newest, listed, rest) else None
+    first_growing = newest.file_id if newest is not None else -1
+    if not all(
+        _unchanged(file, listed[file.file_id], grows=file.file_id >= first_growing)
+        for file in rest
+        if file is not cut
+    ):
         return []
-    messages = _messages_by_file(state)
-    return [
-        Damage(
-            name_of(directory / file.name, loader.relative_to),
-            0,
-            0,
-            "missing-file",
-            f"taken away, with {messages[file.slot]} messages that were in it when it was last read",
-        )
-        for file in gone
-    ]
+    messages = _messages_by_file(state) if gone else Counter()
+    found = [_cut(loader, cut, listed[cut.file_id])] if cut is not None else []
+    return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
+
+
+def _with_other_ids(
+    gone: Sequence[KnownFile], known: Sequence[KnownFile], files: Sequence[JournalFile]
+) -> dict[int, JournalFile]:
+    """By slot, files that are there with all that was read of them, under an id that none had before."""
+    ids = {file.file_id for file in known}
+    by_name = {shown(file.name): file for file in files if file.file_id not in ids}
+    there = {file.slot: (file, by_name[file.name]) for file in gone if file.name in by_name}
+    return {slot: file for slot, (was, file) in there.items() if _same_records(was, file)}
+
+
+def _same_records(known: KnownFile, file: JournalFile) -> bool:
+    """Whether a file has the records that it had, and no others: none of its new id, none behind them."""
+    try:
+        if not holds_prefix(file, known.position, known.prefix_crc):
+            return False
+        with MappedFile(file.path) as mapped:
+            earlier = scan_journal(mapped, rid=known.file_id & 0x7FFFFFFF, version=2, start=known.position)
+            return not earlier.count and not scan_journal(mapped, rid=file.rid, version=file.version).count
+    except OSError:
+        return False
+
+
+def _is_cut(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> bool:
+    """Whether the last records of the file that was written last are gone. An earlier state of a store that
+    was put back looks the same; but then the file is another one, older, or all files were written.
+    """
+    file = listed[known.file_id]
+    if file.stamp.inode != known.stamp.inode or file.stamp.mtime_ns < known.stamp.mtime_ns:
+        return False
+    if file.stamp != known.stamp and not any(listed[one.file_id].stamp == one.stamp for one in rest):
+        return False
+    try:
+        if file.stamp.size_bytes < known.position or holds_prefix(file, known.position, known.prefix_crc):
+            return False
+        return _end(file) < known.position
+    except OSError:
+        return False
+
+
+def _end(file: JournalFile) -> int:
+    """Where the last record of a file ends. Raises OSError."""
+    with MappedFile(file.path) as mapped:
+        return scan_journal(mapped, rid=file.rid, version=file.version, start=JOURNAL_HEADER_BYTES).end
+
+
+def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile) -> Damage:
+    end = _end(file)
+    reason = f"records that were here, up to {known.position}, when it was last read, are gone"
+    name = name_of(file.path, loader.relative_to)
+    return Damage(name, end, known.position - end, MISSING_RECORDS, reason)
+
+
+def _gone(loader: JournalLoader, known: KnownFile, messages: int, other: JournalFile | None) -> Damage:
+    name = name_of(loader.directory / known.name, loader.relative_to)
+    if other is None:
+        reason = f"taken away, with {messages} messages that were in it when it was last read"
+        return Damage(name, 0, 0, "missing-file", reason)
+    reason = (
+        f"file id {known.file_id} when it was last read, and {other.file_id} now, as if it was used again, "
+        f"with {messages} messages in it that nothing says are gone: not shown"
+    )
+    return Damage(name, 0, known.position, DOUBTFUL_HEADER, reason)
 
 
 def _unchanged(known: KnownFile, file: JournalFile, *, grows: bool) -> bool:

@@ -18,7 +18,7 @@ from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
-from journalfs.store.absent import missing_files, missing_pages
+from journalfs.store.absent import lost_since, missing_pages
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
@@ -42,10 +42,13 @@ from journalfs.store.store import RELOADS_MAX, JournalStore
 StoreT = TypeVar("StoreT", bound=JournalStore)
 
 
-def open_store(path: Path | str, *, clock: Clock | None = None, index: bool | Path = True) -> JournalStore:
+def open_store(
+    path: Path | str, *, clock: Clock | None = None, index: bool | Path = True, anew: bool = False
+) -> JournalStore:
     """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
 
-    `index=False` neither reads nor writes one; a path says where it lies. Raises `NotAStore`,
+    `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
+    the index only for what was there before; it is not written. Raises `NotAStore`,
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
     counted in its status. The folder of a snapshot is opened as what it was when it was made.
     """
@@ -54,8 +57,8 @@ def open_store(path: Path | str, *, clock: Clock | None = None, index: bool | Pa
         if is_snapshot(layout.root):
             from journalfs.store.snapshots import open_snapshot  # noqa: PLC0415 - it imports this module
 
-            return open_snapshot(layout, index=index)
-        return Opening(layout, clock or SystemClock(), index).store(JournalStore)
+            return open_snapshot(layout, index=index and not anew)
+        return Opening(layout, clock or SystemClock(), index, anew=anew).store(JournalStore)
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error
 
@@ -64,12 +67,23 @@ MakeStore: TypeAlias = Callable[[Core, Path | None, Callable[[], JournalLoader]]
 
 
 class Opening:
-    """Puts a store together. `ours`: this process has the store's lock, which must not be asked for then."""
+    """Puts a store together. `ours`: this process has the store's lock, which must not be asked for then.
+    `anew`: the index says only what was there before.
+    """
 
-    def __init__(self, layout: StoreLayout, clock: Clock, index: bool | Path, *, ours: bool = False) -> None:
+    def __init__(
+        self,
+        layout: StoreLayout,
+        clock: Clock,
+        index: bool | Path,
+        *,
+        ours: bool = False,
+        anew: bool = False,
+    ) -> None:
         self.layout = layout
         self.clock = clock
         self.ours = ours
+        self.anew = anew
         self.events = Events(clock)
         self.missing: list[Damage] = []
         self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
@@ -81,13 +95,15 @@ class Opening:
     def store(self, make: MakeStore[StoreT]) -> StoreT:
         description, state = self._stored_index()
         loader = self._resumed(description, state) if description and state else None
+        as_it_was = loader is not None and not loader.bytes_scanned
+        before = description
+        if self.anew:
+            loader = description = state = None
         core = self._core(loader or self._scanned(), self._numbers(description))
         core.loaded.missing = tuple(self.missing)
-        store = make(core, self.index, self._loader)
+        store = make(core, None if self.anew else self.index, self._loader)
         if description is not None:
             self._resume_derived(store, description)
-        if description is not None and loader is not None and not loader.bytes_scanned:
-            core.loaded.missing = (*self.missing, *self._missing_pages(core, description))
         core.measure()
         if loader is None and state is not None:
             # The index no longer fits, but its parts are known by name to whoever read them.
@@ -95,6 +111,8 @@ class Opening:
         if self.sealed is not None:
             store.resume_sealed(self.sealed)
         store.start()
+        if before is not None and as_it_was:
+            core.loaded.missing = (*self.missing, *self._missing_pages(core, before))
         if loader is not None:
             store.index_holds(description)
         return store
@@ -104,7 +122,7 @@ class Opening:
             consequence = "parts that are made now get other names after a crash"
             self.events.add("part-names-not-kept", f"{problem}; {consequence}")
 
-        return None if self.index is None else SealedParts(sealed_parts_path(self.index), tell)
+        return None if self.index is None or self.anew else SealedParts(sealed_parts_path(self.index), tell)
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         return JournalLoader(
@@ -152,9 +170,9 @@ class Opening:
         if not fits(loader, description) or loader.poll() is PollResult.REWRITTEN:
             if not self.layout.journal_dir.is_dir():
                 return None  # it is listed with what is damaged
-            found = missing_files(loader, description.journal, state)
+            found = lost_since(loader, description.journal, state)
             self.missing += found
-            why = f"{len(found)} journal files were taken away" if found else "the journal was rewritten"
+            why = f"something of {len(found)} journal files is gone" if found else "the journal was rewritten"
             self.events.add("index-outdated", f"{self.index}: {why} since; it is scanned", level=20)
             return None
         return loader
@@ -182,7 +200,7 @@ class Opening:
         def tell(problem: str) -> None:
             self.events.add("part-numbers-not-kept", f"{problem}; parts get other names in the next mount")
 
-        path = numbers_path(self.index) if self.index is not None else None
+        path = numbers_path(self.index) if self.index is not None and not self.anew else None
         numbers = PartNumbers(path, self.clock, tell)
         indexed = description.generation if description is not None else None
         numbers.start(indexed, self.sealed.generation if self.sealed is not None else None)

@@ -15,7 +15,7 @@ from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, QueueId
 from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
-from journalfs.store.absent import missing_files
+from journalfs.store.absent import lost_since
 from journalfs.store.api import Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
 from journalfs.store.changes import Changes
@@ -425,7 +425,7 @@ class JournalStore:
         if self._is_gone():
             return
         old = self.core.loaded
-        missing = missing_files(old, [describe_file(read) for read in old.files.read_files()], old.state)
+        missing = lost_since(old, [describe_file(read) for read in old.files.read_files()], old.state)
         loader.missing = (*old.missing, *missing)
         loader.bytes_scanned += old.bytes_scanned
         self.core.loaded = loader
@@ -439,9 +439,7 @@ class JournalStore:
                 "journal-doubted", "a message was not what was known of it: the journal has been read again"
             )
             return
-        why = (
-            f"{len(missing)} files of the journal were taken away" if missing else "the journal was compacted"
-        )
+        why = f"something of {len(missing)} journal files is gone" if missing else "the journal was compacted"
         self.core.events.add("journal-rewritten", f"{why} and it has been read again", level=20)
 
     def _loaded(self) -> JournalLoader:

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.engine.status import CoreRefused
 from journalfs.store.index_file import index_path
 from journalfs.store.opening import open_store
 from journalfs.store.store import JournalStore
+from tests.damage.cases import changed
+from tests.mounting import journalfs
 from tests.store.appending import ADD, DELETE, JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import CURSOR_ACK, PAGE_COMPLETE, small, write_page
+from tests.truth.from_store import content_of
+
+EXIT_DAMAGED = 5
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 Copy = Callable[[str], Path]
@@ -48,6 +54,108 @@ def test_a_file_taken_away_between_two_mounts(store_copy: Copy) -> None:
     store = open_store(data)
     assert sum(len(queue) for queue in store.queues()) == 3088
     assert kinds(store) == []
+    store.close()
+
+
+@pytest.mark.rule("S-49")
+def test_check_lists_what_an_index_knows_to_be_gone(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    second.send(1001, QUEUE_A)
+    page = write_page(little_store, 1, [small(2000)])
+    little_store.open().close()
+    path = index_path(little_store.root)
+    assert path is not None
+    index = path.read_bytes()
+    assert journalfs("check", little_store.root).returncode == 0
+    away = page.rename(page.with_name("away"))
+    checked = journalfs("check", little_store.root)
+    assert checked.returncode == EXIT_DAMAGED
+    assert "paging/some-folder/000000001.page\t0\t0\tmissing-file" in checked.stdout
+    away.rename(page)
+    little_store.journal.path.unlink()
+    checked = journalfs("check", little_store.root)
+    assert checked.returncode == EXIT_DAMAGED
+    assert "journal/activemq-data-1.amq\t0\t0\tmissing-file" in checked.stdout
+    assert path.read_bytes() == index
+
+
+@pytest.mark.rule("S-49")
+def test_a_header_changed_between_two_mounts(little_store: LittleStore) -> None:
+    """So many files might have been deleted that only the index knows that it was not used again."""
+    little_store.journal.send(1000, QUEUE_A)
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-21.amq", 21)
+    second.send(1001, QUEUE_A)
+    little_store.open().close()
+    with changed(little_store.journal.path, 8, (30).to_bytes(8)):
+        assert kinds(little_store.open(index=False)) == []
+        for _ in range(3):
+            store = little_store.open()
+            assert kinds(store) == [("journal/activemq-data-1.amq", "doubtful-header")]
+            assert "1 messages" in store.core.damage()[0].reason
+            store.close()
+    store = little_store.open()
+    assert kinds(store) == []
+    assert sum(len(queue) for queue in store.queues()) == 2
+    store.close()
+
+
+@pytest.mark.rule("S-45")
+def test_a_file_used_again_since_is_no_damage(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A)
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-21.amq", 21)
+    little_store.open().close()
+    second.acknowledge(1000, QUEUE_A, tx_id=3000)
+    with changed(little_store.journal.path, 8, (30).to_bytes(8)):
+        assert kinds(little_store.open()) == []
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("stamp", ["kept", "moved"])
+def test_records_at_the_end_zeroed_between_two_mounts(little_store: LittleStore, stamp: str) -> None:
+    """By whoever left the other file as it was."""
+    JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    little_store.journal.send(1000, QUEUE_A)
+    end = little_store.journal.at
+    little_store.journal.send(1001, QUEUE_A)
+    path, length = little_store.journal.path, little_store.journal.at - end
+    before = path.stat()
+    little_store.open().close()
+    with path.open("r+b") as file:
+        file.seek(end)
+        file.write(bytes(length))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + (stamp == "moved")))
+    store = little_store.open()
+    if stamp == "kept":
+        # No file's time tells, so it is a reader who finds out.
+        [queue] = [queue for queue in store.queues() if queue.name == "work.a"]
+        with pytest.raises(CoreRefused):
+            content_of(queue.open_all())
+        store.look_now()
+    for _ in range(2):
+        assert [(one.offset, one.length_bytes, one.kind) for one in store.core.damage()] == [
+            (end, length, "missing-records")
+        ]
+        store.close()
+        store = little_store.open()
+    store.close()
+
+
+@pytest.mark.rule("S-44")
+def test_an_earlier_state_put_back_between_two_mounts(little_store: LittleStore) -> None:
+    """All its files are written, as `cp` does."""
+    JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    little_store.journal.send(1000, QUEUE_A)
+    earlier = {path: path.read_bytes() for path in (little_store.root / "journal").iterdir()}
+    little_store.journal.send(1001, QUEUE_A)
+    little_store.open().close()
+    for path, content in earlier.items():
+        stamp = path.stat().st_mtime_ns
+        path.write_bytes(content)
+        os.utime(path, ns=(stamp + 10**9, stamp + 10**9))
+    store = little_store.open()
+    assert kinds(store) == []
+    assert sum(len(queue) for queue in store.queues()) == 1
     store.close()
 
 

@@ -46,3 +46,19 @@ def test_a_bindings_file_used_again_whose_header_is_lost(little_store: LittleSto
     assert [(one.file, one.kind) for one in store.core.damage()] == [
         ("bindings/activemq-bindings-1.bindings", "bad-header")
     ]
+
+
+@pytest.mark.parametrize("gone", ["acknowledged", "deleted"])
+def test_a_file_that_was_used_again_hides_nothing(gone: str, little_store: LittleStore) -> None:
+    """A later file says that its message is gone, or did before it was deleted."""
+    little_store.journal.send(1000, QUEUE_A)
+    second = JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2)
+    second.acknowledge(1000, QUEUE_A, tx_id=3000)
+    if gone == "deleted":
+        third = JournalAppender.create(little_store.root / "journal/activemq-data-3.amq", 3)
+        third.send(1001, QUEUE_A)
+        second.path.unlink()
+    with changed(little_store.journal.path, 8, (4).to_bytes(8)):
+        store = little_store.open(index=False)
+        assert store.core.damage() == []
+        assert sum(len(queue) for queue in store.queues()) == (1 if gone == "deleted" else 0)
