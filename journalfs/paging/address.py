@@ -371,7 +371,16 @@ class PagedAddress:
         return None
 
     def damage(self) -> list[Damage]:
-        return [damage for number in self.numbers() for damage in self.summary(number).damage]
+        found = [damage for number in self.numbers() for damage in self.summary(number).damage]
+        return [*found, *self._emptied()]
+
+    def _emptied(self) -> Iterator[Damage]:
+        """Pages that lost all that was in them: a page is begun behind one that has something in it."""
+        for number in self.numbers()[:-1]:
+            file = self.files[number]
+            if file.stamp.size_bytes == 0:
+                reason = "empty, and there are later pages: all that was in it is lost"
+                yield Damage(name_of(file.path, self.relative_to), 0, 0, "short-file", reason)
 
     def resume(self, summaries: Iterable[tuple[PageNumber, PageSummary]]) -> None:
         """Take over what the index knows of pages; entries of changed pages are ignored when they are asked

@@ -175,3 +175,18 @@ async def test_folder_that_names_another_address(little_store: LittleStore, line
     (damage,) = store.core.damage()
     assert (damage.file, damage.kind) == ("paging/some-folder/address.txt", "page-folder")
     assert "1 pages beside it are of queues of 'work'" in damage.reason
+
+
+@pytest.mark.rule("S-52")
+def test_a_page_that_lost_everything(little_store: LittleStore, lines_of: ReadLines) -> None:
+    """The last one is empty where a broker has just begun it."""
+    for number in range(1, 4):
+        write_page(little_store, number, [small(2000 + number)] if number < 3 else [])
+    store = little_store.open(index=False)
+    assert ids(lines_of(store, "work.a")) == [2001, 2002]
+    assert store.core.damage() == []
+    write_page(little_store, 1, [])
+    store = little_store.open(index=False)
+    assert ids(lines_of(store, "work.a")) == [2002]
+    damage = [(one.file, one.kind) for one in store.core.damage()]
+    assert damage == [("paging/some-folder/000000001.page", "short-file")]
