@@ -37,7 +37,6 @@ from journalfs.store.absent import missing_directories
 from journalfs.store.changes import Changes
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
-from journalfs.store.explaining import Explanations
 from journalfs.store.held import HeldMessages
 from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.lost_bindings import LostBindings
@@ -45,6 +44,7 @@ from journalfs.store.memory import ActingLimit
 from journalfs.store.part_numbers import PartNumbers
 
 if TYPE_CHECKING:
+    from journalfs.store.explaining import Explanations
     from journalfs.store.runs import HeldFile
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,6 @@ class Core:
     cursors: Cursors = field(default_factory=Cursors)
     bodies: LargeBodies = field(init=False)
     lost: LostBindings = field(init=False)
-    explanations: Explanations = field(init=False)
     torn: set[int] = field(default_factory=set)
     """Journal files, by slot, of which a reader could not read something that was measured."""
     index_void: bool = False
@@ -109,6 +108,7 @@ class Core:
     """
     held: WeakSet[HeldFile] = field(default_factory=WeakSet)
     """Journal files that open files are rendered from: their bytes must not be overwritten."""
+    _explanations: Explanations | None = None
     _doubted_ns: int | None = None
     _side_key: tuple[int, int] = (-1, -1)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
@@ -116,7 +116,6 @@ class Core:
     def __post_init__(self) -> None:
         self.bodies = LargeBodies(self)
         self.lost = LostBindings(self)
-        self.explanations = Explanations(self)
         self.paging = PagingDirectory(self.layout.paging_dir, self.root)
 
     @property
@@ -125,6 +124,15 @@ class Core:
         if self.behind is not None:
             self.behind()
         return self.loaded
+
+    @property
+    def explanations(self) -> Explanations:
+        """What keeps the journal's files."""
+        if self._explanations is None:
+            from journalfs.store.explaining import Explanations  # noqa: PLC0415 - few commands ask
+
+            self._explanations = Explanations(self)
+        return self._explanations
 
     @property
     def root(self) -> Path:

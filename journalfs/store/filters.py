@@ -6,11 +6,11 @@ from array import array
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
-from journalfs.selector import Selector
 from journalfs.store.envelope import envelope_decoder
 from journalfs.store.runs import JournalRun, PageRun, Run
 
 if TYPE_CHECKING:
+    from journalfs.selector import Selector
     from journalfs.store.content import QueueContent
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from journalfs.store.texts import Texts
-
 if TYPE_CHECKING:
     from journalfs.engine.state_types import QueueInfo
     from journalfs.ids import QueueId
@@ -96,6 +94,8 @@ def _held(address: str, infos: Sequence[QueueInfo]) -> Held:
 def held_at_most(address: str, messages: Sequence[Outgoing], references: int) -> Held:
     """What messages that are about to be published will take, or somewhat more; each in so many queues."""
     each = MESSAGE_BYTES + _HEADER_BYTES_MAX + _utf16_bytes(address) + references * REFERENCE_BYTES
+    from journalfs.store.texts import Texts  # noqa: PLC0415 - only who publishes asks
+
     if isinstance(messages, Texts):
         bodies = 2 * messages.stretches.span_bytes
     else:

@@ -12,7 +12,6 @@ from journalfs.store.core import Core
 from journalfs.store.filters import ScheduledFilter
 from journalfs.store.memory import Held, held_in_queues
 from journalfs.store.page_parts import PageParts
-from journalfs.store.settings import address_attributes, address_toml, queue_attributes, queue_toml
 from journalfs.store.views import DeliveringView, QueueView
 
 COUNTED = ("messagesExpired", "messagesKilled", "messagesReplaced")
@@ -86,9 +85,13 @@ class StoreQueue(QueueView):
         return status
 
     def settings_toml(self) -> str:
+        from journalfs.store.settings import queue_toml  # noqa: PLC0415 - few commands show settings
+
         return queue_toml(self.content.core, self.model)
 
     def attributes(self) -> Mapping[str, bytes]:
+        from journalfs.store.settings import queue_attributes  # noqa: PLC0415 - as above
+
         return queue_attributes(self.model)
 
 
@@ -152,7 +155,11 @@ class StoreAddress:
         return held_in_queues(self.core, self.name, [queue.content.queue_id for queue in self.bound.values()])
 
     def settings_toml(self) -> str:
+        from journalfs.store.settings import address_toml  # noqa: PLC0415 - as above
+
         return address_toml(self.core, self.model)
 
     def attributes(self) -> Mapping[str, bytes]:
+        from journalfs.store.settings import address_attributes  # noqa: PLC0415 - as above
+
         return address_attributes(self.core, self.model)

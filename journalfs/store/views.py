@@ -11,7 +11,6 @@ from typing import cast
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
-from journalfs.selector import compile_selector
 from journalfs.store.api import ByteSource, Part
 from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
 from journalfs.store.content import QueueContent
@@ -313,6 +312,8 @@ class QueueView:
     def where(self, selector: str) -> QueueView:
         view = self._wheres.pop(selector, None)
         if view is None:
+            from journalfs.selector import compile_selector  # noqa: PLC0415 - most views are whole queues
+
             chosen = SelectorFilter(self.content, compile_selector(selector), self._selected)
             while len(self._wheres) >= WHERE_VIEWS_KEPT_MAX:
                 del self._wheres[next(iter(self._wheres))]
