@@ -75,6 +75,8 @@ class JournalLoader:
     durable. Nothing behind that is looked at.
     """
     files: FileSet = field(default_factory=FileSet)
+    overwritten: bool = False
+    """What was read of a file is not in it any more, though it still has its id."""
     bytes_scanned: int = 0
     """Bytes of journal read so far; stays 0 when the index answered everything."""
     missing: tuple[Damage, ...] = ()
@@ -318,6 +320,7 @@ class JournalLoader:
             file = listed.get(file_id)
             if file is not None and file.stamp.inode == read.file.stamp.inode:
                 if not self._still_holds(read, file, grows=file_id >= last_id):
+                    self.overwritten = True
                     return None
                 read.file = file
             elif read.records and (file is not None or self._holds_live(read)):

@@ -70,6 +70,10 @@ class Part:
     size_bytes: int
     mtime_ns: int
     messages: int
+    edition: int = 0
+    """Moves on when bytes of the store turn out to have changed in place: nothing else tells then that the
+    part has other content.
+    """
 
 
 class Listing(Protocol):
@@ -102,6 +106,10 @@ class Message(Protocol):
     @property
     def mtime_ns(self) -> int:
         """The publish time (the message's timestamp)."""
+
+    @property
+    def edition(self) -> int:
+        """As that of a part."""
 
     def attributes(self) -> Mapping[str, bytes]:
         """Extended attributes: `user.journalfs.<header>` and `user.property.<name>`, values as UTF-8 text."""

@@ -64,6 +64,8 @@ class Core:
     events: Events
     numbers: PartNumbers
     epoch: int = 0
+    edition: int = 0
+    """How often bytes of the journal turned out to have changed in place."""
     live_broker: bool = False
     """A broker holds the store's lock: what is read may be overwritten soon after."""
     pages: dict[str, PagedAddress] = field(default_factory=dict)

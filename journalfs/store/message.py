@@ -90,6 +90,10 @@ class StoreMessage:
     def mtime_ns(self) -> int:
         return self._mtime_ms * 1_000_000
 
+    @property
+    def edition(self) -> int:
+        return self._content.core.edition
+
     def line(self) -> bytes:
         """The envelope line, with its newline."""
         try:

@@ -430,6 +430,7 @@ class JournalStore:
         loader.bytes_scanned += old.bytes_scanned
         self.core.loaded = loader
         self.core.epoch += 1
+        self.core.edition += old.overwritten or self.core.journal_doubted
         self.core.measure()
         adopt_parts(loader.state, old.state)
         self.rebuilds += 1
@@ -439,7 +440,9 @@ class JournalStore:
                 "journal-doubted", "a message was not what was known of it: the journal has been read again"
             )
             return
-        why = f"something of {len(missing)} journal files is gone" if missing else "the journal was compacted"
+        why = "bytes of the journal changed in place" if old.overwritten else "the journal was compacted"
+        if missing:
+            why = f"something of {len(missing)} journal files is gone"
         self.core.events.add("journal-rewritten", f"{why} and it has been read again", level=20)
 
     def _loaded(self) -> JournalLoader:

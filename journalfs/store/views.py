@@ -158,7 +158,7 @@ class QueueView:
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
         name = format_part_name(self.content.core.numbers.generation, number)
-        return Part(name, number, size_bytes, mtime_ms * MS, messages)
+        return Part(name, number, size_bytes, mtime_ms * MS, messages, self.content.core.edition)
 
     def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:
         if self._selected is None:

@@ -104,7 +104,9 @@ class MessageFile(Node):
 
     def open(self) -> OpenedFile:
         message = self._message()
-        return OpenedFile(self.inode, message.mtime_ns, message.open(), direct_io=False, keep_cache=True)
+        # Its number stays. Where its bytes may not have, the kernel drops its pages when it opens it.
+        kept = message.edition == 0
+        return OpenedFile(self.inode, message.mtime_ns, message.open(), direct_io=False, keep_cache=kept)
 
     def _message(self) -> Message:
         queue = self.context.queue(self._address_name, self._queue_name)

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 
 def part_version(part: Part) -> bytes:
-    """A part only ever loses lines, so its size tells each of its contents from every other."""
-    return b"%x.%x" % (part.size_bytes, part.mtime_ns)
+    """A part only ever loses lines, so its size tells each of its contents from every other, as long as the
+    store's bytes stay what they were.
+    """
+    return b"%x.%x.%x" % (part.size_bytes, part.mtime_ns, part.edition)
 
 
 class LinesFile(Node):

@@ -63,6 +63,7 @@ class FakeMessage:
     part: int
     state: str = "live"
     properties: dict[str, bytes] = field(default_factory=dict)
+    edition: int = 0
 
     @property
     def name(self) -> bytes:

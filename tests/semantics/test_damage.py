@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.broker.polling import eventually
 from tests.mounting import MountedStore, mounted, read_lines
 from tests.reference import store as reference
 from tests.semantics.conftest import Account
@@ -298,3 +299,40 @@ def test_an_index_of_an_older_state_is_brought_up_to_date(unseen_copy: StoreCopy
 
 def without_part_names(lines: dict[tuple[str, str], list[dict[str, Any]]]) -> list[str]:
     return sorted(json.dumps(line, sort_keys=True) for found in lines.values() for line in found)
+
+
+@pytest.mark.rule("S-44")
+def test_bytes_that_change_in_place_are_shown(unseen_copy: StoreCopy, tmp_path: Path) -> None:
+    """To the same length, and after the kernel was given what was there before."""
+    store = unseen_copy("killed")
+    with mounted(store, tmp_path / "mnt") as mount:
+        path, offset, text, part, message = text_in_an_older_file(store, mount)
+        changed = "Z" + text[1:]
+        with part.open("rb") as opened:
+            overwrite(path, offset, b"Z")
+            eventually(lambda: message.read_text() == changed, deadline_s=30, what="the message as it is")
+            eventually(
+                lambda: changed in bodies_in(part.read_text()), deadline_s=30, what="the line as it is"
+            )
+            assert text in bodies_in(opened.read().decode())
+
+
+def bodies_in(lines: str) -> list[str]:
+    return [json.loads(line).get("body") for line in lines.splitlines()]
+
+
+def text_in_an_older_file(store: Path, mount: MountedStore) -> tuple[Path, int, str, Path, Path]:
+    """Where a journal file that is not written to any more holds a body, the body, and the part and the file
+    that show it, both read.
+    """
+    journal = store / "data/journal/activemq-data-2.amq"
+    content = journal.read_bytes()
+    for part in sorted(mount.path.glob("*/*/part-*.jsonl")):
+        for line in part.read_text().splitlines():
+            envelope = json.loads(line)
+            text = envelope.get("body")
+            at = content.find(text.encode("utf-16-le")) if isinstance(text, str) and text.isascii() else -1
+            message = part.parent / ".messages" / f"{envelope['id']}.txt"
+            if at > 0 and len(text) > 8 and message.exists() and message.read_text() == text:
+                return journal, at, text, part, message
+    raise AssertionError("no text")
