@@ -3,7 +3,7 @@
  * Input: a page file.
  */
 #include "fuzz.h"
-#include "jfs_page.h"
+#include "jfs_page_listing.h"
 #include "jfs_recordview.h"
 
 enum { LINES_MAX = 32 };
@@ -33,6 +33,37 @@ static void read_lines(const jfs_page *page, const uint8_t *data) {
     for (uint32_t i = 0; i < count; i++) FUZZ_CHECK(starts[i] < starts[i + 1]);
 }
 
+/* The columns of a listing are those of the lines. */
+static void list_records(const jfs_page *page) {
+    uint32_t numbers[LINES_MAX], number = page->count;
+    int64_t ids[LINES_MAX], mtimes_ms[LINES_MAX], times_ms[LINES_MAX];
+    uint64_t sizes[LINES_MAX];
+    uint8_t suffixes[LINES_MAX];
+    const jfs_listing listing = {ids, sizes, mtimes_ms, suffixes};
+    const uint32_t count = page->count < LINES_MAX ? page->count : LINES_MAX;
+    for (uint32_t i = 0; i < count; i++) numbers[i] = i;
+    FUZZ_CHECK(jfs_page_listing(page, numbers, count, &listing) == JFS_OK);
+    FUZZ_CHECK(jfs_page_schedules(page, numbers, count, 1000, times_ms) == JFS_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        FUZZ_CHECK(ids[i] == page->measures[i].message_id && suffixes[i] <= JFS_SUFFIX_SER);
+        FUZZ_CHECK(times_ms[i] == 0 || times_ms[i] > 1000);
+    }
+    FUZZ_CHECK(jfs_page_listing(page, &number, 1, &listing) == JFS_RANGE);
+    FUZZ_CHECK(jfs_page_schedules(page, &number, 1, 0, times_ms) == JFS_RANGE);
+}
+
+/* A queue's records are those that name it. */
+static void check_queues(const jfs_page *page) {
+    uint32_t *numbers = calloc((size_t)page->count + 1, sizeof *numbers);
+    FUZZ_CHECK(numbers != NULL);
+    for (uint32_t i = 0; i < page->queue_count && i < LINES_MAX; i++) {
+        const uint32_t count = jfs_page_of_queue(page, page->queue_ids[i], numbers);
+        FUZZ_CHECK(count > 0 && count <= page->count);
+        for (uint32_t at = 1; at < count; at++) FUZZ_CHECK(numbers[at - 1] < numbers[at]);
+    }
+    free(numbers);
+}
+
 static void check_view(const jfs_page *page, const uint8_t *data, size_t size) {
     static const uint8_t prefix[] = "{\"file\":\"f\"";
     jfs_record_view view = {.bytes = data, .size_bytes = size, .page = page, .prefix = prefix};
@@ -56,6 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(jfs_scan_page(data, size, 0, NULL, 0, &page) == JFS_OK);
     check_entries(&page, size);
     read_lines(&page, data);
+    list_records(&page);
+    check_queues(&page);
     check_view(&page, data, size);
     jfs_page_free(&page);
     return 0;

@@ -5,7 +5,8 @@
  */
 #include "fuzz.h"
 #include "jfs_scan.h"
-#include "jfs_state.h"
+#include "jfs_state_batch.h"
+#include "jfs_state_explain.h"
 
 enum { FILES_MAX = 8, ASK_MAX = 64 };
 
@@ -16,17 +17,21 @@ typedef struct {
     uint32_t count;
 } files;
 
+static void scan_file(const jfs_span *file, jfs_scan *scan) {
+    jfs_scan_options options = {.start_offset = 16, .stop_offset = file->size_bytes, .version = 2};
+    options.rid = (int32_t)(fuzz_u32(file->bytes + 12) & 0x7fffffffU);
+    if (fuzz_u32(file->bytes) == 1) options.version = 1;
+    FUZZ_CHECK(jfs_scan_journal(file->bytes, file->size_bytes, &options, scan) == JFS_OK);
+}
+
 static void apply_file(jfs_state *state, files *all, const uint8_t *data, size_t size) {
     jfs_scan scan;
-    jfs_scan_options options = {.start_offset = 16, .stop_offset = size, .version = 2};
     const uint32_t slot = all->count;
     if (size < 16) return;
-    options.rid = (int32_t)(fuzz_u32(data + 12) & 0x7fffffffU);
-    if (fuzz_u32(data) == 1) options.version = 1;
     all->spans[slot].bytes = data;
     all->spans[slot].size_bytes = size;
     all->count++;
-    FUZZ_CHECK(jfs_scan_journal(data, size, &options, &scan) == JFS_OK);
+    scan_file(&all->spans[slot], &scan);
     FUZZ_CHECK(jfs_state_apply(state, slot, &all->spans[slot], scan.records, scan.count) == JFS_OK);
     jfs_scan_free(&scan);
 }
@@ -95,6 +100,70 @@ static void ask_everything(jfs_state *state, const files *all) {
     (void)jfs_state_anomalies(state, anomalies, ASK_MAX, &count);
 }
 
+/* What keeps each file, and what expired, is what the lists of queues and transactions say. */
+static void ask_files(jfs_state *state, const files *all) {
+    jfs_queue_share shares[ASK_MAX];
+    jfs_tx_share txs[ASK_MAX];
+    uint32_t by_type[JFS_USER_TYPES], sides = 0, count, referenced;
+    jfs_state_counts counts;
+    uint8_t used[FILES_MAX] = {0};
+    jfs_state_count(state, &counts);
+    jfs_state_used_files(state, used, all->count);
+    for (uint32_t slot = 0; slot < all->count; slot++) {
+        uint32_t operations = 0;
+        const jfs_status status = jfs_state_explain_queues(state, slot, shares, ASK_MAX, &count, &referenced);
+        FUZZ_CHECK(status == (count > ASK_MAX ? JFS_FULL : JFS_OK) && referenced <= counts.messages);
+        for (uint32_t i = 0; i < count && i < ASK_MAX; i++)
+            FUZZ_CHECK(shares[i].delivering <= shares[i].messages && shares[i].messages <= referenced);
+        jfs_state_explain_others(state, slot, by_type);
+        for (uint32_t type = 0; type < JFS_USER_TYPES; type++) sides += by_type[type];
+        (void)jfs_state_explain_txs(state, slot, txs, ASK_MAX, &count);
+        for (uint32_t i = 0; i < count && i < ASK_MAX; i++) operations += txs[i].operations;
+        if (referenced > 0 || operations > 0) FUZZ_CHECK(used[slot]);
+    }
+    FUZZ_CHECK(sides == counts.side_records);
+}
+
+static void ask_expired(jfs_state *state) {
+    int64_t early[ASK_MAX], late[ASK_MAX];
+    uint32_t some = 0, all = 0;
+    (void)jfs_state_expired(state, 1000, early, ASK_MAX, &some);
+    (void)jfs_state_expired(state, INT64_MAX, late, ASK_MAX, &all);
+    FUZZ_CHECK(some <= all);
+    for (uint32_t i = 0; i < some && all <= ASK_MAX; i++) {
+        uint32_t at = 0;
+        while (at < all && late[at] != early[i]) at++;
+        FUZZ_CHECK(at < all);
+    }
+}
+
+/* The same files read once more take the parts over: what is live in both is in the same part. */
+static void adopt(jfs_state *old, const files *all) {
+    jfs_queue_info queues[ASK_MAX];
+    jfs_state *state = NULL;
+    uint32_t count = 0;
+    FUZZ_CHECK(jfs_state_new(&state) == JFS_OK);
+    for (uint32_t slot = 0; slot < all->count; slot++) {
+        jfs_scan scan;
+        scan_file(&all->spans[slot], &scan);
+        FUZZ_CHECK(jfs_state_apply(state, slot, &all->spans[slot], scan.records, scan.count) == JFS_OK);
+        jfs_scan_free(&scan);
+    }
+    FUZZ_CHECK(jfs_state_finish(state, 0) == JFS_OK);
+    FUZZ_CHECK(jfs_state_measure(state, all->spans, all->count) == JFS_OK);
+    FUZZ_CHECK(jfs_state_adopt(state, old) == JFS_OK);
+    (void)jfs_state_queues(state, queues, ASK_MAX, &count);
+    for (uint32_t slot = 0; slot < count && slot < ASK_MAX; slot++) ask_queue(state, all, slot, &queues[slot]);
+    jfs_state_free(state);
+}
+
+/* Some bytes of the first file cannot be read: its messages there are measured again. */
+static void lose_bytes(jfs_state *state, const files *all) {
+    const uint64_t size = all->count > 0 ? all->spans[0].size_bytes : 0;
+    FUZZ_CHECK(jfs_state_unreadable(state, 0, size / 4, size / 2) == JFS_OK);
+    FUZZ_CHECK(jfs_state_measure(state, all->spans, all->count) == JFS_OK);
+}
+
 static void save_and_load(jfs_state *state) {
     const uint64_t size = jfs_state_save_bytes(state);
     uint8_t *saved = malloc(size), *again;
@@ -129,7 +198,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!finished) FUZZ_CHECK(jfs_state_finish(state, 0) == JFS_OK);
     FUZZ_CHECK(jfs_state_measure(state, all.spans, all.count) == JFS_OK);
     ask_everything(state, &all);
+    ask_files(state, &all);
+    ask_expired(state);
+    adopt(state, &all);
     save_and_load(state);
+    lose_bytes(state, &all);
+    ask_everything(state, &all);
     jfs_state_free(state);
     return 0;
 }

@@ -9,12 +9,13 @@ import hashlib
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from journalfs.engine.checksum import crc32c
 from journalfs.engine.lines import LineBatch
 from journalfs.store import open_store
 from tests.frozen import FILE_STORES, unpack
@@ -26,6 +27,9 @@ FILE_BYTES = 8_000
 SEEDS_MAX = 400
 """Per target: the rest looks alike."""
 LARGE_BYTES = 2_000
+STEPS = 8
+HEADER_BYTES = 16
+EVENT, CHECKSUM_TYPE, MAGIC = 10, 99, 0x4A465331
 
 
 def _journals(store: Path) -> list[list[JournalFile]]:
@@ -51,16 +55,41 @@ def _large(store: Path) -> bytes:
     return b""
 
 
+def with_checksum(data: bytes) -> bytes:
+    """A piece of a journal file with what journalfs puts behind what it wrote."""
+    file_id = int.from_bytes(data[8:16])
+    body = struct.pack(">IIIqI", MAGIC, HEADER_BYTES, len(data) - HEADER_BYTES, 0, 0)
+    covered = crc32c(struct.pack(">q", file_id) + body + data[HEADER_BYTES:])
+    body += struct.pack(">I", covered)
+    head = struct.pack(">Bibqib", EVENT, file_id & 0x7FFFFFFF, 0, 0, len(body), CHECKSUM_TYPE)
+    return data + head + body + struct.pack(">I", len(head) + len(body) + 4)
+
+
+def _steps(payloads: Sequence[bytes]) -> bytes:
+    """Records to be staged, a line of text each, and the end of a flush."""
+    records = b"".join(
+        struct.pack(">BBBBB", 11 + number % 3, 5, number % 256, 45, min(len(payload), 255)) + payload[:255]
+        for number, payload in enumerate(payloads)
+    )
+    return records + b"\x01\x11\x00\x0bone\ntwo\xc3\xbc\n\n" + b"\x02"
+
+
 def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
     """(target, seed) pairs of one unpacked store."""
     for files in _journals(store):
         for file in files:
             yield "scan", file.data[:FILE_BYTES]
             yield "recordview", file.data[:FILE_BYTES]
+            yield "checksum", with_checksum(file.data[:FILE_BYTES])
         several = [file.data[: FILE_BYTES // len(files)] for file in files[:4]]
         yield "state", b"".join(struct.pack(">I", len(data)) + data for data in several)
     large = _large(store)
+    payloads = [payload for _, payload in _payloads(store)]
+    for at in range(0, len(payloads), STEPS):
+        yield "stage", _steps(payloads[at : at + STEPS])
     for source, payload in _payloads(store):
+        columns = struct.pack(">HHBH", 0x0FFF, len(payload) % 500, source, len(payload) % 65536)
+        yield "columns", columns + payload[:65535] + columns[4:] + payload[:65535]
         yield "line", struct.pack(">BI", source, len(payload)) + payload + large
         yield "publish", b"\x07\x0b" + LineBatch.of_payloads([payload], queue="q", sources=[source]).line(0)
     for path in (store / "data/paging").rglob("*.page"):
@@ -78,7 +107,7 @@ def main() -> None:
             shapes: set[tuple[str, int]] = set()
             for target, seed in seeds(Path(folder, name)):
                 # Messages of one length in one store are mostly the same message with another number in it.
-                alike = target in ("line", "publish") and (target, len(seed)) in shapes
+                alike = target in ("line", "publish", "columns") and (target, len(seed)) in shapes
                 if alike or made.get(target, 0) >= SEEDS_MAX:
                     continue
                 shapes.add((target, len(seed)))
