@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,17 @@ _NOTE: Final = ".note"
 _BODY: Final = ".body"
 _NEW: Final = ".new"
 """A note that takes the place of an earlier one of its id, until it is whole."""
+
+
+@dataclass(slots=True)
+class FoundNotes:
+    """What lies in the folder, oldest first."""
+
+    notes: list[FlushNote] = field(default_factory=list)
+    broken: list[Path] = field(default_factory=list)
+    """Files that should be notes and are none."""
+    unreadable: list[tuple[Path, OSError]] = field(default_factory=list)
+    """Files of which nobody knows, and why."""
 
 
 class FlushedFolder:
@@ -81,16 +93,16 @@ class FlushedFolder:
             os.truncate(path, note.size_bytes)
         return path
 
-    def notes(self) -> tuple[list[FlushNote], list[Path]]:
-        """All notes, oldest first, and files that should be notes and are none."""
-        found: list[FlushNote] = []
-        broken: list[Path] = []
+    def notes(self) -> FoundNotes:
+        found = FoundNotes()
         for path in self._named(_NOTE):
             try:
-                found.append(self._note(path))
+                found.notes.append(self._note(path))
             except Damaged:
-                broken.append(path)
-        return found, broken
+                found.broken.append(path)
+            except OSError as error:
+                found.unreadable.append((path, error))
+        return found
 
     def tidy(self) -> None:
         """Remove what no flush ended with: called when nobody is writing."""
@@ -107,10 +119,13 @@ class FlushedFolder:
 
     def set_aside(self, note: FlushNote, path: Path) -> None:
         """Leave what was flushed as a file of that name and nothing else of it: its message cannot be
-        published. Needs no room on the disk.
+        published. Needs no room on the disk. Where the body is gone, the note is left, which says where it
+        was to go.
         """
         note_path = self._note_path(note.note_id)
-        if note.has_body_file:
+        if note.has_body_file and not os.path.lexists(self.body_path(note.note_id)):
+            note_path.rename(path)
+        elif note.has_body_file:
             self.body_path(note.note_id).rename(path)
             note_path.unlink()
         else:

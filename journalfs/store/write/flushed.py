@@ -67,11 +67,17 @@ class Flushed:
     def recover(self) -> None:
         """Find out what was flushed and not published. Raises OSError, and `ReadOnlyStore`."""
         self._settled.load()
-        notes, broken = self.folder.notes()
-        self._left = [note for note in notes if note.note_id not in self._settled]
-        self.folder.remove([note.note_id for note in notes if note.note_id in self._settled])
-        self._settled.forget(self._settled.ids())
-        for path in broken:
+        found = self.folder.notes()
+        self._left = [note for note in found.notes if note.note_id not in self._settled]
+        self.folder.remove([note.note_id for note in found.notes if note.note_id in self._settled])
+        # It may be readable another time, and must not be published then if it was.
+        unread = {path.stem for path, _ in found.unreadable}
+        self._settled.forget([note_id for note_id in self._settled.ids() if note_id not in unread])
+        for path, error in found.unreadable:
+            reason = f"cannot be read: {error.strerror or error}"
+            message = f"{path.name}: what was flushed {reason}; it stays, and the next mount tries again"
+            self._core.events.add("flushed", message, level=logging.ERROR)
+        for path in found.broken:
             # The process ended within the flush, and nobody was told anything; or else the file is damaged.
             aside = self._aside(path.name)
             path.rename(aside)

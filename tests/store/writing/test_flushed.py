@@ -19,6 +19,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
 from tests.reference.store import load
 from tests.store.writing.conftest import Writable, lines_of
+from tests.tools.failing_disk import failing_disk
 
 SMALL, LARGE = b"small" * 20, b"large" * 60_000
 
@@ -301,6 +302,52 @@ async def test_a_body_that_is_shorter_than_what_was_flushed_is_put_aside(writabl
     assert await after(crash) == []
     (aside,) = (crash.root / "journalfs" / "unpublished").iterdir()
     assert aside.read_bytes() == LARGE[:-1]
+
+
+async def test_a_note_whose_body_is_gone_is_put_aside_once(writable: Writable) -> None:
+    crash = await crashed_with(writable, LARGE)
+    folder = crash.root / "journalfs" / "flushed"
+    (body,), (note,) = folder.glob("*.body"), folder.glob("*.note")
+    content = note.read_bytes()
+    body.unlink()
+    with closing(opened(crash)) as store:
+        await store.publish_left()
+        (said,) = events(store)
+        assert said.startswith("in.bin: not published")
+    (aside,) = (crash.root / "journalfs" / "unpublished").iterdir()
+    assert said.endswith(str(aside))
+    assert aside.read_bytes() == content, "it says where the content was to go"
+    with closing(opened(crash)) as store:
+        await store.publish_left()
+        assert events(store) == []
+    assert notes(crash) == []
+
+
+@pytest.mark.parametrize("published", [False, True])
+async def test_a_note_that_cannot_be_read_stays_and_the_store_is_opened(
+    writable: Writable, tmp_path: Path, published: bool
+) -> None:
+    with closing(opened(writable)) as store:
+        publisher = store.publisher("work", "work.a", "in.bin")
+        await publisher.write(SMALL)
+        await publisher.flush()
+        crash = crashed(writable)
+        await publisher.finish()
+        crash = crashed(writable) if published else crash
+    folder = crash.root / "journalfs" / "flushed"
+    (note,) = notes(crash)
+    # The rest of the store is on a good disk.
+    behind, seen = folder.rename(tmp_path / "behind"), tmp_path / "seen"
+    folder.symlink_to(seen)
+    with failing_disk(behind, seen, {note: [(0, 1)]}), closing(opened(crash)) as store:
+        await store.publish_left()
+        assert bodies(store) == ([SMALL] if published else [])
+        (said,) = events(store)
+        assert said.startswith(f"{note}: what was flushed cannot be read: ")
+    folder.unlink()
+    behind.rename(folder)
+    assert notes(crash) == [note]
+    assert await after(crash) == [SMALL], "once, whether it was published before or not"
 
 
 async def test_what_is_no_file_keeps_nothing_from_being_opened_and_stays(writable: Writable) -> None:
