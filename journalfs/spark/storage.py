@@ -84,7 +84,6 @@ class _Storage:
     """Hadoop's filesystems, asked through the driver's JVM."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
         context: Any = spark.sparkContext
         self._jvm: Any = context._jvm
         self._settings: Any = context._jsc.hadoopConfiguration()
@@ -111,8 +110,12 @@ class _Storage:
         system.copyToLocalFile(False, found, self._jvm.org.apache.hadoop.fs.Path(f"file://{target}"), True)
 
     def beginning(self, path: str, bytes_max: int) -> bytes:
-        frame = self._spark.read.format("binaryFile").load(literal(path))
-        return bytes(frame.selectExpr(f"substring(content, 1, {bytes_max}) AS head").collect()[0].head)
+        system, found = self._path(path)
+        stream = system.open(found)
+        try:
+            return bytes(stream.readNBytes(bytes_max))
+        finally:
+            stream.close()
 
     def control(self, directory: str) -> ControlFile | None:
         """What a compaction that was not finished left to be done; a damaged one counts for nothing."""

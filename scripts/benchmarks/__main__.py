@@ -9,7 +9,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from scripts.benchmarks import append, commands, engine, mounting, publishing, report, spark, spark_source
+from scripts.benchmarks import (
+    append,
+    commands,
+    engine,
+    mounting,
+    publishing,
+    report,
+    spark,
+    spark_scale,
+    spark_source,
+)
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import can_drop_caches, machine
 
@@ -33,7 +43,12 @@ APPEND = {
     "broker": partial(mounting.against_broker, writing=True),
     "operations": publishing.operations,
 }
-SPARK = {"files": spark.spark, "source": spark_source.source, "replay": spark_source.replay}
+SPARK = {
+    "files": spark.spark,
+    "source": spark_source.source,
+    "replay": spark_source.replay,
+    "scale": spark_scale.scale,
+}
 MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "read": READ,
     "append": APPEND,

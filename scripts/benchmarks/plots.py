@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def draw(what: str, results: list[dict[str, Any]], target: Path, caption: str) -
     names = []
     for group in dict.fromkeys(result["group"] for result in results):
         chosen = [result for result in results if result["group"] == group]
-        name = f"{what}-{group.lower()}.png"
+        name = f"{what}-{re.sub('[^a-z]+', '-', group.lower())}.png"
         _draw_group(group, chosen, target / name, caption)
         names.append(name)
     return names

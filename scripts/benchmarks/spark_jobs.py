@@ -45,9 +45,10 @@ JOBS: dict[str, Callable[[SparkSession, str], int]] = {
 }
 
 
-def session(scratch: str) -> SparkSession:
+def session(scratch: str, master: str = "local[*]", **others: str) -> SparkSession:
+    """A session on this machine. `others` are more settings of Spark."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.Builder().master("local[*]").appName("journalfs-bench")
+    builder = SparkSession.Builder().master(master).appName("journalfs-bench")
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -57,6 +58,7 @@ def session(scratch: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": scratch,
         "spark.local.dir": scratch,
+        **others,
     }
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from journalfs.format.journal_file import CONTROL_FILE_NAME
+from journalfs.journal.compaction import encode_control_file
+from journalfs.journal.directory import read_directory
 from journalfs.spark import live_messages
+from journalfs.spark.storage import files_of
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
 from tests.spark.conftest import MountStore
 from tests.spark.reading import envelopes, queue_directories
 from tests.spark.rows import check_row
+from tests.tools.make_store import StoreSpec, make_store
+
+FILE_ID_AT = 8
+"""Where in a file's header its id stands."""
 
 QUICK = ("transactions", "large-and-paged")
 
@@ -42,3 +50,30 @@ def test_the_live_set_by_joins_is_what_the_mount_shows(
 ) -> None:
     listed = sum(len(queue["messages"]) for queue in expected[store]["queues"])
     assert check_live(spark, stores[store], mount_store(stores[store])) >= listed > 0
+
+
+def test_files_after_a_compaction_that_did_not_end_are_those_of_the_mount(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of an old file that the broker had used again the header says so. The driver looks at no more than
+    headers, and without a job for each.
+    """
+    spec = StoreSpec(messages=800, file_size_bytes=100_000, body_chars=200)
+    store = make_store(tmp_path / "store", spec).data
+    journal = store / "journal"
+    names = sorted(file.name for file in journal.glob("*.amq"))
+    used_again, old, merged = names[0], names[1], f"{names[1]}.cmp"
+    (journal / merged).write_bytes((journal / old).read_bytes())
+    with (journal / used_again).open("r+b") as file:
+        file.seek(FILE_ID_AT)
+        file.write((10**9).to_bytes(8))
+    control = encode_control_file([used_again, old], [merged])
+    (journal / CONTROL_FILE_NAME).write_bytes(control)
+    listed = read_directory(journal, extension="amq", relative_to=store).files
+    tracker = spark.sparkContext.statusTracker()
+    before = tracker.getJobIdsForGroup(None)
+    found = {path.rpartition("/")[2] for path in files_of(spark, str(store)).journal}
+    assert tracker.getJobIdsForGroup(None) == before
+    assert found == {file.path.name for file in listed}
+    assert {used_again, merged} <= found
+    assert old not in found
