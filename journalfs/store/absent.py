@@ -59,7 +59,7 @@ class KnownFile(Protocol):
 
 def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveState) -> list[Damage]:
     """What is gone of the files that were `known` and that `state` was made from: files taken away with live
-    messages in them, files whose header names another id now, and the last records of the journal. Nothing
+    messages in them, files whose header names another id now, and records at the ends of files. Nothing
     where the rest is not as it was: a broker that frees a file has written to others since, or replaced them
     by compacted ones.
     """
@@ -74,17 +74,16 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
     if not listed.keys() - {file.file_id for file in others.values()} <= {file.file_id for file in known}:
         return []
     rest = [file for file in known if file.file_id in listed]
-    newest = max((file for file in rest if file.records), key=lambda file: file.file_id, default=None)
-    cut = newest if newest is not None and _is_cut(newest, listed, rest) else None
-    first_growing = newest.file_id if newest is not None else -1
+    newest = max((file.file_id for file in rest if file.records), default=-1)
+    cut = [file for file in rest if _is_cut(file, listed, rest)]
     if not all(
-        _unchanged(file, listed[file.file_id], grows=file.file_id >= first_growing)
+        _unchanged(file, listed[file.file_id], grows=file.file_id >= newest)
         for file in rest
-        if file is not cut
+        if file not in cut
     ):
         return []
     messages = _messages_by_file(state) if gone else Counter()
-    found = [_cut(loader, cut, listed[cut.file_id])] if cut is not None else []
+    found = [_cut(loader, file, listed[file.file_id]) for file in cut]
     return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
 
 
@@ -111,8 +110,8 @@ def _same_records(known: KnownFile, file: JournalFile) -> bool:
 
 
 def _is_cut(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> bool:
-    """Whether the last records of the file that was written last are gone. An earlier state of a store that
-    was put back looks the same; but then the file is another one, older, or all files were written.
+    """Whether the last records of a file are gone. An earlier state of a store that was put back looks the
+    same; but then the file is another one, older, or all files were written.
     """
     file = listed[known.file_id]
     if file.stamp.inode != known.stamp.inode or file.stamp.mtime_ns < known.stamp.mtime_ns:

@@ -141,6 +141,20 @@ def test_records_at_the_end_zeroed_between_two_mounts(little_store: LittleStore,
     store.close()
 
 
+@pytest.mark.rule("S-49")
+def test_a_file_emptied_between_two_mounts(little_store: LittleStore) -> None:
+    """Behind its header, and another file goes on."""
+    little_store.journal.send(1000, QUEUE_A)
+    JournalAppender.create(little_store.root / "journal/activemq-data-2.amq", 2).send(1001, QUEUE_A)
+    little_store.open().close()
+    length = little_store.journal.at - 16
+    with changed(little_store.journal.path, 16, bytes(length)):
+        store = little_store.open()
+        found = [(one.file, one.offset, one.length_bytes, one.kind) for one in store.core.damage()]
+        assert found == [("journal/activemq-data-1.amq", 16, length, "missing-records")]
+        store.close()
+
+
 @pytest.mark.rule("S-44")
 def test_an_earlier_state_put_back_between_two_mounts(little_store: LittleStore) -> None:
     """All its files are written, as `cp` does."""
