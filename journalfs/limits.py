@@ -54,6 +54,10 @@ ENCRYPTED_VALUE_CHARS_MAX: Final = 64 * 1024
 JOURNAL_FILES_MAPPED_MAX: Final = 16_384
 """Journal files mapped at once: a quarter of the mappings that Linux gives a process (vm.max_map_count)."""
 
+SNAPSHOT_COPIED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What making a snapshot copies at most: a journal file and a few pages of the usual size, in less than a
+second on most disks."""
+
 SNAPSHOT_TEXT_BYTES_MAX: Final = 256 * 1024 * 1024
 """Longest description of a snapshot that is read: some hundred bytes for each journal file and page."""
 

@@ -7,12 +7,17 @@ let go of them instead of using them again, and one that does not look (`is_link
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from journalfs.engine.ownership import give_to_owner
 from journalfs.limits import COPY_CHUNK_BYTES, LENGTHENED_BYTES
+
+_NO_COPYING: Final = frozenset((errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM))
+"""Where the system does not copy from file to file by itself."""
 
 
 def is_linked(path: Path) -> bool:
@@ -39,9 +44,9 @@ def lengthen(path: Path, size_bytes: int) -> None:
         os.close(descriptor)
 
 
-def copy_beginning(file: Path, copy: Path, length: int) -> None:
-    """A new file as long as another that holds the first `length` bytes of it; durable but for its name.
-    Raises OSError.
+def copy_beginning(file: Path, copy: Path, length: int, *, size_bytes: int = 0) -> None:
+    """A new file with the first `length` bytes of another, and zeros up to `size_bytes`; durable but for its
+    name. Raises OSError.
     """
     source = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -49,14 +54,24 @@ def copy_beginning(file: Path, copy: Path, length: int) -> None:
         try:
             give_to_owner(target, copy.parent)
             at = 0
-            while at < length and (piece := os.pread(source, min(length - at, COPY_CHUNK_BYTES), at)):
-                at += os.pwrite(target, piece, at)
-            os.ftruncate(target, os.fstat(source).st_size)
+            while at < length and (taken := _copy(source, target, at, length - at)):
+                at += taken
+            os.ftruncate(target, max(length, size_bytes))
             os.fsync(target)
         finally:
             os.close(target)
     finally:
         os.close(source)
+
+
+def _copy(source: int, target: int, at: int, length: int) -> int:
+    """Copy at most that many bytes at one offset; some file systems need not write them for that."""
+    try:
+        return os.copy_file_range(source, target, length, at, at)
+    except OSError as error:
+        if error.errno not in _NO_COPYING:
+            raise
+    return os.pwrite(target, os.pread(source, min(length, COPY_CHUNK_BYTES), at), at)
 
 
 def write_durably(path: Path, content: bytes) -> None:

@@ -2,7 +2,8 @@
 description says.
 
 It is laid out as a store is: journal, pages and large messages as second names of the store's own files, the
-bindings as a copy. Some of these files grow on, so `snapshot.json` says where each of them ended. A folder
+bindings, and what the store is still writing to, as copies. Where that would be much to copy these are second
+names, too, and grow on, so `snapshot.json` says where each of them ended. A folder
 whose name begins with a dot is being made or removed, or was when the process died.
 """
 
@@ -155,7 +156,8 @@ def is_snapshot(folder: Path) -> bool:
 def refuse_writing(folder: Path) -> None:
     """Raises `WrongCall` for the folder of a snapshot: its files are the store's own."""
     if is_snapshot(folder):
-        raise WrongCall(f"{folder}: this is a snapshot, which can only be read; open it read-only")
+        advice = f"open it read-only, or delete {DESCRIPTION} in a copy of it"
+        raise WrongCall(f"{folder}: this is a snapshot, which can only be read; {advice}")
 
 
 def layout_of(folder: Path, store: StoreLayout) -> StoreLayout:

@@ -4,10 +4,11 @@ While one is made nothing of what it needs is set free: no journal file is recla
 no large body is deleted, no binding changes. Publishing and acknowledging go on; what is durable at one
 moment, and where pages end then, is what the snapshot holds.
 
-It is made under a name that nobody looks at, and gets its own when all of it is durable. Its files are those
-of the store, which are never written into where they hold something: journal files that have a second name
-are deleted and not used again, by this process (`FilePool`), and by a broker since they are longer than it
-makes them.
+It is made under a name that nobody looks at, and gets its own when all of it is durable. What the store still
+writes to is copied, a file of the journal and one of each address that pages. All others are second names of
+the store's files, which are never written into where they hold something: journal files that have a second
+name are deleted and not used again, by this process (`FilePool`), and by a broker since they are longer than
+it makes them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from journalfs.ids import FileId
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyWriter
-from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES
+from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES, SNAPSHOT_COPIED_BYTES_MAX
 from journalfs.paging.folders import PageFolder
 from journalfs.store.core import Core
 from journalfs.store.snapshot_folder import (
@@ -78,9 +79,7 @@ class _Journal:
     def of(cls, writer: JournalWriter) -> _Journal:
         file_id, end = writer.durable_end() or (writer.current.file_id, writer.current.end)
         ends = [(file, end if file.file_id == file_id else file.end) for file in writer.data]
-        first = writer.pool.first_record
-        counting = [(file, end) for file, end in ends if file.file_id <= file_id and end > first]
-        return cls(counting, (file_id, end))
+        return cls([(file, end) for file, end in ends if file.file_id <= file_id], (file_id, end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +160,6 @@ class SnapshotMaking(Snapshots):
             except OSError as error:
                 await offload(lambda: _discard(making))
                 raise _failure(error, folder) from error
-            for file, _ in moment.messages.files:
-                file.lengthened = True
 
     @asynccontextmanager
     async def _nothing_goes(self) -> AsyncIterator[None]:
@@ -193,11 +190,15 @@ class SnapshotMaking(Snapshots):
         for part in (JOURNAL, BINDINGS, PAGES, LARGE):
             make_directory(making / part)
         layout = self._core.layout
-        for file, _ in moment.messages.files:
-            link(layout.journal_dir / file.name, making / JOURNAL / file.name)
+        for directory in (layout.journal_dir, layout.paging_dir, layout.large_dir):
+            if os.stat(directory).st_dev != os.stat(making).st_dev:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(directory))
+        copying = _Copying(SNAPSHOT_COPIED_BYTES_MAX)
+        linked = self._take_journal(moment.messages, making / JOURNAL, copying)
         for file, end in moment.bindings.files:
-            copy_beginning(layout.bindings_dir / file.name, making / BINDINGS / file.name, end)
-        pages = [page for one in moment.pages for page in _link_pages(one, making / PAGES)]
+            names = layout.bindings_dir / file.name, making / BINDINGS / file.name
+            copy_beginning(*names, end, size_bytes=file.size_bytes)
+        pages = [page for one in moment.pages for page in _take_pages(one, making / PAGES, copying)]
         bodies = self._link_bodies(moment.last_id, making / LARGE)
         description = SnapshotDescription(
             format=FORMAT,
@@ -212,23 +213,35 @@ class SnapshotMaking(Snapshots):
             bodies=bodies,
         )
         write_durably(making / DESCRIPTION, encode_description(description))
-        self._lengthen([file for file, _ in moment.messages.files])
+        self._lengthen(linked)
         for directory in (making / JOURNAL, making / BINDINGS, making / LARGE, making / PAGES, making):
             sync(directory)
         rename(making, folder)
         for directory in (folder.parent.parent, self._core.root):
             sync(directory)
 
+    def _take_journal(self, journal: _Journal, folder: Path, copying: _Copying) -> list[WriteFile]:
+        """Returns those files that got a second name."""
+        linked: list[WriteFile] = []
+        for file, end in journal.files:
+            path, name = self._core.layout.journal_dir / file.name, folder / file.name
+            current = file.file_id == journal.limit[0]
+            if not (current and copying.copied(path, name, end, size_bytes=file.size_bytes)):
+                link(path, name)
+                linked.append(file)
+        return linked
+
     def _lengthen(self, files: Sequence[WriteFile]) -> None:
         """A broker is to let go of them, not to use them again."""
         size_bytes = self._journals.messages.settings.file_size_bytes
         if size_bytes + LENGTHENED_BYTES > JOURNAL_FILE_BYTES_MAX:
             return
-        paths = [self._core.layout.journal_dir / file.name for file in files if not file.lengthened]
-        for path in paths:
-            lengthen(path, size_bytes)
-        for path in paths:
-            sync(path)
+        fresh = [file for file in files if not file.lengthened]
+        for file in fresh:
+            lengthen(self._core.layout.journal_dir / file.name, size_bytes)
+            file.lengthened = True
+        for file in fresh:
+            sync(self._core.layout.journal_dir / file.name)
 
     def _link_bodies(self, last_id: int, folder: Path) -> int:
         """Those of messages that were published by now; how many."""
@@ -241,15 +254,34 @@ class SnapshotMaking(Snapshots):
         return bodies
 
 
-def _link_pages(found: PageFolder, pages: Path) -> list[LinkedPage]:
+@dataclass(slots=True)
+class _Copying:
+    """Files that are still written to are copied as far as they are, so that nothing in the snapshot changes;
+    linked where that would be too much.
+    """
+
+    left_bytes: int
+
+    def copied(self, file: Path, copy: Path, length: int, *, size_bytes: int = 0) -> bool:
+        if length > self.left_bytes:
+            return False
+        self.left_bytes -= length
+        copy_beginning(file, copy, length, size_bytes=size_bytes)
+        return True
+
+
+def _take_pages(found: PageFolder, pages: Path, copying: _Copying) -> list[LinkedPage]:
     folder = pages / found.path.name
     make_directory(folder)
     if (found.path / ADDRESS_FILE_NAME).exists():
         link(found.path / ADDRESS_FILE_NAME, folder / ADDRESS_FILE_NAME)
     for page in found.pages:
-        link(page.path, folder / page.path.name)
-    if found.pages:
-        sync(folder / found.pages[-1].path.name)  # the others were synced when the next one was begun
+        name = folder / page.path.name
+        if page is not found.pages[-1]:
+            link(page.path, name)
+        elif not copying.copied(page.path, name, page.stamp.size_bytes):
+            link(page.path, name)
+            sync(name)  # the others were synced when the next one was begun
     sync(folder)
     return [LinkedPage(folder.name, page.path.name, page.stamp.size_bytes) for page in found.pages]
 
