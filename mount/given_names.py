@@ -1,13 +1,26 @@
-"""Names that were given by a rename. Messages take none, but `mv` looks whether what it renamed is there."""
+"""Names that a rename gave, or was to give. Messages take none, but `mv` looks whether what it renamed is
+there, and others copy what they cannot rename.
+"""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
+
+import trio
+from pyfuse3 import FUSEError
 
 GIVEN_NAMES_S: Final = 1.0
 """How long whoever gave a name finds it: `mv` looks at once."""
+REFUSED_NAMES_S: Final = 10.0
+"""How long whoever was refused a name does not get it by writing: those who copy instead do so at once."""
 GIVEN_NAMES_MAX: Final = 256
 """Processes that are remembered, those that renamed last."""
+
+_FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EFBIG, errno.EIO))
+"""What a rename that publishes is refused with when to try again at once would not help."""
 
 
 class GivenNames:
@@ -29,3 +42,35 @@ class GivenNames:
     def knows(self, process: int, directory_inode: int, name: bytes, now_s: float) -> bool:
         given = self._given.get(process)
         return given is not None and given[:2] == (directory_inode, name) and now_s < given[2]
+
+
+class RefusedNames:
+    """The last name that each process was refused, and why. What is refused as a whole is not to be published
+    in pieces by those who copy where they cannot rename, as Hadoop does.
+    """
+
+    __slots__ = ("_refused",)
+
+    def __init__(self) -> None:
+        self._refused: dict[int, tuple[int, bytes, int, float]] = {}
+
+    @contextmanager
+    def kept(self, process: int, directory_inode: int, name: bytes) -> Iterator[None]:
+        """Around a rename to `name`: it is remembered if it fails for good."""
+        self._refused.pop(process, None)
+        try:
+            yield
+        except FUSEError as error:
+            if error.errno in _FOR_GOOD:
+                until_s = trio.current_time() + REFUSED_NAMES_S
+                self._refused[process] = (directory_inode, name, error.errno, until_s)
+                if len(self._refused) > GIVEN_NAMES_MAX:
+                    del self._refused[next(iter(self._refused))]
+            raise
+
+    def number(self, process: int, directory_inode: int, name: bytes) -> int | None:
+        """The errno with which a process was refused this name."""
+        refused = self._refused.get(process)
+        if refused is None or refused[:2] != (directory_inode, name) or trio.current_time() >= refused[3]:
+            return None
+        return refused[2]

@@ -39,7 +39,7 @@ from journalfs.store.api import Bytes
 from journalfs_mount.callers import EndingCaller
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import changing, gone, guarded, refuse
-from journalfs_mount.given_names import GivenNames
+from journalfs_mount.given_names import GivenNames, RefusedNames
 from journalfs_mount.handles import HandleTable
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
@@ -48,6 +48,7 @@ from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Snapshot
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.root import RootDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
+from journalfs_mount.nodes.written import WritingFile
 from journalfs_mount.refusals import Refused
 from journalfs_mount.xattrs import attribute_name, listed_names
 
@@ -94,6 +95,7 @@ class Operations(pyfuse3.Operations):
         self._directories: HandleTable[OpenedDirectory] = HandleTable()
         self._polled: set[Stream] = set()
         self._given = GivenNames()
+        self._refused = RefusedNames()
         context.is_open = self._is_open
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
@@ -218,6 +220,8 @@ class Operations(pyfuse3.Operations):
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node, opened = await parent.create(name, flags, mode)
+        if isinstance(opened, WritingFile):
+            opened.refused_with = self._refused.number(ctx.pid, parent_inode, name)
         try:
             info = await self._handle(opened, ctx)
         except FUSEError:
@@ -325,13 +329,14 @@ class Operations(pyfuse3.Operations):
         """What is moved to a queue keeps no name, so one that is there is never replaced by it."""
         CALLING.set(ctx.pid)
         target = await self._directory(parent_inode_new, name_new)
-        async with self._named(parent_inode_old, name_old) as node:
-            if flags & ~pyfuse3.RENAME_NOREPLACE:
-                raise Refused(errno.EINVAL, "names cannot be exchanged")
-            if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
-                raise refuse(errno.EEXIST)
-            # The kernel takes the new name for what was renamed as long as its name was good: not at all.
-            await self._done(node, lambda: node.move(target, name_new), ctx)
+        with self._refused.kept(ctx.pid, parent_inode_new, name_new):
+            async with self._named(parent_inode_old, name_old) as node:
+                if flags & ~pyfuse3.RENAME_NOREPLACE:
+                    raise Refused(errno.EINVAL, "names cannot be exchanged")
+                if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
+                    raise refuse(errno.EEXIST)
+                # The kernel takes the new name for what was renamed as long as its name was good: not at all.
+                await self._done(node, lambda: node.move(target, name_new), ctx)
         self._given.forget(ctx.pid)
         if not self._exists(target, name_new):
             self._given.give(ctx.pid, parent_inode_new, name_new, trio.current_time())

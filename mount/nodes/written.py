@@ -105,6 +105,7 @@ class WritingFile(OpenedFile):
         "_patience",
         "_publisher",
         "_turn",
+        "refused_with",
     )
 
     def __init__(
@@ -122,6 +123,8 @@ class WritingFile(OpenedFile):
         self._flushed = True
         self._broken = False
         self._name: WrittenName = context.written.opened(key, self)
+        self.refused_with: int | None = None
+        """The errno of every write: of the rename to this name that came before."""
 
     @property
     def size_bytes(self) -> int:
@@ -136,6 +139,9 @@ class WritingFile(OpenedFile):
         await self._take_turn()
         try:
             with self._context.noted(self._node.path):
+                if self.refused_with is not None:
+                    why = "a rename to it was just refused, and to copy would publish in pieces"
+                    raise Refused(self.refused_with, why)
                 self._check_place(offset)
                 self._flushed, self._broken = False, True
                 await self._publisher.write(data)

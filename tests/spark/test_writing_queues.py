@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections import Counter
@@ -60,6 +61,14 @@ def transactions(address: Address) -> dict[int, int]:
                 found[record["tx"]] += 1
     assert found.keys() <= committed
     return dict(sorted(found.items()))
+
+
+def has_open(process: int, folder: Path) -> bool:
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if descriptor.readlink().is_relative_to(folder):
+                return True
+    return False
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -206,6 +215,29 @@ def test_a_job_that_fails_publishes_nothing(rows: DataFrame, address: Address) -
     assert left_behind(address.first.path) == []
     rows.write.mode("append").json(str(address.first.path))
     assert numbers(address.first) == list(range(ROWS))
+
+
+@pytest.mark.rule("S-89", "S-79")
+def test_a_job_whose_commit_is_refused_publishes_whole_files(
+    spark: SparkSession, rows: DataFrame, address: Address
+) -> None:
+    """The address is full when one of four files is in it."""
+    os.setxattr(address.path, "user.journalfs.max-size-messages", b"100")
+    os.setxattr(address.path, "user.journalfs.address-full-policy", b"FAIL")
+    with pytest.raises(Py4JJavaError, match="Disk quota exceeded"):
+        rows.write.mode("append").json(str(address.first.path))
+    assert len(numbers(address.first)) == ROWS // 4
+    assert left_behind(address.first.path) == []
+    assert any("to copy would publish in pieces" in why for _, why in address.refusals())
+    # Hadoop leaves what it could not copy open until it is collected; meanwhile nobody could unmount.
+    java: Any = spark.sparkContext._jvm
+    process = java.java.lang.ProcessHandle.current().pid()
+
+    def is_let_go() -> bool:
+        java.System.gc()
+        return not has_open(process, address.path)
+
+    until(is_let_go, "the file that was copied is closed")
 
 
 @pytest.mark.rule("S-89")

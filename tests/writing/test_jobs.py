@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.mounting import QueueOnDisk
-from tests.writing.conftest import Address, Remount, bodies, shell
+from tests.writing.conftest import Address, Remount, bodies, errno_of, shell
 
 _DRIVER = """
 import os, sys
@@ -91,3 +93,26 @@ def test_a_name_that_was_given_is_forgotten_by_the_next_listing(address: Address
     assert not target.exists()
     (source / "2").rename(target)
     assert bodies(QueueOnDisk(address.first.path)) == ["1", "2"]
+
+
+@pytest.mark.rule("S-79")
+def test_what_a_rename_was_refused_is_not_copied(address: Address) -> None:
+    """Hadoop and Python copy what they cannot rename, which would publish piece by piece what was refused as
+    a whole. Others may give the name, and who was refused it may try again.
+    """
+    first = address.first.path
+    os.setxattr(address.path, "user.journalfs.address-full-policy", b"FAIL")
+    os.setxattr(address.path, "user.journalfs.max-size-messages", b"1")
+    (first / "in.txt").write_text("full\n")
+    staged, target = first / "_job.txt", first / "job.txt"
+    staged.write_text("1\n2\n")
+    assert errno_of(staged.rename, target) == errno.EDQUOT
+    (first / ".all.jsonl").unlink()
+    assert errno_of(shutil.copyfile, staged, target) == errno.EDQUOT
+    assert bodies(address.first) == []
+    shell("echo 0 > job.txt; cat .all.jsonl; rm .all.jsonl", first)
+    staged.rename(target)
+    assert bodies(address.first) == ["1", "2"]
+    (first / ".all.jsonl").unlink()
+    target.write_text("3\n")
+    assert bodies(address.first) == ["3"]
