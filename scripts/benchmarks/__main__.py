@@ -14,6 +14,7 @@ from scripts.benchmarks import (
     commands,
     engine,
     mounting,
+    paging,
     publishing,
     report,
     spark,
@@ -53,7 +54,9 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "read": READ,
     "append": APPEND,
     "spark": SPARK,
+    "paging": {"paging": paging.paging},
 }
+MESSAGES_PAGED = 300_000
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -67,7 +70,15 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     out = arguments.out or (work / "docs" if arguments.small else ROOT / "docs")
     try:
-        context = Context(work, runs=arguments.runs, small=arguments.small)
+        messages = getattr(arguments, "messages", 0)
+        theirs = getattr(arguments, "broker_messages", None)
+        context = Context(
+            work,
+            runs=arguments.runs,
+            small=arguments.small,
+            messages_paged=messages,
+            broker_messages=messages if theirs is None else theirs,
+        )
         for name in arguments.only.split(","):
             MEASUREMENTS[arguments.subcommand][name](context)
             # After each, so that a failure of a later one loses nothing.
@@ -85,7 +96,16 @@ def _arguments() -> argparse.Namespace:
     read = subcommands.add_parser("read", help="reading: scan, load, mount, list, cat, operations, Spark")
     append_ = subcommands.add_parser("append", help="writing: appends, publishing, mounting for it")
     spark_ = subcommands.add_parser("spark", help="Spark: files of the mount, typed columns, replay by joins")
-    for command, measurements in ((read, READ), (append_, APPEND), (spark_, SPARK)):
+    paging_ = subcommands.add_parser("paging", help="a queue far larger than memory, in pages")
+    paging_.add_argument(
+        "--messages", type=int, default=MESSAGES_PAGED, help="of 1 KiB (default %(default)s)"
+    )
+    paging_.add_argument(
+        "--broker-messages", type=int, help="how many a broker pages (default: as many; 0: no broker)"
+    )
+    commands_ = {"read": read, "append": append_, "spark": spark_, "paging": paging_}
+    for name, command in commands_.items():
+        measurements = MEASUREMENTS[name]
         command.add_argument("--only", default=",".join(measurements), help="comma-separated: %(default)s")
         command.add_argument(
             "--runs", type=int, default=5, help="measured rounds of each (default %(default)s)"

@@ -24,11 +24,14 @@ class BrokerInstance:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.pid = 0
+        """Of the process, while it runs."""
 
     @staticmethod
-    def create(root: Path, data: Path | None) -> BrokerInstance | None:
+    def create(root: Path, data: Path | None, *, max_size_bytes: int | None = None) -> BrokerInstance | None:
         """Lay an instance out under `root`: with a copy of a store, or without any and then tuned to the
-        disk by its own `create`. None when there is no distribution to lay out.
+        disk by its own `create`. `max_size_bytes`: from so much on its addresses page. None when there is no
+        distribution to lay out.
         """
         home = _distribution()
         if home is None:
@@ -41,6 +44,14 @@ class BrokerInstance:
             if data is not None:
                 shutil.rmtree(root / "data")
                 shutil.copytree(data, root / "data", ignore=shutil.ignore_patterns("journalfs"))
+        if max_size_bytes is not None:
+            settings = root / "etc" / "broker.xml"
+            changed, count = re.subn(
+                "<max-size-bytes>[^<]*<", f"<max-size-bytes>{max_size_bytes}<", settings.read_text()
+            )
+            if not count:
+                raise RuntimeError(f"{settings}: no limit to change")
+            settings.write_text(changed)
         return BrokerInstance(root)
 
     def start_and_stop(self) -> float:
@@ -48,31 +59,32 @@ class BrokerInstance:
         with self.running() as seconds:
             return seconds
 
-    def produce(self, messages: int, text_chars: int, threads: int) -> float:
+    def produce(self, messages: int, text_chars: int, threads: int, *, purge: bool = True) -> float:
         """Seconds that the broker's own `producer` takes to send so many texts, as it says itself: without
-        the time that it takes to start.
+        the time that it takes to start. `purge`: nothing of them stays.
         """
+        took = self._timed("producer", messages, threads, "--text-size", str(text_chars))
+        if purge:
+            self._purge("orders")
+        return took
+
+    def consume(self, messages: int) -> float:
+        """Seconds that its own `consumer` takes to receive so many, likewise."""
+        return self._timed("consumer", messages, 1)
+
+    def _timed(self, command: str, messages: int, threads: int, *more: str) -> float:
         counts = ["--message-count", str(messages // threads), "--threads", str(threads)]
-        command = [str(self._root / "bin" / "artemis"), "producer", *counts, "--text-size", str(text_chars)]
+        user = ["--user", "admin", "--password", "admin"]
+        where = ["--destination", "queue://orders", "--silent"]
         done = subprocess.run(
-            [
-                *command,
-                "--destination",
-                "queue://orders",
-                "--silent",
-                "--user",
-                "admin",
-                "--password",
-                "admin",
-            ],
+            [str(self._root / "bin" / "artemis"), command, *counts, *more, *where, *user],
             capture_output=True,
             text=True,
             check=True,
         )
         said = [int(found) for found in re.findall(r"Elapsed time in milli second : (\d+)", done.stdout)]
-        self._purge("orders")
         if len(said) != threads:
-            raise RuntimeError(f"the producer said nothing of how long it took: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"the {command} did not say how long it took: {done.stdout}{done.stderr}")
         return max(said) / 1000
 
     def _purge(self, queue: str) -> None:
@@ -94,6 +106,8 @@ class BrokerInstance:
         )
         assert process.stdout is not None
         try:
+            # The script becomes the virtual machine.
+            self.pid = process.pid
             for line in process.stdout:
                 if ACTIVE in line:
                     break

@@ -41,10 +41,15 @@ class Mounted:
 class Context:
     """One run of the measurements. `work` is a directory of its own on the disk to be measured."""
 
-    def __init__(self, work: Path, *, runs: int, small: bool) -> None:
+    def __init__(
+        self, work: Path, *, runs: int, small: bool, messages_paged: int = 0, broker_messages: int = 0
+    ) -> None:
         self.work = work
         self.runs = runs
         self.small = small
+        self.messages_paged = messages_paged
+        """How many messages go through pages, and how many through those of a broker; 0: none."""
+        self.broker_messages = broker_messages
         self.results: list[Result] = []
         # Compiled modules are kept, as those of an installed package are.
         self.environment = {name: value for name, value in os.environ.items() if "BYTECODE" not in name}

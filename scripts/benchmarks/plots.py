@@ -13,6 +13,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
+SLICES = "Slices"
+"""The group whose values are in the order of time."""
 COLORS = ["#1b6ca8", "#d98032", "#6aa84f", "#8e7cc3", "#999999"]
 
 
@@ -24,9 +26,32 @@ def draw(what: str, results: list[dict[str, Any]], target: Path, caption: str) -
     for group in dict.fromkeys(result["group"] for result in results):
         chosen = [result for result in results if result["group"] == group]
         name = f"{what}-{re.sub('[^a-z]+', '-', group.lower())}.png"
-        _draw_group(group, chosen, target / name, caption)
+        if group == SLICES:
+            _draw_slices(chosen, target / name, caption)
+        else:
+            _draw_group(group, chosen, target / name, caption)
         names.append(name)
     return names
+
+
+def _draw_slices(results: list[dict[str, Any]], path: Path, caption: str) -> None:
+    """How a rate goes on: one panel a result, one line a side."""
+    figure, axes = plt.subplots(len(results), 1, figsize=(9, 0.9 + 2.4 * len(results)), squeeze=False)
+    for axis, result in zip(axes[:, 0], results, strict=True):
+        for color, (side, sample) in zip(COLORS, result["sides"].items(), strict=False):
+            values = sample["values"]
+            axis.plot(range(1, len(values) + 1), values, marker="o", color=color, label=side)
+        axis.set_title("\n".join(textwrap.wrap(result["title"].replace("`", ""), 90)), fontsize=9)
+        axis.set_ylim(bottom=0)
+        axis.set_ylabel(result["unit"], fontsize=8)
+        axis.tick_params(labelsize=8)
+        axis.legend(fontsize=7)
+        axis.grid(alpha=0.3)
+    axes[-1, 0].set_xlabel("tenth of the messages", fontsize=8)
+    figure.text(0.01, 0.005, caption, fontsize=7, color="#555555")
+    figure.tight_layout(rect=(0, 0.02, 1, 1))
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 def _draw_group(group: str, results: list[dict[str, Any]], path: Path, caption: str) -> None:

@@ -50,7 +50,7 @@ def lines(context: Context) -> None:
     """`cat` of a file of lines into an address, against the broker's own producer."""
     count = LINES // SMALL_DIVISOR if context.small else LINES
     source = context.work / "lines.txt"
-    _write_lines(source, count)
+    write_lines(source, count)
     shutil.rmtree(context.work / "producing", ignore_errors=True)
     instance = BrokerInstance.create(context.work / "producing", None)
     rates: dict[str, list[float]] = {kind.value: [] for kind in KINDS}
@@ -105,7 +105,7 @@ def _conclude_lines(
             context.keep(conclude(case, values | ({against: theirs} if compared else {}), context.commit))
 
 
-def _write_lines(path: Path, count: int) -> None:
+def write_lines(path: Path, count: int) -> None:
     chance = random.Random(1)
     with path.open("w") as file:
         for number in range(count):
