@@ -22,6 +22,7 @@ from journalfs.engine.state_types import (
     AnomalyKind,
     Listing,
     Operation,
+    PageChange,
     PartInfo,
     QueueInfo,
     RefInfo,
@@ -38,6 +39,9 @@ Include = Literal["live", "delivering", "all"]
 
 _NUMBERS = Struct("=qqqq16x")
 """Record id and numbers of a `jfs_operation`, which begins with them."""
+
+_CHANGES = Struct("=qqqq12xBb2x")
+"""And its kind and type."""
 
 ANY_NUMBER = range(1, PART_NUMBER_MAX)
 
@@ -437,14 +441,25 @@ class LiveState:
 
         return map(_operation, struct_list("jfs_operation", fill, "listing records"))
 
-    def side_numbers(self, user_type: int) -> Iterator[tuple[int, int, int]]:
-        """The same of one type, many at once: `a`, `b` and `c`."""
+    def side_numbers(self, user_type: int) -> Iterator[tuple[int, int, int, int]]:
+        """The same of one type, many at once: record id, `a`, `b` and `c`."""
 
         def fill(out: Any, room: int, count: Any) -> int:
             return int(lib.jfs_state_side(self.pointer, user_type, out, room, count))
 
-        content = struct_bytes("jfs_operation", fill, "listing records")
-        return ((a, b, c) for _, a, b, c in _NUMBERS.iter_unpack(content))
+        return _NUMBERS.iter_unpack(struct_bytes("jfs_operation", fill, "listing records"))
+
+    def page_changes(self) -> Iterator[PageChange] | None:
+        """What became of page transactions, positions in pages and completed pages since the last call; None
+        where that is not known, as the first time: then look at all of them.
+        """
+        lost = ffi.new("uint8_t *")
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_page_changes(self.pointer, out, room, count, lost))
+
+        content = struct_bytes("jfs_operation", fill, "listing changes")
+        return None if lost[0] else map(PageChange._make, _CHANGES.iter_unpack(content))
 
     def anomalies(self) -> list[Anomaly]:
         """What the journal should not hold, in the order it was found; `counts().anomalies` says if there was

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from enum import IntEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -125,6 +126,19 @@ class TransactionInfo(msgspec.Struct, frozen=True):
     extra_offset: int
     extra_bytes: int
     operations: tuple[Operation, ...]
+
+
+class PageChange(NamedTuple):
+    """What became of a record about pages. `kind`: ADD, UPDATE with the numbers that it has now, or DELETE
+    with those that it had. `a`, `b` and `c` as `LiveState.side` says.
+    """
+
+    record_id: int
+    a: int
+    b: int
+    c: int
+    kind: int
+    user_type: int
 
 
 class AnomalyKind(IntEnum):

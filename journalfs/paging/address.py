@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from journalfs.limits import (
     PAGE_HOLE_BYTES_MIN,
     PAGE_RECORDS_KEPT_MAX,
 )
-from journalfs.paging.cursors import Cursors
+from journalfs.paging.cursors import Cursors, Moved, Standing
 from journalfs.paging.folders import PageFile, PageFolder
 
 
@@ -40,18 +40,20 @@ class PageSummary:
     stamp: FileStamp
     records: int
     damage: tuple[Damage, ...]
-    has_transactions: bool
     first_id: int
     last_id: int
     """Smallest and largest message id, for finding a message without looking into every page."""
-    first_tx: int
-    last_tx: int
-    """Smallest and largest page transaction, 0 where there is none."""
+    tx_ids: array[int]
+    """Its page transactions, rising."""
     last_due_ms: int
     """Latest time at which one of the messages is due, 0 where none says."""
     queues: frozenset[int]
     first_expiry_ms: int
     """When the first of its messages expires, live or not; 0: none does."""
+
+    @property
+    def has_transactions(self) -> bool:
+        return bool(self.tx_ids)
 
     @property
     def unreadable(self) -> bool:
@@ -64,26 +66,13 @@ ALL = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
-    """What decides which records of a page are live for a queue, and how long their lines are."""
-
-    stamp: FileStamp
-    consumed: set[int] | None
-    delivering: set[int] | None
-    counting: tuple[int, ...]
-    measured: int
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(frozen=True, slots=True)
 class LiveStretch:
     """Which records of a stretch of a page are live for a queue, as the journal said at one moment: found out
     when they are needed, so that holding many takes no memory for their messages.
     """
 
     paged: PagedAddress
-    cursors: Cursors
+    standing: Standing
     number: PageNumber
     queue: QueueId
     start: int
@@ -95,9 +84,9 @@ class LiveStretch:
 
     def indexes(self, scan: PageScan | None = None) -> array[int]:
         """Of the page's records, rising. `scan` is of the page, for when it may be deleted by now."""
-        place, cursors = (int(self.queue), int(self.number)), self.cursors
-        held: Set[int] = cursors.delivering.get(place, frozenset())
-        if place in cursors.complete or (self.delivering and not held):
+        standing = self.standing
+        gone, held, dead = standing.gone, standing.held, standing.dead
+        if standing.complete or (self.delivering and not held):
             return array("I")
         if scan is None:
             scan = self._scan()
@@ -107,13 +96,13 @@ class LiveStretch:
         if self.start or self.end < ALL:
             low = bisect.bisect_left(indexes, self.start)
             indexes = indexes[low : bisect.bisect_left(indexes, self.end)]
-        tx_ids = scan.tx_ids()
-        dead = {tx_id for tx_id in set(tx_ids) if not cursors.counts(tx_id)}
-        gone: Set[int] = cursors.consumed.get(place, frozenset())
         if not (gone or held or dead):
             return indexes
         chosen = (i for i in indexes if i not in gone and (i in held) == self.delivering)
-        return array("I", [i for i in chosen if tx_ids[i] not in dead] if dead else chosen)
+        if not dead:
+            return array("I", chosen)
+        tx_ids = scan.tx_ids()
+        return array("I", [i for i in chosen if tx_ids[i] not in dead])
 
     def _scan(self) -> PageScan | None:
         """`None`: nothing of the page is for the queue, or a broker deleted it since the last look."""
@@ -136,7 +125,7 @@ class _Kept:
 
 @dataclass(slots=True)
 class PagedAddress:
-    """Pages by number. `cursors` is replaced whenever the journal's side records changed."""
+    """Pages by number. `cursors` are kept up with the journal by whoever made this, who says what moved."""
 
     path: Path
     relative_to: Path
@@ -150,13 +139,20 @@ class PagedAddress:
     _refused: dict[PageNumber, str] = field(default_factory=dict)
     """Pages that could not be opened, and why."""
     _scans: OrderedDict[PageNumber, _Kept] = field(default_factory=OrderedDict)
-    _counts: dict[tuple[int, ...], tuple[object, int]] = field(default_factory=dict)
-    """Lengths of stretches, each with its key."""
-    _measured: int = 0
-    """Grows when lines of messages are to be measured again."""
+    _counts: dict[tuple[int, ...], tuple[Standing, int]] = field(default_factory=dict)
+    """Lengths of stretches, each with what was true then."""
+    _standings: dict[PageNumber, dict[QueueId, Standing]] = field(default_factory=dict)
+    """What is true of pages, as far as somebody asked: the same object until something else is."""
+    _some_live: dict[tuple[PageNumber, QueueId], int] = field(default_factory=dict)
+    """A record of a page that was live for a queue when somebody looked."""
+    _numbers: list[PageNumber] | None = None
+    _folder: PageFolder | None = None
 
-    def numbers(self) -> list[PageNumber]:
-        return sorted(self.files)
+    def numbers(self) -> Sequence[PageNumber]:
+        """Of its pages, rising."""
+        if self._numbers is None:
+            self._numbers = sorted(self.files)
+        return self._numbers
 
     def pages_now(self) -> bool:
         """Whether the address is in paging mode as a broker would find it: any page, except a single empty
@@ -167,22 +163,65 @@ class PagedAddress:
 
     def update(self, folder: PageFolder) -> bool:
         """Take over a new listing of the folder. Returns whether pages came, went or grew."""
+        if folder is self._folder:
+            return False
+        self._folder = folder
         files = {page.number: page for page in folder.pages}
         if files == self.files:
             return False
-        for number in self.files.keys() - files.keys():
+        gone = self.files.keys() - files.keys()
+        for number in gone:
             self.summaries.pop(number, None)
             self._refused.pop(number, None)
             self._scans.pop(number, None)
-        if self.files.keys() - files.keys():
+        if gone:
             self._counts = {place: known for place, known in self._counts.items() if place[0] in files}
-        self.files = files
+            self._some_live = {place: one for place, one in self._some_live.items() if place[0] in files}
+        for number in list(self._standings):
+            page = files.get(number)
+            if page is not self.files[number] and page != self.files[number]:
+                del self._standings[number]
+        self.files, self._numbers = files, None
         self.version += 1
         return True
 
-    def set_cursors(self, cursors: Cursors) -> None:
+    def set_cursors(self, cursors: Cursors, moved: Moved) -> None:
+        """The journal says something else than before."""
         self.cursors = cursors
         self.version += 1
+        for queue, page in moved.places:
+            self._standings.get(PageNumber(page), {}).pop(QueueId(queue), None)
+        if moved.transactions:
+            low, high = min(moved.transactions), max(moved.transactions)
+            for number in [number for number in self._standings if self._holds_some(number, low, high)]:
+                del self._standings[number]
+
+    def _holds_some(self, number: PageNumber, low_tx: int, high_tx: int) -> bool:
+        """Whether transactions of a page lie in a range; also where that is not known."""
+        summary = self.summaries.get(number)
+        if summary is None:
+            return True
+        tx_ids = summary.tx_ids
+        return bool(tx_ids) and tx_ids[0] <= high_tx and low_tx <= tx_ids[-1]
+
+    def holds_transaction(self, tx_id: int) -> bool:
+        """Whether a page has records of a page transaction, live or not."""
+        return any(
+            self._holds_some(number, tx_id, tx_id) and tx_id in self.summary(number).tx_ids
+            for number in self.numbers()
+        )
+
+    def standing(self, number: PageNumber, queue: QueueId) -> Standing:
+        """What the journal says now of a page for a queue."""
+        of_page = self._standings.get(number)
+        known = of_page.get(queue) if of_page is not None else None
+        if known is None:
+            there = number in self.files
+            tx_ids = self.summary(number).tx_ids if there else ()
+            known = self.cursors.standing((int(queue), int(number)), tx_ids)
+            if there:
+                self._standings.setdefault(number, {})[queue] = known
+        return known
 
     def summary(self, number: PageNumber) -> PageSummary:
         """What the page holds. One that went away since it was listed holds nothing: every queue is done with
@@ -194,7 +233,7 @@ class PagedAddress:
             try:
                 self.scan(number)
             except Gone:
-                return PageSummary(page.stamp, 0, (), False, 0, -1, 0, 0, 0, frozenset(), 0)
+                return PageSummary(page.stamp, 0, (), 0, -1, array("q"), 0, frozenset(), 0)
             summary = self.summaries[number]
         return summary
 
@@ -241,21 +280,18 @@ class PagedAddress:
     def forget_scans(self) -> None:
         """What lines and files of its messages measure is to be found out again."""
         self._scans.clear()
-        self._measured += 1
+        self._standings.clear()
         self.version += 1
 
     def _summarise(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> PageSummary:
         ids = scan.message_ids()
-        tx_ids = [tx_id for tx_id in scan.tx_ids() if tx_id > 0]
         return PageSummary(
             stamp=page.stamp,
             records=scan.count,
             damage=tuple(self._damage_of(page, scan, mapped)),
-            has_transactions=bool(tx_ids),
             first_id=min(ids, default=0),
             last_id=max(ids, default=-1),
-            first_tx=min(tx_ids, default=0),
-            last_tx=max(tx_ids, default=0),
+            tx_ids=array("q", sorted({tx_id for tx_id in scan.tx_ids() if tx_id > 0})),
             last_due_ms=max(page_schedules(scan, array("I", range(scan.count)), now_ms=0), default=0),
             queues=frozenset(scan.queue_ids()[0]),
             first_expiry_ms=min((time for time in scan.expirations_ms() if time > 0), default=0),
@@ -304,16 +340,13 @@ class PagedAddress:
 
     def is_live(self, number: PageNumber, queue: QueueId, index: int) -> bool:
         """Whether one record, which was live for the queue once, still is."""
-        place, cursors = (int(queue), int(number)), self.cursors
-        if number not in self.files or place in cursors.complete:
-            return False
-        return index not in cursors.consumed.get(place, ()) and index not in cursors.delivering.get(place, ())
+        return number in self.files and self.standing(number, queue).has(index)
 
     def stretch(
         self, number: PageNumber, queue: QueueId, start: int = 0, end: int = ALL, *, delivering: bool = False
     ) -> LiveStretch:
         """What is live for the queue of the page's records from `start` to before `end`."""
-        return LiveStretch(self, self.cursors, number, queue, start, end, delivering)
+        return LiveStretch(self, self.standing(number, queue), number, queue, start, end, delivering)
 
     def count(self, number: PageNumber, queue: QueueId) -> int:
         """How many of the page's records are live for the queue."""
@@ -321,43 +354,44 @@ class PagedAddress:
 
     def kept_count(self, stretch: LiveStretch) -> int:
         """The length of a stretch, which is looked at again only when something about its page changed."""
-        key = self.key(stretch)
-        if key is None:
+        if self.is_void(stretch):
             return 0
         end = stretch.end if stretch.end < self.summary(stretch.number).records else ALL
         place = (stretch.number, stretch.queue, stretch.start, end, stretch.delivering)
         known = self._counts.get(place)
-        if known is None or known[0] != key:
-            known = self._counts[place] = key, len(stretch.indexes())
+        if known is None or known[0] is not stretch.standing:
+            indexes = stretch.indexes()
+            known = self._counts[place] = stretch.standing, len(indexes)
+            if indexes and not stretch.delivering:
+                self._some_live[stretch.number, stretch.queue] = indexes[-1]
         return known[1]
 
-    def key(self, stretch: LiveStretch) -> object:
-        """Equal keys mean that the same records of the page are live; `None`: none is."""
-        number, place, cursors = stretch.number, (stretch.queue, stretch.number), stretch.cursors
-        page = self.files.get(number)
-        if page is None or place in cursors.complete:
-            return None
-        held = cursors.delivering.get(place)
-        summary = self.summary(number)
-        if stretch.queue not in summary.queues or (stretch.delivering and not held):
-            return None
-        counting = cursors.counting(summary.first_tx, summary.last_tx) if summary.has_transactions else ()
-        return _Key(page.stamp, cursors.consumed.get(place), held, counting, self._measured)
+    def is_void(self, stretch: LiveStretch) -> bool:
+        """Whether nothing of a stretch is live, as can be said without a look at its page."""
+        if stretch.standing.complete or stretch.number not in self.files:
+            return True
+        if stretch.delivering and not stretch.standing.held:
+            return True
+        return stretch.queue not in self.summary(stretch.number).queues
 
     def is_consumed(self, number: PageNumber, queue: QueueId) -> bool:
         """Whether the queue needs nothing of the page any more, and nothing will come of what is prepared."""
-        place = (int(queue), int(number))
-        if place in self.cursors.complete:
+        standing = self.standing(number, queue)
+        if standing.complete:
             return True
-        if self.cursors.delivering.get(place) or self.count(number, queue):
+        if standing.held or self._has_some_live(number, queue, standing) or self.count(number, queue):
             return False
         summary = self.summary(number)
         if queue not in summary.queues:
             return True
-        undecided = self.cursors.undecided
-        if not summary.has_transactions or not undecided:
-            return not summary.unreadable
-        return undecided.isdisjoint(self.scan(number).tx_ids())
+        return not summary.unreadable and self.cursors.undecided.isdisjoint(summary.tx_ids)
+
+    def _has_some_live(self, number: PageNumber, queue: QueueId, standing: Standing) -> bool:
+        """Whether a record that was live before surely is: whoever consumes a page does not look at all of it
+        each time.
+        """
+        one = self._some_live.get((number, queue))
+        return one is not None and not standing.dead and standing.has(one)
 
     def find(self, queue: QueueId, message_id: MessageId) -> tuple[PageNumber, int] | None:
         """Where a live message of the queue lies."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import bisect
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from itertools import accumulate
+from typing import TYPE_CHECKING, TypeAlias
 
-from journalfs.format.record_types import MessageType
+from journalfs.format.record_types import MessageType, RecordKind
+
+if TYPE_CHECKING:
+    from journalfs.engine.state_types import PageChange
 
 PageOfQueue = tuple[int, int]
 """(queue id, page number)."""
 
-Numbers = tuple[int, int, int]
-"""Of a live record of the message journal that is no message, as its type defines them."""
+Numbers = tuple[int, int, int, int]
+"""Of a live record that is no message: its id, and numbers as its type defines them."""
+
+NONE: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +32,56 @@ class SideRecord:
 
 
 @dataclass(slots=True)
+class Moved:
+    """Of what something else is true than before."""
+
+    places: set[PageOfQueue] = field(default_factory=set)
+    transactions: set[int] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.places or self.transactions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """Which records of a page are live for a queue, at one moment."""
+
+    complete: bool
+    """The queue is done with all of it."""
+    gone: Set[int]
+    """Records that it consumed."""
+    held: Set[int]
+    """Those that a prepared transaction consumes."""
+    dead: Set[int]
+    """Transactions of the page that do not count."""
+
+    def has(self, index: int) -> bool:
+        """Whether a record that was live for the queue once still is."""
+        return not self.complete and index not in self.gone and index not in self.held
+
+
+_Sets: TypeAlias = dict[PageOfQueue, Set[int]]
+
+
 class Cursors:
-    """Which records of which pages are consumed, by queue. Built from the journal's side records, and not
-    changed any more: who holds one has what was true at that moment.
+    """Which records of which pages are consumed, by queue. Kept up with the journal; sets that were handed
+    out are not changed any more, so who has one has what was true at that moment.
     """
 
-    consumed: defaultdict[PageOfQueue, set[int]] = field(default_factory=lambda: defaultdict(set))
-    delivering: defaultdict[PageOfQueue, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Consumed by a transaction that is prepared and undecided."""
-    complete: set[PageOfQueue] = field(default_factory=set)
-    transactions: dict[int, int] = field(default_factory=dict)
-    """Page transactions that committed: id to (message, queue) pairs not consumed yet."""
-    undecided: set[int] = field(default_factory=set)
-    """Page transactions that are prepared: whether their messages count is not known yet."""
-    _counting: list[int] = field(default_factory=list)
-    """Page transactions that count, rising."""
-    _sums: list[int] = field(default_factory=list)
-    """Sums of the first ones of them, from none on."""
+    __slots__ = ("_twice", "complete", "consumed", "delivering", "transactions", "undecided")
+
+    def __init__(self) -> None:
+        self.consumed: _Sets = {}
+        self.delivering: _Sets = {}
+        """Consumed by a transaction that is prepared and undecided."""
+        self.complete: Counter[PageOfQueue] = Counter()
+        """How many records say so."""
+        self.transactions: dict[int, tuple[int, int]] = {}
+        """Page transactions that committed: the record of each, and (message, queue) pairs not consumed."""
+        self.undecided: Set[int] = NONE
+        """Page transactions that are prepared: whether their messages count is not known yet."""
+        self._twice: Counter[tuple[int, int, int]] = Counter()
+        """Further records of positions that have one."""
 
     @classmethod
     def from_records(
@@ -52,46 +89,112 @@ class Cursors:
         acknowledged: Iterable[Numbers],
         completed: Iterable[Numbers],
         transactions: Iterable[Numbers],
-        prepared: Iterable[SideRecord],
-        before: Cursors | None = None,
     ) -> Cursors:
-        """The first three are live records of those types; `prepared` are those that prepared transactions
-        add. What is as it was `before` is the same object, so that comparing is quick.
-        """
+        """From the live records of those types."""
         cursors = cls()
-        for queue, page, number in acknowledged:
-            cursors.consumed[queue, page].add(number)
-        cursors.complete.update((queue, page) for queue, page, _ in completed)
-        cursors.transactions.update((tx_id, left) for tx_id, left, _ in transactions)
+        consumed: dict[PageOfQueue, set[int]] = {}
+        for _, queue, page, number in acknowledged:
+            numbers = consumed.setdefault((queue, page), set())
+            if number in numbers:
+                cursors._twice[queue, page, number] += 1
+            numbers.add(number)
+        cursors.consumed.update(consumed)
+        cursors.complete.update((queue, page) for _, queue, page, _ in completed)
+        cursors.transactions.update((tx_id, (record, left)) for record, tx_id, left, _ in transactions)
+        return cursors
+
+    # ---- keeping up ----
+
+    def take(self, changes: Iterable[PageChange]) -> Moved:
+        """Take over what became of the records."""
+        moved = Moved()
+        own: dict[PageOfQueue, set[int]] = {}
+        for change in changes:
+            place = (change.a, change.b)
+            if change.user_type == MessageType.PAGE_TRANSACTION:
+                self._take_transaction(change, moved)
+            elif change.user_type == MessageType.PAGE_COMPLETE:
+                self.complete[place] += -1 if change.kind == RecordKind.DELETE else 1
+                if self.complete[place] <= 0:
+                    del self.complete[place]
+                moved.places.add(place)
+            else:
+                numbers = own.get(place)
+                if numbers is None:
+                    numbers = own[place] = set(self.consumed.get(place, NONE))
+                self._take_position(change, numbers)
+        moved.places |= own.keys()
+        for place, numbers in own.items():
+            if numbers:
+                self.consumed[place] = numbers
+            else:
+                self.consumed.pop(place, None)
+        return moved
+
+    def _take_position(self, change: PageChange, numbers: set[int]) -> None:
+        position = (change.a, change.b, change.c)
+        if change.kind != RecordKind.DELETE:
+            if change.c in numbers:
+                self._twice[position] += 1
+            numbers.add(change.c)
+        elif self._twice[position] > 0:
+            self._twice[position] -= 1
+        else:
+            del self._twice[position]
+            numbers.discard(change.c)
+
+    def _take_transaction(self, change: PageChange, moved: Moved) -> None:
+        counted = self.counts(change.a)
+        if change.kind != RecordKind.DELETE:
+            self.transactions[change.a] = (change.record_id, change.b)
+        elif self.transactions.get(change.a, (0, 0))[0] == change.record_id:
+            del self.transactions[change.a]
+        if self.counts(change.a) != counted:
+            moved.transactions.add(change.a)
+
+    def take_prepared(self, prepared: Iterable[SideRecord]) -> Moved:
+        """Take over what prepared transactions add, which is all that they do now."""
+        delivering: dict[PageOfQueue, set[int]] = {}
+        undecided: set[int] = set()
         for record in prepared:
             if record.user_type == MessageType.ACKNOWLEDGE_CURSOR:
-                cursors.delivering[record.a, record.b].add(record.c)
+                delivering.setdefault((record.a, record.b), set()).add(record.c)
             elif record.user_type == MessageType.PAGE_TRANSACTION:
-                cursors.undecided.add(record.a)
-        if before is not None:
-            _take_same(cursors.consumed, before.consumed)
-            _take_same(cursors.delivering, before.delivering)
-        cursors._counting = sorted(tx_id for tx_id, left in cursors.transactions.items() if left > 0)
-        cursors._sums = list(accumulate(cursors._counting, initial=0))
-        return cursors
+                undecided.add(record.a)
+        moved = Moved(_differing(self.delivering, delivering), {*undecided} ^ {*self.undecided})
+        self.delivering, self.undecided = dict(delivering), undecided
+        return moved
+
+    def moved_from(self, before: Cursors) -> Moved:
+        """What is otherwise than with others."""
+        places = _differing(before.consumed, self.consumed) | _differing(before.delivering, self.delivering)
+        places |= before.complete.keys() ^ self.complete.keys()
+        transactions = {
+            tx_id
+            for tx_id in before.transactions.keys() | self.transactions.keys()
+            if before.counts(tx_id) != self.counts(tx_id)
+        }
+        return Moved(places, transactions | ({*before.undecided} ^ {*self.undecided}))
+
+    # ---- asking ----
 
     def counts(self, tx_id: int) -> bool:
         """Whether a page record written under `tx_id` counts: outside a transaction, or its transaction
         committed.
         """
-        return tx_id <= 0 or self.transactions.get(tx_id, 0) > 0
+        return tx_id <= 0 or self.transactions.get(tx_id, (0, 0))[1] > 0
 
-    def counting(self, first_tx: int, last_tx: int) -> tuple[int, int]:
-        """Number and sum of the page transactions in a range that count: equal ones mean the same ones, since
-        none that was done with comes again.
-        """
-        low = bisect.bisect_left(self._counting, first_tx)
-        high = bisect.bisect_right(self._counting, last_tx)
-        return high - low, self._sums[high] - self._sums[low]
+    def standing(self, place: PageOfQueue, tx_ids: Iterable[int]) -> Standing:
+        """What is true of a page for a queue; `tx_ids` are the page's transactions."""
+        return Standing(
+            place in self.complete,
+            self.consumed.get(place, NONE),
+            self.delivering.get(place, NONE),
+            frozenset(tx_id for tx_id in tx_ids if not self.counts(tx_id)) or NONE,
+        )
 
 
-def _take_same(now: dict[PageOfQueue, set[int]], before: dict[PageOfQueue, set[int]]) -> None:
-    for place, numbers in now.items():
-        known = before.get(place)
-        if known == numbers:
-            now[place] = known
+def _differing(
+    before: Mapping[PageOfQueue, Set[int]], now: Mapping[PageOfQueue, Set[int]]
+) -> set[PageOfQueue]:
+    return {place for place in before.keys() | now.keys() if before.get(place, NONE) != now.get(place, NONE)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -60,12 +60,16 @@ class _Seen:
     the first look with a new time may not have changed it. And no page but the last one was being written.
     """
     folder: PageFolder
+    settled: dict[str, PageFile]
+    """Those of its pages, by name, that were not being written, but for the last."""
 
 
 @dataclass(slots=True)
 class OwnPages:
     """What this process does to pages itself."""
 
+    alone: bool = False
+    """Nobody else changes anything: a page that is not written to is as it was."""
     durable_bytes: dict[Path, int] = field(default_factory=dict)
     """How much there is to be read of those that it is writing."""
     changed: set[Path] = field(default_factory=set)
@@ -127,16 +131,19 @@ class PagingDirectory:
         self.own.changed.discard(path)
         if seen is not None and same and seen.confirmed:
             return replace(seen, folder=self._with_last_page(seen.folder))
-        folder = self._read_folder(path)
-        settled = all(page.path not in self.own.durable_bytes for page in folder.pages[:-1])
-        return _Seen(mtime_ns, same and settled, folder)
-
-    def _read_folder(self, path: Path) -> PageFolder:
+        known = seen.settled if seen is not None and self.own.alone else {}
         refused: list[Refused] = []
-        found = (self._durable(page) for page in _pages(path, refused))
-        pages = tuple(sorted(found, key=lambda page: page.number))
+        found = dict(_pages(path, known, refused))
+        being_written = {page.name for page in self.own.durable_bytes if page.parent == path}
+        for name in being_written & found.keys():
+            found[name] = self._durable(found[name])
+        pages = tuple(sorted(found.values(), key=lambda page: page.number))
         address, problem = _read_address(path / ADDRESS_FILE_NAME)
-        return PageFolder(path, address, pages, problem, tuple(refused))
+        folder = PageFolder(path, address, pages, problem, tuple(refused))
+        settled = {
+            name: page for name, page in found.items() if page is not pages[-1] and name not in being_written
+        }
+        return _Seen(mtime_ns, same and len(settled) >= len(pages) - 1, folder, settled)
 
     def _with_last_page(self, folder: PageFolder) -> PageFolder:
         """The folder with its last page as it is now: nobody appends to another."""
@@ -174,8 +181,14 @@ def _read_address(file: Path) -> tuple[str | None, str | None]:
         return None, error.reason
 
 
-def _pages(folder: Path, refused: list[Refused]) -> Iterator[PageFile]:
+def _pages(
+    folder: Path, known: Mapping[str, PageFile], refused: list[Refused]
+) -> Iterator[tuple[str, PageFile]]:
+    """By name. Those that are `known` are not looked at."""
     for entry in os.scandir(folder):
+        if entry.name in known:
+            yield entry.name, known[entry.name]
+            continue
         parsed = parse_page_name(entry.name)
         if parsed is None or parsed.invalid:
             continue
@@ -186,7 +199,7 @@ def _pages(folder: Path, refused: list[Refused]) -> Iterator[PageFile]:
             refused.append(_refusal(path, error))
             continue
         if page is not None:
-            yield page
+            yield entry.name, page
         elif path.exists():
             refused.append(Refused(path, "not-a-file", "not a regular file, so it is not opened"))
         elif entry.is_symlink():

@@ -103,12 +103,11 @@ class QueueContent:
         """How long the lines of a stretch of a page are, as they were at `sealed_ms` or are now. They are
         measured again only when something about the page changed.
         """
-        key = stretch.paged.key(stretch)
-        if key is None:
+        if stretch.paged.is_void(stretch):
             return 0
         if sealed_ms is None and self.page_due_ms(stretch.number) > self.now_ms:
             return measure()  # lines get shorter when their messages become due
-        key = key, self.core.bodies.version, sealed_ms
+        key = stretch.standing, self.core.bodies.version, sealed_ms
         place = (stretch.number, stretch.start, stretch.end)
         known = self._sizes.get(place)
         if known is None or known[0] != key:

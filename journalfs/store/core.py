@@ -31,7 +31,7 @@ from journalfs.ids import PageNumber, QueueId
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress
-from journalfs.paging.cursors import Cursors, SideRecord
+from journalfs.paging.cursors import Cursors, Moved, SideRecord
 from journalfs.paging.folders import PageFolder, PagingDirectory
 from journalfs.store.absent import missing_directories
 from journalfs.store.changes import Changes
@@ -190,18 +190,28 @@ class Core:
         side_version = self.loader.state.counts().side_version
         if (side_version, self.epoch) != self._side_key:
             self._side_key = (side_version, self.epoch)
-            numbers = self.loader.state.side_numbers
-            self.cursors = Cursors.from_records(
-                numbers(MessageType.ACKNOWLEDGE_CURSOR),
-                numbers(MessageType.PAGE_COMPLETE),
-                numbers(MessageType.PAGE_TRANSACTION),
-                self._prepared_cursors(),
-                self.cursors,
-            )
+            moved = self._take_cursors()
             for paged in self.pages.values():
-                paged.set_cursors(self.cursors)
+                paged.set_cursors(self.cursors, moved)
             changed = True
         return changed
+
+    def _take_cursors(self) -> Moved:
+        """Take over what the journal says of pages; what of it is otherwise than before."""
+        state, before = self.loader.state, self.cursors
+        changes = state.page_changes()
+        if changes is not None:
+            moved = before.take(changes)
+            prepared = before.take_prepared(self._prepared_cursors())
+            return Moved(moved.places | prepared.places, moved.transactions | prepared.transactions)
+        numbers = state.side_numbers
+        self.cursors = Cursors.from_records(
+            numbers(MessageType.ACKNOWLEDGE_CURSOR),
+            numbers(MessageType.PAGE_COMPLETE),
+            numbers(MessageType.PAGE_TRANSACTION),
+        )
+        self.cursors.take_prepared(self._prepared_cursors())
+        return self.cursors.moved_from(before)
 
     def _take_folders(self, folders: Iterable[PageFolder]) -> bool:
         changed = False

@@ -80,6 +80,8 @@ class Arrivals:
             if number < page:
                 continue
             after = record if number == page else -1
+            if paged.summary(number).records <= after + 1:
+                continue
             indexes = array(
                 "I", [index for index in paged.live(number, self._content.queue_id) if index > after]
             )

@@ -9,6 +9,7 @@ time.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 
 import msgspec
@@ -27,7 +28,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 5
+FORMAT = 6
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -51,14 +52,16 @@ class IndexedPage(msgspec.Struct, frozen=True):
     stamp: FileStamp
     records: int
     damage: list[Damage]
-    has_transactions: bool
     first_id: int
     last_id: int
-    first_tx: int
-    last_tx: int
+    tx_ids: list[int]
     last_due_ms: int
     queues: list[int]
     first_expiry_ms: int
+
+    @property
+    def has_transactions(self) -> bool:
+        return bool(self.tx_ids)
 
 
 class IndexedPageParts(msgspec.Struct, frozen=True):
@@ -135,11 +138,9 @@ def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
             summary.stamp,
             summary.records,
             list(summary.damage),
-            summary.has_transactions,
             summary.first_id,
             summary.last_id,
-            summary.first_tx,
-            summary.last_tx,
+            list(summary.tx_ids),
             summary.last_due_ms,
             sorted(summary.queues),
             summary.first_expiry_ms,
@@ -157,11 +158,9 @@ def page_summaries(pages: list[IndexedPage]) -> list[tuple[PageNumber, PageSumma
                 page.stamp,
                 page.records,
                 tuple(page.damage),
-                page.has_transactions,
                 page.first_id,
                 page.last_id,
-                page.first_tx,
-                page.last_tx,
+                array("q", sorted(page.tx_ids)),
                 page.last_due_ms,
                 frozenset(page.queues),
                 page.first_expiry_ms,

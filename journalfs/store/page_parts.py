@@ -91,10 +91,13 @@ class PageParts:
     def tail(self, paged: PagedAddress) -> list[PageRun]:
         """What is live and in no part yet."""
         runs: list[PageRun] = []
-        for number in paged.numbers():
-            start = self.sealed_end(number)
-            if paged.summary(number).records > start:
+        for number in reversed(paged.numbers()):
+            start, records = self.sealed_end(number), paged.summary(number).records
+            if 0 < records <= start:
+                break  # what lies before was put into parts before
+            if records > start:
                 stretch = paged.stretch(number, self.queue, start)
                 if len(stretch):
                     runs.append(PageRun(number, stretch))
+        runs.reverse()
         return runs

@@ -11,6 +11,7 @@ from typing import cast
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
+from journalfs.paging.cursors import Standing
 from journalfs.store.api import ByteSource, Part
 from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
 from journalfs.store.content import QueueContent
@@ -77,6 +78,8 @@ class QueueView:
         self._seen: Hashable = None
         self._mtime_ms = 0
         self._parts: dict[str, PartRuns] = {}
+        self._of_pages: dict[int, tuple[tuple[Standing, int], list[PartRuns]]] = {}
+        """Those made of pages, by number, and as of when: empty where nothing is left."""
         self._tail: tuple[Run, ...] = ()
         self._wheres: dict[str, QueueView] = {}
 
@@ -145,10 +148,22 @@ class QueueView:
     def _page_parts(self) -> list[PartRuns]:
         paged = self.content.paged
         found: list[PartRuns] = []
-        if paged is not None:
-            for page_part in self.page_parts.parts:
+        before, self._of_pages = self._of_pages, {}
+        if paged is None:
+            return found
+        bodies = self.content.core.bodies.version
+        for page_part in self.page_parts.parts:
+            # Most are as they were: a queue may have very many.
+            as_of = paged.standing(page_part.page, self.content.queue_id), bodies
+            known = before.get(page_part.number)
+            if known is None or known[0] != as_of or self._selected is not None:
+                made: list[PartRuns] = []
                 runs = self._filtered([self.page_parts.run(paged, page_part)])
-                self._add(found, page_part.number, runs, page_part.sealed_ms)
+                self._add(made, page_part.number, runs, page_part.sealed_ms)
+                known = as_of, made
+            if self._selected is None:
+                self._of_pages[page_part.number] = known
+            found += known[1]
         return found
 
     def _add(self, found: list[PartRuns], number: int, runs: tuple[Run, ...], mtime_ms: int) -> None:

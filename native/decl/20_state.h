@@ -181,6 +181,8 @@ jfs_status jfs_state_operations(const jfs_state *state, int64_t tx_id, jfs_opera
                                 uint32_t *count);
 
 enum { JFS_ANY_TYPE = 256 };
+jfs_status jfs_state_page_changes(jfs_state *state, jfs_operation *out, uint32_t capacity, uint32_t *count,
+                                  uint8_t *lost);
 jfs_status jfs_state_side(const jfs_state *state, int user_type, jfs_operation *out, uint32_t capacity,
                           uint32_t *count);
 

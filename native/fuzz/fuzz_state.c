@@ -97,6 +97,8 @@ static void ask_everything(jfs_state *state, const files *all) {
         FUZZ_CHECK(found == transactions[i].operations);
     }
     (void)jfs_state_side(state, JFS_ANY_TYPE, operations, ASK_MAX, &count);
+    uint8_t lost;
+    (void)jfs_state_page_changes(state, operations, ASK_MAX, &count, &lost);
     (void)jfs_state_anomalies(state, anomalies, ASK_MAX, &count);
 }
 

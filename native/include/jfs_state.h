@@ -239,6 +239,14 @@ jfs_status jfs_state_transactions(const jfs_state *state, jfs_tx_info *out, uint
 jfs_status jfs_state_operations(const jfs_state *state, int64_t tx_id, jfs_operation *out, uint32_t capacity,
                                 uint32_t *count);
 
+/* What became of live records of types 35, 39 and 42 since the last call, in its order: ADD, UPDATE with what holds now,
+ * or DELETE with what held. *lost: it is not known, as before the first call and where there was too much; then nothing
+ * is given out, and whoever asks looks at all of them.
+ */
+enum { JFS_PAGE_CHANGES_MAX = 65536 };
+jfs_status jfs_state_page_changes(jfs_state *state, jfs_operation *out, uint32_t capacity, uint32_t *count,
+                                  uint8_t *lost);
+
 /* Live records that are no messages: paging positions and counts, duplicate ids and so on, in journal order.
  * user_type filters, JFS_ANY_TYPE does not. a, b, c: the payload's numbers as far as the type has fixed ones.
  */

@@ -38,6 +38,7 @@ jfs_status jfs_state_new(jfs_state **out) {
     state->free_message = state->free_ref = state->free_wide = state->free_op = state->free_tx = JFS_NONE;
     state->last_queue = JFS_NONE;
     state->highest_id = -1;
+    state->page_changes_lost = 1;
     if (index_init(&state->message_index) != JFS_OK || index_init(&state->wide_index) != JFS_OK ||
         index_init(&state->queue_index) != JFS_OK || index_init(&state->tx_index) != JFS_OK ||
         index_init(&state->side_index) != JFS_OK) {
@@ -64,6 +65,7 @@ void jfs_state_free(jfs_state *state) {
     free(state->ops.items);
     free(state->txs.items);
     free(state->sides.items);
+    free(state->page_changes.items);
     free(state->anomalies.items);
     free(state->pending.items);
     free(state->expiries.items);
@@ -123,7 +125,8 @@ uint64_t jfs_state_memory(const jfs_state *state) {
     uint64_t bytes = sizeof *state + VECTOR_BYTES(&state->messages) + VECTOR_BYTES(&state->refs) +
                      VECTOR_BYTES(&state->decors) + VECTOR_BYTES(&state->wides) + VECTOR_BYTES(&state->queues) +
                      VECTOR_BYTES(&state->ops) + VECTOR_BYTES(&state->txs) + VECTOR_BYTES(&state->sides) +
-                     VECTOR_BYTES(&state->anomalies) + VECTOR_BYTES(&state->pending) + VECTOR_BYTES(&state->expiries);
+                     VECTOR_BYTES(&state->anomalies) + VECTOR_BYTES(&state->pending) + VECTOR_BYTES(&state->expiries) +
+                     VECTOR_BYTES(&state->page_changes);
     bytes += index_bytes(&state->message_index) + index_bytes(&state->wide_index) +
              index_bytes(&state->queue_index) + index_bytes(&state->tx_index) + index_bytes(&state->side_index);
     if (state->deleted.cells != NULL) bytes += (state->deleted.mask + 1) * sizeof *state->deleted.cells;

@@ -165,6 +165,7 @@ struct jfs_state {
     VECTOR(op_item) ops;
     VECTOR(tx_item) txs;
     VECTOR(side_item) sides;
+    VECTOR(jfs_operation) page_changes; /* since they were taken; empty while they are lost */
     VECTOR(jfs_anomaly) anomalies;
     VECTOR(uint32_t) pending; /* messages to measure; may name freed ones */
     VECTOR(expiry_item) expiries; /* a heap, the earliest first */
@@ -193,6 +194,7 @@ struct jfs_state {
     int64_t highest_id;
     uint8_t finished;
     uint8_t foresees; /* messages are taken in before their transaction commits */
+    uint8_t page_changes_lost; /* nobody took them in time, or ever: all there is has to be looked at */
     uint8_t measure_all; /* no message was measured yet: `pending` is not kept */
 };
 

@@ -3,10 +3,28 @@
  */
 #include "state_internal.h"
 
-enum { HOLES_FREE = 64 };
+enum { HOLES_FREE = 64, TYPE_PAGE_TX = 35, TYPE_CURSOR_ACK = 39, TYPE_PAGE_COMPLETE = 42, CHANGES_KEPT = 1024 };
 
 static uint32_t side_find(const jfs_state *state, int64_t record_id) {
     return index_find(&state->side_index, state->sides.items, sizeof(side_item), record_id);
+}
+
+static void changes_lost(jfs_state *state) {
+    state->page_changes_lost = 1;
+    state->page_changes.count = 0;
+    VECTOR_SHRINK(&state->page_changes);
+}
+
+/* Keep a change for whoever follows what the journal says of pages. Where there is no room he looks at all of it. */
+static void note_change(jfs_state *state, const jfs_operation *op, uint8_t kind) {
+    if (state->page_changes_lost) return;
+    if (op->user_type != TYPE_PAGE_TX && op->user_type != TYPE_CURSOR_ACK && op->user_type != TYPE_PAGE_COMPLETE) return;
+    if (state->page_changes.count >= JFS_PAGE_CHANGES_MAX || VECTOR_ROOM(&state->page_changes) != JFS_OK) {
+        changes_lost(state);
+        return;
+    }
+    state->page_changes.items[state->page_changes.count] = *op;
+    state->page_changes.items[state->page_changes.count++].kind = kind;
 }
 
 jfs_status side_add(jfs_state *state, const jfs_operation *add) {
@@ -14,9 +32,12 @@ jfs_status side_add(jfs_state *state, const jfs_operation *add) {
     jfs_status status = JFS_OK;
     state->side_version++;
     if (side != INDEX_NONE) {
+        note_change(state, &state->sides.items[side].op, JFS_DELETE);
+        note_change(state, add, JFS_ADD);
         state->sides.items[side].op = *add;
         return JFS_OK;
     }
+    note_change(state, add, JFS_ADD);
     if (state->sides.count == state->sides.capacity &&
         state->sides.count - state->live_sides > state->live_sides / 2 + HOLES_FREE) {
         status = side_compact(state);
@@ -38,6 +59,7 @@ jfs_status side_update(jfs_state *state, const jfs_operation *update) {
     if (side == INDEX_NONE) return JFS_OK;
     op = &state->sides.items[side].op;
     op->b = (int64_t)((uint64_t)op->b - (uint64_t)update->b);
+    note_change(state, op, JFS_UPDATE);
     state->side_version++;
     return JFS_OK;
 }
@@ -46,6 +68,7 @@ void side_remove(jfs_state *state, int64_t record_id) {
     const uint32_t side = side_find(state, record_id);
     if (side == INDEX_NONE) return;
     index_remove(&state->side_index, state->sides.items, sizeof(side_item), record_id);
+    note_change(state, &state->sides.items[side].op, JFS_DELETE);
     state->sides.items[side].op.kind = 0;
     state->live_sides--;
     state->side_version++;
@@ -85,4 +108,16 @@ jfs_status jfs_state_side(const jfs_state *state, int user_type, jfs_operation *
         found++;
     }
     return listed(found, capacity, count);
+}
+
+jfs_status jfs_state_page_changes(jfs_state *state, jfs_operation *out, uint32_t capacity, uint32_t *count,
+                                  uint8_t *lost) {
+    const uint32_t found = state->page_changes.count;
+    *lost = state->page_changes_lost;
+    if (listed(found, capacity, count) == JFS_FULL) return JFS_FULL;
+    if (found > 0) memcpy(out, state->page_changes.items, found * sizeof *out);
+    state->page_changes_lost = 0;
+    state->page_changes.count = 0;
+    if (state->page_changes.capacity > CHANGES_KEPT) VECTOR_SHRINK(&state->page_changes);
+    return JFS_OK;
 }

@@ -224,6 +224,47 @@ static void side_records_live_and_go(void) {
     journal_close(&j);
 }
 
+static void what_becomes_of_pages_is_told(void) {
+    uint8_t body[24], lost;
+    jfs_operation found[4];
+    uint32_t count;
+    journal j;
+    live l;
+    journal_open(&j, 2, 1);
+    put_add(&j, JFS_ADD, 50, PAGE_TX, body, numbers(body, 301, 10, 4, 0, 0));
+    l = live_of(&j);
+    CHECK_EQ(jfs_state_page_changes(l.state, found, 4, &count, &lost), JFS_OK);
+    CHECK_EQ(lost, 1);
+    CHECK_EQ(count, 0);
+    put_add(&j, JFS_UPDATE, 50, PAGE_TX, body, numbers(body, 301, 3, 4, 0, 0));
+    put_add(&j, JFS_ADD, 60, CURSOR_ACK, body, numbers(body, Q, 1, 8, 5, 4));
+    put_add(&j, JFS_ADD, 70, 99, "?", 1);
+    put_delete(&j, 60);
+    live_apply(&l, 0, &j);
+    CHECK_EQ(jfs_state_page_changes(l.state, found, 2, &count, &lost), JFS_FULL);
+    CHECK_EQ(jfs_state_page_changes(l.state, found, 4, &count, &lost), JFS_OK);
+    CHECK_EQ(lost, 0);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(found[0].kind, JFS_UPDATE);
+    CHECK_EQ(found[0].b, 7);
+    CHECK_EQ(found[1].kind, JFS_ADD);
+    CHECK_EQ(found[2].kind, JFS_DELETE);
+    CHECK_EQ(found[2].c, 5);
+    for (int64_t id = 100; id <= 100 + JFS_PAGE_CHANGES_MAX / 64; id++) {
+        journal_close(&j);
+        journal_open(&j, 2, 1);
+        l.applied[0] = 0;
+        for (int i = 0; i < 64; i++) put_add(&j, JFS_ADD, id, CURSOR_ACK, body, numbers(body, Q, id, 8, i, 4));
+        live_apply(&l, 0, &j);
+    }
+    CHECK_EQ(jfs_state_page_changes(l.state, found, 4, &count, &lost), JFS_OK);
+    CHECK_EQ(lost, 1);
+    CHECK_EQ(jfs_state_page_changes(l.state, found, 4, &count, &lost), JFS_OK);
+    CHECK_EQ(lost, 0);
+    jfs_state_free(l.state);
+    journal_close(&j);
+}
+
 /* After the load, what a broker appends takes effect at once. */
 static void follows_what_is_appended(void) {
     journal j;
@@ -288,6 +329,7 @@ int main(void) {
     RUN(a_message_found_again_moves);
     RUN(records_too_short_are_left_out);
     RUN(side_records_live_and_go);
+    RUN(what_becomes_of_pages_is_told);
     RUN(follows_what_is_appended);
     RUN(a_busy_queue_stays_small);
     return 0;

@@ -209,8 +209,7 @@ class PageCleanup:
         self.core.paging.own.changed.add(path.parent)
         self._current()
         self._replace(self._records(page, queues), MessageType.PAGE_COMPLETE, [])
-        if summary.has_transactions:
-            self.delete_transactions()
+        self._delete_transactions_of(paged, summary.tx_ids)
 
     async def _remove_file(self, path: Path, large: list[MessageId], instead: Path | None) -> None:
         def remove() -> None:
@@ -226,21 +225,32 @@ class PageCleanup:
         """Stage deletes of page transactions that nothing is left of: all is consumed, or no page holds any
         of it.
         """
-        ranges = [
-            (summary.first_tx, summary.last_tx)
-            for paged in self.core.pages.values()
-            for summary in map(paged.summary, paged.numbers())
-            if summary.has_transactions
-        ]
         damaged = any(paged.damage() for paged in self.core.pages.values())
+        held = {
+            tx_id
+            for paged in self.core.pages.values()
+            for number in paged.numbers()
+            for tx_id in paged.summary(number).tx_ids
+        }
+        transactions = self.core.cursors.transactions
+        for tx_id, (record, left) in list(transactions.items()):
+            if left <= 0 or not (damaged or tx_id in held):
+                self._delete_transaction(record)
+
+    def _delete_transactions_of(self, paged: PagedAddress, tx_ids: Iterable[int]) -> None:
+        """The same for those of a page that was deleted."""
+        transactions = self.core.cursors.transactions
+        for tx_id in tx_ids:
+            record, left = transactions.get(tx_id, (0, 0))
+            if record and (left <= 0 or not (paged.holds_transaction(tx_id) or any(paged.damage()))):
+                self._delete_transaction(record)
+
+    def _delete_transaction(self, record: int) -> None:
         writer = self.journals.messages
-        for record in self.core.loader.state.side(MessageType.PAGE_TRANSACTION):
-            there = damaged or any(first <= record.a <= last for first, last in ranges)
-            if (record.b <= 0 or not there) and writer.is_live(record.record_id):
-                try:
-                    writer.stage_delete(RecordId(record.record_id))
-                except RecordRefused:  # a prepared transaction consumes some of it
-                    continue
+        if writer.is_live(record):
+            # A prepared transaction may consume some of it.
+            with contextlib.suppress(RecordRefused):
+                writer.stage_delete(RecordId(record))
 
     def _delete_stale(self) -> None:
         """Stage deletes of records about queues that are not bound and pages that are not there: a crash

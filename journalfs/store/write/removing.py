@@ -229,16 +229,14 @@ class Removing:
         """Count down the page transactions whose messages are consumed: how many, by transaction; 0 or less
         is none.
         """
-        if not any(one > 0 for one in consumed):
-            return
-        for operation in self._core.loader.state.side(MessageType.PAGE_TRANSACTION):
-            count = consumed.get(operation.a)
-            if count and operation.a > 0:
+        transactions = self._core.cursors.transactions
+        for tx_id, count in consumed.items():
+            if tx_id > 0 and tx_id in transactions:
                 self._journals.messages.stage_update_in(
                     tx,
-                    RecordId(operation.record_id),
+                    RecordId(transactions[tx_id][0]),
                     MessageType.PAGE_TRANSACTION,
-                    record_bodies.page_transaction(operation.a, count),
+                    record_bodies.page_transaction(TxId(tx_id), count),
                 )
 
     # ---- what others take the place of ----

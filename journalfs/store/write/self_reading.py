@@ -38,6 +38,7 @@ class SelfReadingStore(JournalStore):
         self._addresses_paging: Callable[[], Collection[str]] = tuple
         """Those whose pages this process writes."""
         self._catching_up = trio.Lock()
+        core.paging.own.alone = True
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = self._failure_told = False
