@@ -16,6 +16,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from journalfs.config.core_settings import value_in_force
 from journalfs.engine.page_file import remove_page, remove_page_folder
 from journalfs.engine.state_types import Operation
 from journalfs.engine.waiting import Turn, checkpoint, offload
@@ -303,6 +304,23 @@ class PageCleanup:
             await self.journals.messages.durable(position)
         if current != number:
             await self._delete(address, current)
+        config = self.core.layout.config
+        if value_in_force(config.core if config is not None else {}, "purge-page-folders"):
+            await self._purge(address)
+
+    async def _purge(self, address: str) -> None:
+        """Remove the folder of an address that does not page any more. What the journal says of its pages
+        goes first: the next folder counts from 1 again.
+        """
+        async with self.paging.no_page_begun(address):
+            position: Position | None = None
+            for queue in self._queues(address):
+                position = self.forget_queue(queue) or position
+            if position is not None:
+                await self.journals.messages.durable(position)
+            if not self.paging.pages_now(address) and self.paging.is_idle(address):
+                await self.forget_address(address)
+                self.core.pages.pop(address, None)
 
     # ---- queues and addresses that go ----
 

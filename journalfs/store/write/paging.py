@@ -423,6 +423,10 @@ class Paging:
             writer = await self._opened(address)
             return await writer.begin_page()
 
+    def no_page_begun(self, address: str) -> Turn:
+        """While this is held, nobody begins a page of the address, or writes to one who has not begun to."""
+        return self._changing.setdefault(address, Turn())
+
     def forget(self, address: str) -> None:
         """The address is deleted, or its pages were."""
         self._paging.discard(address)

@@ -418,3 +418,40 @@ async def test_many_publications_to_one_page_are_not_remembered_one_by_one(pagin
         assert await store.acknowledge(("work", "work.a"), ids_of(store, "work.a")) == 301
         assert bodies_of(store, "work.b") == ["paged 2000"]
         assert len(pages_of(paging.root)) == 2, "the first, and the one that is appended to"
+
+
+def purge_folders(writable: Writable) -> None:
+    settings = writable.root / "journalfs.toml"
+    settings.write_text(f"purge-page-folders = true\n{settings.read_text()}")
+
+
+async def test_the_folder_may_go_when_nothing_is_in_pages(paging: Writable) -> None:
+    purge_folders(paging)
+    async with paging.open() as store:
+        await publish(store, "in.txt", b"one\ntwo\n")
+        for queue in ("work.a", "work.b"):
+            assert list((paging.root / "paging").iterdir())
+            assert await store.acknowledge(("work", queue), ids_of(store, queue)) == 3
+        assert list((paging.root / "paging").iterdir()) == []
+        for kind in (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE):
+            assert side(store, kind) == [], "a new folder counts from 1 again"
+        await publish(store, "in.txt", b"three\n")
+        assert bodies_of(store, "work.a") == bodies_of(store, "work.b") == ["three"]
+        address = store.address("work")
+        assert address is not None
+        assert address.status()["paging"] is False
+
+
+async def test_a_folder_that_went_comes_back(limited: Writable) -> None:
+    purge_folders(limited)
+    async with limited.open() as store:
+        for round_ in range(3):
+            for text in (b"1\n", b"2\n", b"3\n4\n", b"5\n"):
+                await publish(store, "in.txt", text)
+            assert bodies_of(store, "work.a") == ["1", "2", "3", "4", "5"]
+            assert [page.number for page in pages_of(limited.root)] == [1], round_
+            for queue in ("work.a", "work.b"):
+                assert await store.acknowledge(("work", queue), ids_of(store, queue)) == 5
+            assert list((limited.root / "paging").iterdir()) == []
+    async with limited.open() as store:
+        assert bodies_of(store, "work.a") == bodies_of(store, "work.b") == []
