@@ -69,8 +69,15 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     made.unmount()
 
 
-def plug(little_store: LittleStore, disk: Disk, backend: str, sync: SyncMode = SyncMode.ALWAYS) -> Plug:
-    configure(little_store.root, backend)
+def plug(
+    little_store: LittleStore,
+    disk: Disk,
+    backend: str,
+    sync: SyncMode = SyncMode.ALWAYS,
+    *,
+    pages: bool = False,
+) -> Plug:
+    configure(little_store.root, backend, pages=pages)
     root = disk.mounted / "data"
     shutil.copytree(little_store.root, root)
     os.sync()
@@ -97,6 +104,17 @@ def test_cut_off_under_load(little_store: LittleStore, disk: Disk, backend: str)
     assert cut_off.history.done > 0
 
 
+@pytest.mark.rule("S-111")
+def test_cut_off_while_paging(little_store: LittleStore, disk: Disk) -> None:
+    cut_off = plug(little_store, disk, "NIO", pages=True)
+    pages: set[str] = set()
+    for cycle in range(CYCLES_QUICK):
+        assert not cut(cut_off, disk), f"cycle {cycle}"
+        pages |= {path.name for path in cut_off.root.glob("paging/*/*.page") if path.stat().st_size}
+    assert cut_off.history.done > 0
+    assert pages
+
+
 def test_what_is_not_synced_is_lost_and_noticed(little_store: LittleStore, disk: Disk) -> None:
     """The test can fail: without syncs a power cut loses something soon."""
     cut_off = plug(little_store, disk, "NIO", SyncMode.NONE)
@@ -104,6 +122,15 @@ def test_what_is_not_synced_is_lost_and_noticed(little_store: LittleStore, disk:
         if cut(cut_off, disk):
             return
     pytest.fail("nothing was lost")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_cut_off_while_paging_again_and_again(little_store: LittleStore, disk: Disk) -> None:
+    cut_off = plug(little_store, disk, "NIO", pages=True)
+    for cycle in range(CYCLES_LONG):
+        assert not cut(cut_off, disk), f"cycle {cycle}"
+    print(f"{CYCLES_LONG} power cuts while paging, {cut_off.history.done} changes done")
 
 
 @pytest.mark.long
