@@ -57,6 +57,14 @@ def test_an_address_hands_messages_to_all_its_queues(address: Address) -> None:
     assert [line["id"] for line in address.first.lines()] == [line["id"] for line in address.second.lines()]
 
 
+@pytest.mark.rule("S-68")
+def test_a_queue_takes_what_is_written_to_it_whatever_its_filter_says(address: Address) -> None:
+    os.setxattr(address.first.path, "user.journalfs.filter", b"color = 'red'")
+    shell(f"echo routed > in.txt; echo direct > {address.first.path}/in.txt", address.path)
+    assert bodies(address.first) == ["direct"]
+    assert bodies(address.second) == ["routed"]
+
+
 @pytest.mark.rule("S-60")
 def test_the_suffix_says_what_one_message_is(address: Address) -> None:
     write_at_once(address.first.path / "in.json", [b'{"a": [1,\n2]} "two" 3', b"\n4"])

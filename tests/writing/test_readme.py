@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 
 from journalfs_mount.mountpoint import mounted_at
 from tests.frozen import PristineStores
+from tests.mount.conftest import until
 from tests.mounting import JOURNALFS, MountedStore, QueueOnDisk, journalfs
 from tests.writing.conftest import bodies, shell
 
@@ -42,11 +46,15 @@ def desk(stores: PristineStores, tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", tmp_path / "mnt"], check=True)
 
 
-def follow(desk: Path, heading: str) -> str:
-    text = commands(heading)
+def typed(desk: Path, text: str) -> str:
+    """Commands with the places of this desk in them."""
     for word, place in (("/mnt", "mnt"), ("/backup", "backup"), (r"\bSTORE", "store"), (r"\bNEW", "new")):
         text = re.sub(rf"{word}\b", str(desk / place), text)
-    return shell(f"set -e; PATH={JOURNALFS.parent}:$PATH\n{text}", desk)
+    return text
+
+
+def follow(desk: Path, heading: str) -> str:
+    return shell(f"set -e; PATH={JOURNALFS.parent}:$PATH\n{typed(desk, commands(heading))}", desk)
 
 
 def test_every_command_does_what_the_text_says(desk: Path) -> None:
@@ -88,6 +96,46 @@ def test_every_command_does_what_the_text_says(desk: Path) -> None:
     said = follow(desk, "Without mounting")
     assert "activemq-data-1.amq: file id 1" in said
     assert (desk / "new/journal").is_dir()
+
+
+def test_consuming(desk: Path) -> None:
+    orders = MountedStore(desk / "mnt").queue("orders")
+    before = len(orders.lines())
+    loop, head, tail = [typed(desk, line) for line in commands("Consume").splitlines()]
+
+    # The hand that takes the third message fails.
+    handle = 'handle() { printf "%s\\n" "$1" >> handled; [ $(wc -l < handled) -lt 3 ]; }'
+    shell(f"{handle}\n{loop}", desk, succeeds=False)
+    handled = [json.loads(line) for line in (desk / "handled").read_text().splitlines()]
+    assert len(handled) == 3
+    until(lambda: orders.status()["deliveringCount"] == 0, "the third one is given back")
+    assert len(orders.lines()) == before - 2
+
+    assert json.loads(shell(head, desk))["id"] == handled[2]["id"]
+    assert len(orders.lines()) == before - 3
+
+    with subprocess.Popen(["bash", "-c", tail], stdout=subprocess.PIPE, text=True, process_group=0) as shown:
+        try:
+            assert shown.stdout is not None
+            until(lambda: is_followed(shown.pid), "tail has begun")
+            shell(f"echo new > {orders.path}/new.txt", desk)
+            assert shown.stdout.readline() == '"new"\n'
+        finally:
+            os.killpg(shown.pid, signal.SIGTERM)
+    assert len(orders.lines()) == before - 2
+
+
+def is_followed(group: int) -> bool:
+    """Whether a process of the group has a stream open."""
+    listed = subprocess.run(["pgrep", "-g", str(group)], capture_output=True, text=True, check=False)
+    for pid in listed.stdout.split():
+        try:
+            opened = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        except FileNotFoundError:
+            continue
+        if any(name.endswith("/.follow") for name in opened):
+            return True
+    return False
 
 
 def test_where_what_was_not_published_is(desk: Path) -> None:

@@ -111,7 +111,8 @@ class Publishing:
     @asynccontextmanager
     async def prepared(self, address: str, routed: Sequence[Routed]) -> AsyncIterator[Prepared]:
         """Those messages that are no duplicates, with their ids, and which of them are large: their bodies
-        are durable. If what is done with them fails, the bodies are removed.
+        are durable. If what is done with them fails, the bodies are removed. Otherwise the address remembers
+        the duplicate ids of those too that no queue took.
         """
         numbered, large = await self.numbered(address, routed)
         try:
@@ -121,6 +122,9 @@ class Publishing:
         except BaseException:
             await unbroken(lambda: self.remove_bodies(large))
             raise
+        refused = [(MessageId(0), one) for one in self._refused(address, routed)]
+        if refused:
+            self.in_transaction(self._journals.new_tx(), address, refused, lambda: None, None)
 
     async def numbered(self, address: str, routed: Sequence[Routed], *, waits: bool = True) -> Prepared:
         """What of it is to be staged, with ids, and whose bodies were written. `waits`: for what comes of a
@@ -129,7 +133,7 @@ class Publishing:
         if waits:
             await self._known_outcome(address, routed)
         fresh = self._without_duplicates(address, routed)
-        numbered = [(self.new_id(), one) for one in fresh]
+        numbered = [(self.new_id(), one) for one in fresh if one.queues]
         large = await self.write_bodies(address, [(message_id, one.message) for message_id, one in numbered])
         try:
             if large:
@@ -179,6 +183,8 @@ class Publishing:
         numbered, large = await self.numbered(publication.address, routed, waits=False)
         publication.large += large
         for _, one in numbered:
+            self._stage_duplicate_id_of(tx, publication, one.message)
+        for one in self._refused(publication.address, routed):
             self._stage_duplicate_id_of(tx, publication, one.message)
         return numbered, large
 
@@ -369,7 +375,12 @@ class Publishing:
             return await self._still_fresh(address, left, large, waits=waits)
         return list(numbered)
 
+    def _refused(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
+        """Messages that no queue took, and whose duplicate id the address does not remember yet."""
+        return [one for one in self._without_duplicates(address, routed) if not one.queues]
+
     def _without_duplicates(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
+        """Messages that a queue takes, or whose duplicate id is new."""
         fresh: list[Routed] = []
         here: set[bytes] = set()
         for one in routed:
@@ -378,7 +389,7 @@ class Publishing:
                 if duplicate_id in here or self._duplicates.has(address, duplicate_id):
                     continue
                 here.add(duplicate_id)
-            if one.queues:
+            if one.queues or duplicate_id is not None:
                 fresh.append(one)
         return fresh
 

@@ -2,7 +2,7 @@
 
 Multicast: every queue whose filter accepts it. Anycast: one of those, in turn. A message that says which of
 the two it wants goes to queues of that kind only. A message for one queue goes there whatever the queue's
-filter says, as one sent to `address::queue` does.
+filter says, where a broker would silently drop one that is sent to `address::queue`.
 """
 
 from __future__ import annotations

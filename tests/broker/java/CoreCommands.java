@@ -90,6 +90,9 @@ final class CoreCommands {
       if (command.containsKey("expires_in_ms")) {
          message.setExpiration(now + number(command, "expires_in_ms"));
       }
+      if (command.containsKey("expires_at_ms")) {
+         message.setExpiration(number(command, "expires_at_ms"));
+      }
       if (command.containsKey("scheduled_in_ms")) {
          message.putLongProperty(Message.HDR_SCHEDULED_DELIVERY_TIME, now + number(command, "scheduled_in_ms"));
       }

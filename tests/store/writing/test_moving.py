@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from journalfs.ids import MessageId
 from tests.reference.store import load
 from tests.store.conftest import START_MS
@@ -45,6 +47,21 @@ async def test_what_a_queue_has_already_is_added_to_it_as_a_copy(writable: Writa
         ]
     assert [one["body"] for one in on_disk(writable, "work.b")] == ["one", "three", "one", "two", "three"]
     assert on_disk(writable, "work.a") == []
+
+
+@pytest.mark.rule("S-84")
+async def test_what_is_moved_expires_when_it_would_have(writable: Writable) -> None:
+    line = {"body": "x", "expiration": START_MS + 1000}
+    async with writable.open() as store:
+        publisher = store.publisher(*A, "in.jsonl")
+        await publisher.write(json.dumps(line).encode() + b"\n")
+        await publisher.finish()
+        ids = [MessageId(one["id"]) for one in envelopes(lines_of(store, "work.a"))]
+        assert await store.move(A, ids, B) == 1
+        assert [one["expiration"] for one in envelopes(lines_of(store, "work.b"))] == [START_MS + 1000]
+        writable.clock.advance(by_ms=1000)
+        assert await store.expire_due() == 1
+        assert lines_of(store, "work.b") == []
 
 
 async def test_a_copied_large_message_has_a_body_of_its_own(writable: Writable) -> None:

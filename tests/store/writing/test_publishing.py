@@ -163,3 +163,23 @@ async def test_a_close_says_what_the_last_close_could_not_publish(
         await publisher.flush()
         await publisher.finish()
         assert lines_of(store, "work.a")
+
+
+async def test_an_address_remembers_what_no_queue_took(writable: Writable) -> None:
+    """A broker looks for duplicates before it looks for queues."""
+    line = {"body": "x", "duplicateId": "d", "properties": {"color": "blue"}}
+    async with writable.open() as store:
+        for queue in ("work.a", "work.b"):
+            await store.set_attribute("work", queue, "user.journalfs.filter", b"color = 'red'")
+        for color in ("blue", "red"):
+            line["properties"] = {"color": color}
+            publisher = store.publisher("work", None, "in.jsonl")
+            await publisher.write(json.dumps(line).encode() + b"\n")
+            await publisher.finish()
+            assert lines_of(store, "work.a") == []
+    async with writable.open() as store:
+        assert store.core.duplicate_ids() == {"work": 1}
+        publisher = store.publisher("work", None, "in.jsonl")
+        await publisher.write(json.dumps(line).encode() + b"\n")
+        await publisher.finish()
+        assert lines_of(store, "work.a") == []

@@ -1,0 +1,84 @@
+"""One random history after the other: the library, a mount and a real broker end where the model ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from journalfs.clock import SystemClock
+from journalfs.config.setting_names import Value
+from journalfs.store.creating import create_store
+from tests.broker.instance import Broker
+from tests.broker.settings import BrokerSettings
+from tests.broker.writing import complaints
+from tests.model.brokers import Brokers
+from tests.model.library import Library
+from tests.model.machine import Histories
+from tests.model.model import ATTEMPTS_MAX
+from tests.model.mounted import Mounted
+from tests.model.world import World, settings_text
+
+pytestmark = [pytest.mark.broker, pytest.mark.mount]
+
+YEARS_MS: Final = 10 * 365 * 24 * 3_600_000
+"""So far ahead of the real time is that of the histories: nothing happens in a broker by its own clock."""
+SCAN_MS: Final = 20
+QUICK, QUICK_STEPS = 3, 20
+LONG, LONG_STEPS = 400, 60
+DUPLICATE_TOLD: Final = "AMQ222059"
+"""What a broker warns with when it drops a message that it had before."""
+
+
+def new_store(root: Path, scan_ms: int) -> Path:
+    own: dict[str, Value] = {"journal-type": "NIO", "journal-file-size": 102_400}
+    create_store(root, own, SystemClock(), warn=pytest.fail)
+    (root / "journalfs.toml").write_text(settings_text(scan_ms))
+    return root
+
+
+@pytest.fixture
+def worlds(artemis_home: Path, tmp_path: Path) -> Iterator[list[World]]:
+    now_ms = int(time.time() * 1000) + YEARS_MS
+    Histories.now_ms = now_ms
+    configured = BrokerSettings(max_delivery_attempts=ATTEMPTS_MAX, message_expiry_scan_period_ms=-1)
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker(tmp_path / "broker", settings=configured))
+        library = stack.enter_context(closing(Library(new_store(tmp_path / "library", -1), now_ms)))
+        mount = Mounted(new_store(tmp_path / "mounted", SCAN_MS), tmp_path / "mnt", now_ms)
+        stack.enter_context(closing(mount))
+        brokers = stack.enter_context(closing(Brokers(broker, now_ms)))
+        Histories.worlds = [library, mount, brokers]
+        yield [library, mount, brokers]
+        assert [line for line in complaints(broker.log) if DUPLICATE_TOLD not in line] == []
+
+
+def play(histories: int, steps: int, *, same: bool) -> None:
+    """`same`: the same histories each time."""
+    chosen = settings(
+        max_examples=histories,
+        stateful_step_count=steps,
+        derandomize=same,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate,) if same else (Phase.generate, Phase.shrink),
+    )
+    run_state_machine_as_test(Histories, settings=chosen)
+
+
+def test_no_difference(worlds: list[World]) -> None:
+    play(QUICK, QUICK_STEPS, same=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(12 * 3600)
+def test_no_difference_for_hours(worlds: list[World]) -> None:
+    for world in worlds:
+        world.restarts = True
+    play(LONG, LONG_STEPS, same=False)

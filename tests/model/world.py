@@ -1,0 +1,118 @@
+"""What a history is played to, and what is asked of it; each world does it by its own means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from tests.model.model import Kind, Message, QueueSeen, Seen
+
+Framing = Literal["lines", "values", "whole", "envelopes", "staged"]
+"""How messages are written. Only envelopes say more than a body."""
+SUFFIXES: Mapping[Framing, str] = {
+    "lines": ".txt",
+    "values": ".json",
+    "whole": ".bin",
+    "envelopes": ".jsonl",
+    "staged": ".txt",
+}
+QueuePath = tuple[str, str]
+"""Names of the address and of the queue."""
+
+
+class World(Protocol):
+    """Whatever returns is done. A message is named by its body."""
+
+    restarts: bool
+
+    def create_address(self, name: str) -> None: ...
+
+    def delete_address(self, name: str) -> None: ...
+
+    def create_queue(self, path: QueuePath, kind: Kind) -> None: ...
+
+    def delete_queue(self, path: QueuePath) -> None: ...
+
+    def publish(
+        self, address: str, queue: str | None, framing: Framing, messages: Sequence[Message]
+    ) -> None: ...
+
+    def acknowledge(self, path: QueuePath, bodies: Sequence[str]) -> None: ...
+
+    def acknowledge_all(self, path: QueuePath) -> None: ...
+
+    def acknowledge_selected(self, path: QueuePath) -> None: ...
+
+    def move(self, source: QueuePath, bodies: Sequence[str], target: QueuePath) -> None: ...
+
+    def take(self, path: QueuePath, count: int) -> list[str]: ...
+
+    def give_back(self, path: QueuePath) -> str: ...
+
+    def pass_time(self, now_ms: int) -> None: ...
+
+    def restart(self) -> None: ...
+
+    def seen(self, path: QueuePath) -> QueueSeen: ...
+
+    def arrived(self, path: QueuePath) -> list[str] | None:
+        """Bodies in the order of arrival; None where nobody can see that."""
+
+    def sent_on(self, path: QueuePath) -> dict[str, list[str]]:
+        """Bodies in a queue of dead letters or expired messages in the order of delivery, by origin."""
+
+
+def content_of(framing: Framing, messages: Sequence[Message]) -> bytes:
+    """A file that says these messages."""
+    if framing == "whole":
+        (only,) = messages
+        return only.body.encode()
+    if framing == "envelopes":
+        return "".join(json.dumps(envelope(message)) + "\n" for message in messages).encode()
+    return "".join(f"{message.body}\n" for message in messages).encode()
+
+
+def envelope(message: Message) -> dict[str, Any]:
+    stated: dict[str, Any] = {"type": "text", "body": message.body, "priority": message.priority}
+    named = {
+        "expiration": message.expires_ms,
+        "groupId": message.group,
+        "duplicateId": message.duplicate_id,
+        "properties": properties_of(message),
+    }
+    return stated | {name: value for name, value in named.items() if value}
+
+
+def properties_of(message: Message) -> dict[str, Any]:
+    named = {"color": message.color, "key": message.key, "_AMQ_SCHED_DELIVERY": message.due_ms}
+    return {name: value for name, value in named.items() if value}
+
+
+def in_order(found: Sequence[Seen], now_ms: int, count: int) -> QueueSeen:
+    """From messages in the order of delivery, those that are scheduled anywhere among them."""
+    due = [one._replace(due_ms=0) for one in found if one.due_ms <= now_ms]
+    later = [one for one in found if one.due_ms > now_ms]
+    return QueueSeen(due, sorted(later, key=lambda one: (one.due_ms, one.body)), count)
+
+
+def settings_text(scan_ms: int) -> str:
+    """A journalfs.toml that says what the broker's configuration says."""
+    return (
+        'journal-type = "NIO"\njournal-file-size = 102400\n'
+        f"message-expiry-scan-period = {scan_ms}\n"
+        '[address-settings."#"]\ndead-letter-address = "DLQ"\nexpiry-address = "ExpiryQueue"\n'
+        "max-delivery-attempts = 3\n"
+    )
+
+
+def kind_settings(kind: Kind, ring_size: int, selector: str) -> dict[str, str]:
+    """A queue's settings, by their names in broker.xml."""
+    wanted = {"routing-type": "ANYCAST" if kind.anycast else "MULTICAST"}
+    if kind.filtered:
+        wanted["filter"] = selector
+    if kind.last_value:
+        wanted |= {"last-value": "true", "last-value-key": "key"}
+    if kind.ring:
+        wanted["ring-size"] = str(ring_size)
+    return wanted
