@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from journalfs.format.journal_file import CONTROL_FILE_NAME
 from journalfs.journal.compaction import encode_control_file
 from journalfs.journal.directory import read_directory
 from journalfs.spark import live_messages
+from journalfs.spark.schema import usual_schema
 from journalfs.spark.storage import files_of
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
 from tests.spark.conftest import MountStore
@@ -31,13 +33,15 @@ def check_live(spark: SparkSession, store: Path, mounted: Path) -> int:
         for queue in queue_directories(mounted)
         for line in envelopes(queue)
     }
-    rows = live_messages(spark, str(store)).collect()
+    schema = usual_schema([*usual_schema().names, "envelope"])
+    rows = live_messages(spark, str(store), schema=schema).collect()
     assert Counter((row.queue, row.id) for row in rows) == Counter(lines.keys())
     for row in rows:
         found = row.asDict(recursive=True)
         for name in ("timestamp", "expiration", "scheduledTime"):
             found[name] = None if found[name] is None else found[name].astimezone()
         check_row(found, lines[row.queue, row.id])
+        assert json.loads(row.envelope) == lines[row.queue, row.id]
     return len(rows)
 
 
