@@ -140,7 +140,11 @@ class SelfReadingStore(JournalStore):
     async def _let_files_go(self) -> None:
         """Show everything from where it will stay: files are about to be emptied."""
         async with self._catching_up:
-            if self._advance(list_files=True) is PollResult.REWRITTEN:
+            result = self._advance(list_files=True)
+            messages = self.journals.messages
+            # Before the first flush nobody knows where to look from.
+            unknown = messages.durable_end() is None and messages.upkeep.compacting
+            if unknown or result is PollResult.REWRITTEN:
                 await self._reload()
 
     def _advance(self, *, list_files: bool = False) -> PollResult:

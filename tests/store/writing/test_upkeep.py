@@ -53,3 +53,22 @@ async def test_an_open_part_keeps_its_bytes_while_its_files_are_used_again(writa
             await store.journals.messages.upkeep.tidy()
         assert bytes(source.read(0, source.size_bytes)).splitlines() == before
         source.close()
+
+
+async def test_compaction_before_anything_was_written(writable: Writable) -> None:
+    """What is shown comes from the files that take the place of those that are emptied."""
+    (writable.root / "journalfs.toml").write_text(
+        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
+    )
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))
+        await publisher.finish()
+        before = lines_of(store, "work.a")
+    async with writable.open() as store:
+        await store.journals.messages.upkeep.compact()
+        assert lines_of(store, "work.a") == before
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"more\n")
+        assert len(lines_of(store, "work.a")) == len(before) + 1
+        assert not store.core.damage()
