@@ -217,6 +217,29 @@ async def test_no_file_that_it_needs_is_written_again(small_files: Writable) -> 
     assert not (small_files.root / "journal/attic").exists()
 
 
+async def test_lengthened_files_change_no_size_that_files_are_made_in(writable: Writable) -> None:
+    """Where nothing says how large they are, the files that are there do."""
+    settings = writable.root / "journalfs.toml"
+    said = settings.read_text()
+    settings.write_text(f"{said}journal-file-size = {FILE_BYTES}\n")
+    async with writable.open() as store:
+        await publish(store, numbered("kept", 300))
+        await store.snapshots.create("x")
+    settings.write_text(said)
+    for path in (writable.root / "journal").glob("*.amq"):
+        if path.stat().st_nlink == 1 and path.stat().st_size != FILE_BYTES:
+            path.unlink()  # what it was made with
+    async with writable.open() as store:
+        before = lines_of(store, "work.a")
+        assert store.journals.messages.settings.file_size_bytes == FILE_BYTES
+        await store.journals.messages.upkeep.compact()
+        assert {file.size_bytes for file in store.journals.messages.data} == {FILE_BYTES}
+        assert lines_of(store, "work.a") == before
+        assert not store.core.damage()
+    sizes = {path.stat().st_size for path in (writable.root / "journal").glob("*.amq")}
+    assert sizes == {FILE_BYTES}
+
+
 @pytest.mark.rule("S-128")
 async def test_removing_one_gives_its_space_back(small_files: Writable) -> None:
     async with small_files.open() as store:
