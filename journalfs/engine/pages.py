@@ -42,11 +42,12 @@ class PageScan:
     A page that a broker is writing is scanned again from `end`, with the records found so far as `first`.
     """
 
-    __slots__ = ("_file", "_keep", "count", "damaged_at", "end", "first", "pointer", "reason")
+    __slots__ = ("_file", "_keep", "_large", "count", "damaged_at", "end", "first", "pointer", "reason")
 
     def __init__(self, file: MappedFile, pointer: Any, *, first: int) -> None:
         self._file = file
         self._keep = file.pointer
+        self._large: list[tuple[int, int]] | None = None
         self.pointer = pointer
         self.first = first
         self.count: int = pointer.count
@@ -143,14 +144,19 @@ class PageScan:
 
     def large(self) -> list[tuple[int, int]]:
         """(index, message id) of the messages whose bodies are in large-message files."""
-        flags = self._column("B", lib.JFS_PAGE_MEASURE_FLAGS)
-        ids = self.message_ids()
-        return [(index, ids[index]) for index, flag in enumerate(flags) if flag & lib.JFS_MESSAGE_LARGE]
+        if self._large is None:
+            flags = self._column("B", lib.JFS_PAGE_MEASURE_FLAGS)
+            ids = self.message_ids()
+            self._large = [
+                (index, ids[index]) for index, flag in enumerate(flags) if flag & lib.JFS_MESSAGE_LARGE
+            ]
+        return self._large
 
     def set_measure(self, index: int, measure: Measure) -> None:
         """Keep the measure of a large message that was taken with its body."""
         self._check(index)
         self.pointer.measures[index] = measure.pointer[0]
+        self._large = None
 
     def mark_unreadable(self, start: int, end: int) -> None:
         """Messages that hold any of the file's bytes from `start` to before `end` are damaged."""

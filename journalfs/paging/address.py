@@ -257,6 +257,11 @@ class PagedAddress:
         mapped.detach()
         return mapped
 
+    def kept_scan(self, number: PageNumber, mapped: MappedFile) -> PageScan | None:
+        """The scan of just these bytes of a page, if it is one of the few that are kept."""
+        kept = self._scans.get(number)
+        return kept.scan if kept is not None and kept.mapped is mapped else None
+
     def scan(self, number: PageNumber) -> PageScan:
         """The page's records. Raises `Gone` when the page went away."""
         page = self.files[number]

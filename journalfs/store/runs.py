@@ -201,8 +201,9 @@ class PageSegment:
 
     def open(self) -> ByteSource:
         """Raises `StaleView` where the lines are not as long as they were: what is live is looked at then."""
-        scan = scan_page(self.mapped)
-        if self.content.core.bodies.measure_page(scan):
+        kept = self._kept_scan()
+        scan = scan_page(self.mapped) if kept is None else kept
+        if scan is not kept and self.content.core.bodies.measure_page(scan):
             self.content.core.look_again()
             raise StaleView(self.mapped.path)
         lines = page_batch(self.content, scan, self.run.indexes_in(scan), now_ms=self.now_ms)
@@ -210,6 +211,14 @@ class PageSegment:
             self.content.doubt_pages()
             raise StaleView(self.mapped.path)
         return ReadAheadSource(lines)
+
+    def _kept_scan(self) -> PageScan | None:
+        """For some messages of a page that nobody else changes, the scan in which they were found."""
+        paged = self.content.paged
+        if paged is None or not self.content.core.paging.own.alone or not isinstance(self.run.chosen, array):
+            return None
+        kept = paged.kept_scan(self.run.number, self.mapped)
+        return None if kept is None or kept.large() else kept
 
 
 def page_batch(content: QueueContent, scan: PageScan, indexes: array[int], *, now_ms: int) -> LineBatch:
