@@ -347,6 +347,21 @@ class NameTaken(JournalfsError):
     errno = errnos.EEXIST
 
 
+class InDoubt(JournalfsError):
+    """Nobody can tell whether messages that were being published have been."""
+
+    identifier = "in-doubt"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EINVAL
+
+    def __init__(self, note: str, address: str) -> None:
+        super().__init__(
+            f"{note}: whether these messages were published cannot be told any more, because {address} "
+            "remembers only ids that came later; look for one of them in the queues, and say --pending "
+            "published or --pending unpublished"
+        )
+
+
 class NotEmpty(JournalfsError):
     """An address with queues, or a queue with messages, is not deleted."""
 

@@ -13,22 +13,15 @@ from pyspark.sql import SparkSession
 from journalfs.clock import FakeClock
 from journalfs.errors import NotAStore, SystemFailure
 from journalfs.pipeline.archive import Run, archive, archived, runs
-from journalfs.pipeline.folders import Folder, HadoopFolder, LocalFolder, folder_at
+from journalfs.pipeline.folders import HadoopFolder, LocalFolder, folder_at
 from journalfs.pipeline.messages import Source
 from tests.cli.running import journalfs, objects
 from tests.frozen import PristineStores
 from tests.pipeline.crashing import CrashingFolder, Killed
+from tests.pipeline.stores import envelopes, lines
 from tests.spark.conftest import MountStore
 from tests.spark.rows import lines_of
 from tests.spark.writing import acknowledge, publish, written_store
-
-
-def envelopes(spark: SparkSession, folder: Folder) -> list[Any]:
-    return sorted(json.dumps(json.loads(row.envelope)) for row in archived(spark, folder).collect())
-
-
-def lines(store: Path) -> list[str]:
-    return sorted(json.dumps(line) for line, _ in lines_of(store))
 
 
 def test_an_archive_keeps_every_field_of_every_kind_of_message(
@@ -156,6 +149,28 @@ def test_a_folder_of_hadoop_is_as_one_of_this_machine(spark: SparkSession, tmp_p
         folder.read("y")
     with pytest.raises(SystemFailure, match="cannot reach it"):
         HadoopFolder(spark, "nowhere://host/path")
+
+
+def test_stores_and_archives_that_only_hadoop_reaches(spark: SparkSession, tmp_path: Path) -> None:
+    """Hadoop's own view of other filesystems stands for one that is elsewhere."""
+    context: Any = spark.sparkContext
+    context._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.far.link./data", f"file://{tmp_path}")
+    store = written_store(tmp_path, {"a": [{"body": "é"}], 'q"2': [{"type": "map", "body": {"k": 1}}]})
+    folder = folder_at(spark, "viewfs://far/data/archive")
+    assert isinstance(folder, HadoopFolder)
+    source = Source("viewfs://far/data/store")
+    run = archive(spark, source, folder)
+    assert run is not None
+    assert run.messages == 2
+    assert envelopes(spark, folder) == lines(store)
+    publish(store, "a", [{"body": "later"}])
+    assert archive(spark, Source(source.path, ('q"2::q"2',)), folder) is None
+    assert archive(spark, Source(source.path, ("a",)), folder) is not None
+    # What was read in two ways are the same messages.
+    assert archive(spark, Source(str(store)), LocalFolder(tmp_path / "archive")) is None
+    assert envelopes(spark, folder) == lines(store)
+    with pytest.raises(NotAStore, match="no journal files"):
+        archive(spark, Source("viewfs://far/data/none"), folder)
 
 
 def test_the_command(spark: SparkSession, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class DuplicateIds:
         seen[duplicate_id] = record
         remembered.ids.add(duplicate_id)
         pushed_out: list[tuple[bytes, RecordId]] = []
-        while len(seen) > self._size(remembered.address):
+        while len(seen) > self.size(remembered.address):
             pushed_out.append(seen.popitem(last=False))
         remembered.pushed_out += pushed_out
         return [record for _, record in pushed_out]
@@ -61,6 +61,10 @@ class DuplicateIds:
         records = list(self._of(address).values())
         self._of(address).clear()
         return records
+
+    def ids(self, address: str) -> list[bytes]:
+        """All ids of an address, the oldest first."""
+        return list(self._of(address))
 
     def _of(self, address: str) -> OrderedDict[bytes, RecordId]:
         if self._seen is None:
@@ -83,7 +87,8 @@ class DuplicateIds:
             found.setdefault(address, OrderedDict())[duplicate_id] = RecordId(operation.record_id)
         return found
 
-    def _size(self, address: str) -> int:
+    def size(self, address: str) -> int:
+        """How many ids it remembers at most (`id-cache-size`)."""
         size = self._sizes.get(address)
         if size is None:
             stored = {match: setting.values for match, setting in self.core.bindings.address_settings.items()}

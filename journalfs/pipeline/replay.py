@@ -1,0 +1,226 @@
+"""Replay: messages of an archive back into an address or a queue, each of them once.
+
+What was published is noted beside the archive, a batch at a time:
+
+    ARCHIVE/_replays/NAME/batch-000001.jsonl     published, for good
+    ARCHIVE/_replays/NAME/pending.jsonl          is being published, or was when the replay ended
+
+A batch is one transaction: all of it or nothing. Each of its messages carries a duplicate id that is made of
+the replay's name and the archived message, so the store itself takes none of them twice, and tells of a
+pending batch whether it came through. The store remembers the last `id-cache-size` ids of an address, which
+a batch never exceeds. Ids leave it in the order in which they came: as long as one is there that came before
+the batch, the batch's own would be there too, had they come. Where neither is, nobody can tell, and the user
+is asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from journalfs.errors import InDoubt
+from journalfs.pipeline.archive import archived
+from journalfs.pipeline.lines import DUPLICATE_ID, lines_with_ids
+from journalfs.spark.options import Options
+from journalfs.spark.storage import literal
+from journalfs.spark.writer import target_of
+from journalfs.store import open_store
+from journalfs.store.write.duplicates import DuplicateIds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from journalfs.pipeline.folders import Folder
+
+BATCH_MESSAGES: Final = 10_000
+"""In one transaction: half of what an address remembers unless it is told otherwise."""
+PENDING: Final = "pending.jsonl"
+KEY_SCHEMA: Final = StructType(
+    [
+        StructField("run", IntegerType()),
+        StructField("queue", StringType()),
+        StructField("id", LongType()),
+        StructField("sent", LongType()),
+        StructField("userId", StringType()),
+        StructField("duplicateId", StringType()),
+    ]
+)
+
+Progress = Callable[[int], None]
+"""Told of how many messages were published so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where messages go to: a path, and unless that is in a mount an address or a queue."""
+
+    path: str
+    to: str | None = None
+
+    def options(self) -> dict[str, str]:
+        return {"path": self.path, **({"queues": self.to} if self.to is not None else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    published: int
+    """By this call."""
+    before: int
+    """Noted by earlier ones, the pending batch of which may have been taken care of now."""
+    damaged: int
+    """Left out: nobody could read them when they were archived."""
+
+
+class Remembered:
+    """What the store remembers of an address, as of now."""
+
+    def __init__(self, target: Target) -> None:
+        where = target_of(Options.of(target.options()), "")
+        self.address = where.address
+        store = open_store(where.store)
+        try:
+            ids = DuplicateIds(store.core)
+            self.ids = ids.ids(self.address)
+            self.size = ids.size(self.address)
+        finally:
+            store.close()
+
+    def newest(self) -> str | None:
+        return self.ids[-1].hex() if self.ids else None
+
+    def has_any(self, ids: Sequence[str]) -> bool:
+        found = set(self.ids)
+        return any(one.encode("utf-16-le") in found for one in ids)
+
+    def would_have(self, before: str | None) -> bool:
+        """Whether ids that came after `before`, the newest one then, would be there still. An address without
+        any had forgotten nothing.
+        """
+        return len(self.ids) < self.size if before is None else bytes.fromhex(before) in self.ids
+
+
+def replay(
+    spark: SparkSession,
+    archive: Folder,
+    notes: Folder,
+    target: Target,
+    *,
+    name: str,
+    only: str | None = None,
+    batch_messages: int = BATCH_MESSAGES,
+    pending_was_published: bool | None = None,
+    progress: Progress = lambda published: None,
+) -> Replayed:
+    """Publish what `name` has not published yet, in the order of the runs and of the ids.
+
+    `only` is a condition on the columns of the archive, in SQL; `pending_was_published` answers what the
+    store cannot tell. Raises `NotAStore`, `WrongCall`, `InDoubt`, and whatever refuses the messages.
+    """
+    rows = archived(spark, archive)
+    rows = rows.filter(only) if only else rows
+    notes.make()
+    remembered = Remembered(target)
+    batch_messages = min(batch_messages, remembered.size) or batch_messages
+    if PENDING in notes.names():
+        _settle(spark, rows, notes, remembered, pending_was_published)
+    published, newest, before = 0, remembered.newest(), _noted(spark, notes).count()
+    todo = _keys(rows.filter("damage is null"), name).persist()
+    try:
+        for run in sorted(row.run for row in todo.select("run").distinct().collect()):
+            while keys := _next(spark, todo.filter(f.col("run") == run), notes, batch_messages):
+                _note(notes, keys, newest)
+                _publish(spark, rows, keys, target)
+                notes.commit(PENDING, _batch_name(notes))
+                newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
+                published += len(keys)
+                progress(published)
+    finally:
+        todo.unpersist()
+    return Replayed(published, before, rows.filter("damage is not null").count())
+
+
+def usual_name(target: Target) -> str:
+    """The same for the same target, so that whoever repeats a command repeats the replay."""
+    where = target_of(Options.of(target.options()), "")
+    text = "\n".join((str(where.store), where.address, where.queue or ""))
+    return hashlib.md5(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _settle(
+    spark: SparkSession, rows: DataFrame, notes: Folder, remembered: Remembered, was_published: bool | None
+) -> None:
+    """Find out what became of the batch that an earlier replay had begun to publish."""
+    first, *keys = map(json.loads, notes.read(PENDING).splitlines())
+    ids = [key["duplicateId"] for key in keys]
+    if remembered.has_any(ids):
+        was_published = True
+    elif remembered.would_have(first["newest"]) and _carries_ids(spark, rows, keys):
+        was_published = False
+    elif was_published is None:
+        raise InDoubt(notes.uri(PENDING), remembered.address)
+    if was_published:
+        notes.commit(PENDING, _batch_name(notes))
+    else:
+        notes.remove(PENDING)
+
+
+def _carries_ids(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]]) -> bool:
+    """Whether any message of a batch can have the id of the replay: most batches consist of such."""
+    return not _lines(spark, rows, keys).filter(f.col("envelope").contains(f'"{DUPLICATE_ID}"')).isEmpty()
+
+
+def _keys(rows: DataFrame, name: str) -> DataFrame:
+    sent = f.unix_micros("timestamp").alias("sent")
+    said = [f.coalesce(f.col(one).cast("string"), f.lit("")) for one in ("queue", "id", "userId")]
+    at = f.coalesce(f.unix_micros("timestamp").cast("string"), f.lit(""))
+    own = f.md5(f.concat_ws("\n", f.lit(name), *said, at).cast("binary")).alias("duplicateId")
+    return rows.select("run", "queue", "id", sent, "userId", own)
+
+
+def _next(spark: SparkSession, keys: DataFrame, notes: Folder, count: int) -> list[dict[str, Any]]:
+    done = _noted(spark, notes).select("duplicateId")
+    left = keys.join(done, "duplicateId", "left_anti")
+    return [row.asDict() for row in left.orderBy("id", "queue").limit(count).collect()]
+
+
+def _noted(spark: SparkSession, notes: Folder) -> DataFrame:
+    paths = [literal(notes.uri(name)) for name in notes.names() if name.startswith("batch-")]
+    if not paths:
+        return spark.createDataFrame([], KEY_SCHEMA)
+    return spark.read.schema(KEY_SCHEMA).json(paths).filter("duplicateId is not null")
+
+
+def _note(notes: Folder, keys: Sequence[dict[str, Any]], newest: str | None) -> None:
+    lines = [json.dumps(one) for one in ({"newest": newest}, *keys)]
+    notes.write(f"_{PENDING}", "".join(f"{line}\n" for line in lines).encode())
+    notes.commit(f"_{PENDING}", PENDING)
+
+
+def _batch_name(notes: Folder) -> str:
+    numbers = [int(name[6:-6]) for name in notes.names() if name.startswith("batch-")]
+    return f"batch-{max(numbers, default=0) + 1:06d}.jsonl"
+
+
+def _publish(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]], target: Target) -> None:
+    """One job, one transaction."""
+    lines = _lines(spark, rows, keys)
+    lines.write.format("journalfs").mode("append").options(**target.options()).save()
+
+
+def _lines(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]]) -> DataFrame:
+    """What a batch publishes. Tasks are in the order of the ids, and so are the files they write."""
+    ids = [key["id"] for key in keys]
+    # What Parquet knows of each stretch of a file lets most of an archive unread.
+    near = rows.filter((f.col("run") == keys[0]["run"]) & f.col("id").between(min(ids), max(ids)))
+    near = near.withColumn("sent", f.unix_micros("timestamp"))
+    of_batch = [tuple(key[name] for name in KEY_SCHEMA.fieldNames()) for key in keys]
+    chosen = f.broadcast(spark.createDataFrame(of_batch, KEY_SCHEMA)).alias("k")
+    same = [f.col(f"r.{one}").eqNullSafe(f.col(f"k.{one}")) for one in ("queue", "id", "sent", "userId")]
+    found = near.alias("r").join(chosen, same).orderBy("r.id", "r.queue")
+    return found.select("r.envelope", "k.duplicateId").mapInArrow(lines_with_ids, "envelope string")

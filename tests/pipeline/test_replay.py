@@ -1,0 +1,193 @@
+"""A replay publishes each archived message once, as it was, however often it is ended and called again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from pyspark.sql import SparkSession
+
+from journalfs.errors import InDoubt, StoreBusy, WrongCall
+from journalfs.pipeline.archive import archive
+from journalfs.pipeline.folders import LocalFolder
+from journalfs.pipeline.lines import with_duplicate_id
+from journalfs.pipeline.messages import Source
+from journalfs.pipeline.replay import Replayed, Target, replay, usual_name
+from journalfs.pipeline.session import in_one_line
+from journalfs.store.write.opening import open_for_writing
+from tests.cli.running import journalfs, objects
+from tests.frozen import PristineStores
+from tests.mounting import mounted_for_writing
+from tests.pipeline.crashing import CrashingFolder, Killed
+from tests.pipeline.stores import store_with
+from tests.spark.rows import lines_of
+from tests.spark.writing import publish, written_store
+
+OF_THE_PLACE = ("queue", "address", "id", "duplicateId", "duplicateId_base64")
+
+
+def archive_of(spark: SparkSession, path: Path, bodies: int) -> LocalFolder:
+    store = written_store(path, {"a": [{"body": str(number)} for number in range(bodies)]})
+    folder = LocalFolder(path / "archive")
+    archive(spark, Source(str(store)), folder)
+    return folder
+
+
+def bodies(store: Path) -> list[str]:
+    return [line["body"] for line, _ in lines_of(store)]
+
+
+def without_ids(line: Mapping[str, Any]) -> str:
+    """All that a message says but where it is and its duplicate id."""
+    kept = {key: value for key, value in line.items() if key not in OF_THE_PLACE}
+    kept["properties"] = {k: v for k, v in line.get("properties", {}).items() if k != "_AMQ_DUPL_ID"}
+    types = {k: v for k, v in line.get("propertyTypes", {}).items() if k != "_AMQ_DUPL_ID"}
+    kept |= {"propertyTypes": types, "durable": True}
+    kept.pop("extraProperties", None)
+    if "amqp" in kept:
+        amqp = dict(kept["amqp"])
+        pairs = [one for one in amqp.get("applicationProperties", []) if one[0]["v"] != "_AMQ_DUPL_ID"]
+        kept["amqp"] = {**amqp, "applicationProperties": pairs, "header": None}
+    return json.dumps(kept, sort_keys=True)
+
+
+@pytest.mark.parametrize("name", ["orders-basic", "amqp-exotic"])
+def test_messages_come_back_as_they_were(
+    spark: SparkSession, stores: PristineStores, tmp_path: Path, name: str
+) -> None:
+    folder = LocalFolder(tmp_path / "archive")
+    archive(spark, Source(str(stores[name])), folder)
+    store = store_with(tmp_path / "store", id_cache_size=20_000)
+    target = Target(str(store), "to::to")
+    only = "expiration is null and scheduledTime is null"
+    replayed = replay(spark, folder, LocalFolder(tmp_path / "notes"), target, name="n", only=only)
+    wanted = [
+        line
+        for line, _ in lines_of(stores[name])
+        if "expiration" not in line and "scheduledTime" not in line and "damage" not in line
+    ]
+    found = [line for line, _ in lines_of(store)]
+    assert replayed.published == len(found) > 20
+    assert Counter(map(without_ids, found)) == Counter(map(without_ids, wanted))
+    assert all("_AMQ_DUPL_ID" in line["properties"] for line in found)
+
+
+def test_calling_it_again_publishes_nothing_twice(spark: SparkSession, tmp_path: Path) -> None:
+    folder = archive_of(spark, tmp_path, 7)
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    notes, target, seen = LocalFolder(tmp_path / "notes"), Target(str(store), "to"), list[int]()
+    first = replay(spark, folder, notes, target, name="n", only="body < '5'", progress=seen.append)
+    assert first == Replayed(published=5, before=0, damaged=0)
+    assert seen == [2, 4, 5]
+    assert bodies(store) == ["0", "1", "2", "3", "4"]
+    # The address remembers two ids: it is the notes that know the others.
+    assert replay(spark, folder, notes, target, name="n") == Replayed(2, 5, 0)
+    assert replay(spark, folder, notes, target, name="n") == Replayed(0, 7, 0)
+    assert bodies(store) == ["0", "1", "2", "3", "4", "5", "6"]
+    assert replay(spark, folder, LocalFolder(tmp_path / "more"), target, name="other").published == 7
+    assert Counter(bodies(store)) == Counter("01234560123456")
+
+
+def test_a_replay_that_ends_anywhere_and_is_repeated_publishes_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = archive_of(spark, tmp_path, 3)
+    at, ended = 0, True
+    while ended:
+        path, ended = tmp_path / str(at), False
+        target = Target(str(store_with(path, id_cache_size=2)), "to")
+        try:
+            replay(spark, folder, CrashingFolder(path / "notes", at), target, name="n")
+        except Killed:
+            ended = True
+        replay(spark, folder, LocalFolder(path / "notes"), target, name="n")
+        assert bodies(path) == ["0", "1", "2"]
+        at += 1
+    assert at > 6
+
+
+def test_a_batch_that_was_refused_is_published_later(spark: SparkSession, tmp_path: Path) -> None:
+    """The address has forgotten nothing that is newer than the batch: so it was never there."""
+    folder = archive_of(spark, tmp_path, 3)
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+
+    async def hold() -> None:
+        opened = open_for_writing(store)
+        try:
+            with pytest.raises(StoreBusy), in_one_line():
+                await trio.to_thread.run_sync(
+                    lambda: replay(spark, folder, notes, target, name="n"), abandon_on_cancel=False
+                )
+        finally:
+            opened.close()
+
+    trio.run(hold)
+    assert "pending.jsonl" in notes.names()
+    assert replay(spark, folder, notes, target, name="n") == Replayed(3, 0, 0)
+    assert bodies(store) == ["x", "y", "0", "1", "2"]
+
+
+@pytest.mark.parametrize("was_published", [True, False])
+def test_what_cannot_be_told_is_asked(spark: SparkSession, tmp_path: Path, was_published: bool) -> None:
+    folder = archive_of(spark, tmp_path, 3)
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+    with pytest.raises(Killed):
+        replay(spark, folder, CrashingFolder(notes.path, 3), target, name="n")
+    assert bodies(store) == ["0", "1"]
+    publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
+    with pytest.raises(InDoubt, match="cannot be told any more"):
+        replay(spark, folder, notes, target, name="n")
+    replay(spark, folder, notes, target, name="n", pending_was_published=was_published)
+    assert bodies(store)[4:] == (["2"] if was_published else ["0", "1", "2"])
+
+
+def test_the_command_publishes_through_a_mount(spark: SparkSession, tmp_path: Path) -> None:
+    folder = archive_of(spark, tmp_path, 5)
+    store = store_with(tmp_path / "to", id_cache_size=20_000)
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        command: list[str | Path] = ["pipeline", "replay", folder.path, mount.path / "to" / "to", "--json"]
+        assert objects(*command, "--batch", "2") == [{"published": 5, "before": 0, "damaged": 0}]
+        assert objects(*command) == [{"published": 0, "before": 5, "damaged": 0}]
+        again = journalfs(
+            "pipeline", "replay", folder.path, mount.path, "--to", "to::to", "--only", "nothing = 1"
+        )
+        assert again.returncode == 1
+        assert "nothing" in again.stderr
+        # One target has one name, whichever way it is given.
+        assert usual_name(Target(str(mount.path), "to::to")) == usual_name(Target(str(store), "to::to"))
+    assert bodies(store) == ["0", "1", "2", "3", "4"]
+    for bad in ("..", "a/b", ""):
+        refused = journalfs("pipeline", "replay", folder.path, store, "--to", "to", "--name", bad)
+        assert refused.returncode == 1
+        assert "no name of a replay" in refused.stderr
+    with pytest.raises(WrongCall, match="writing needs one address or queue"):
+        usual_name(Target(str(store)))
+
+
+def test_an_id_takes_the_place_of_another() -> None:
+    plain = '{"queue":"q","protocol":"CORE","type":"text","body":"\\ud800","properties":{"f":1e-45}}'
+    found = with_duplicate_id(plain, "new")
+    assert "\\ud800" in found
+    assert '"f":1e-45' in found
+    own = {
+        "protocol": "CORE",
+        "duplicateId_base64": "AA==",
+        "propertyTypes": {"_AMQ_DUPL_ID": "bytes"},
+        "properties": {"_AMQ_DUPL_ID": "AA=="},
+    }
+    assert json.loads(with_duplicate_id(json.dumps(own), "new")) == {
+        "protocol": "CORE",
+        "duplicateId": "new",
+        "propertyTypes": {},
+        "properties": {"_AMQ_DUPL_ID": "new"},
+    }
+    whole = '{"protocol":"CORE","type":"text","message_base64":"AA=="}'
+    assert with_duplicate_id(whole, "new") == whole
