@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 INSTALL: Final = "pip install 'journalfs[pipeline]'"
+JAVA: Final = "apt install openjdk-17-jre-headless"
+STDERR: Final = 2
 LOOK_S: Final = 0.2
 """Between two looks at how far Spark is: often enough to seem alive."""
 
@@ -51,6 +56,8 @@ def session(master: str | None, settings: Mapping[str, str], *, title: str) -> I
 
 
 def _started(builder: SparkSession.Builder, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
     logging = files("journalfs.pipeline").joinpath("log4j2.properties")
     chosen = {
         "spark.app.name": "journalfs pipeline",
@@ -64,7 +71,31 @@ def _started(builder: SparkSession.Builder, master: str | None, settings: Mappin
         chosen["spark.master"] = master
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise DependencyMissing("Spark", package="a Java runtime", install=JAVA)
+    with tempfile.TemporaryFile() as said:
+        try:
+            with _errors_to(said.fileno()):
+                return builder.getOrCreate()
+        except PySparkException as error:
+            said.seek(0)
+            lines = said.read().decode(errors="replace").splitlines()
+            # The first is the cause, what follows its consequences.
+            first = next((line for line in lines if line and not line.startswith("WARNING")), error)
+            raise SystemFailure(f"Spark did not start: {first}") from error
+
+
+@contextmanager
+def _errors_to(descriptor: int) -> Iterator[None]:
+    """Where what is started meanwhile writes its errors for good: a Java runtime has much to say."""
+    sys.stderr.flush()
+    own = os.dup(STDERR)
+    os.dup2(descriptor, STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(own, STDERR)
+        os.close(own)
 
 
 @contextmanager

@@ -1,0 +1,45 @@
+"""`journalfs pipeline audit`: what became of each message."""
+
+from __future__ import annotations
+
+import click
+
+from journalfs.cli.common import json_option, write_json, write_table
+from journalfs.cli.pipelines.common import output_option, spark_options
+
+
+@click.command(epilog="Example: journalfs pipeline audit /var/lib/artemis/data --output /tmp/audit")
+@click.argument("store", metavar="STORE")
+@output_option("Also write report.html there, and the tables lives and findings as Parquet.")
+@spark_options
+@json_option
+def audit(
+    *,
+    store: str,
+    output: str | None,
+    master: str | None,
+    settings: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
+    """Say what became of the messages of STORE, consumed ones too, and what is odd, as its files tell it."""
+    from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
+
+    with session(master, dict(settings), title="auditing") as spark:
+        from journalfs.clock import SystemClock  # noqa: PLC0415 - as above
+        from journalfs.pipeline import audit as pipeline  # noqa: PLC0415
+        from journalfs.pipeline.folders import folder_at  # noqa: PLC0415
+        from journalfs.pipeline.messages import Source  # noqa: PLC0415
+
+        source = Source(store)
+        found = pipeline.audit(spark, source)
+        try:
+            summary = pipeline.summary(found)
+            if output is not None:
+                pipeline.report(found, summary, source, folder_at(spark, output), SystemClock().now_ms())
+        finally:
+            found.close()
+    if as_json:
+        write_json(summary)
+        return
+    rows = [[one["kind"], one["queue"], one["what"], one["messages"]] for one in summary]
+    write_table(["KIND", "QUEUE", "WHAT", "MESSAGES"], rows)

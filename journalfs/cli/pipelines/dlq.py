@@ -1,0 +1,60 @@
+"""`journalfs pipeline dlq`: where dead letters came from, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from journalfs.cli.common import json_option, when, write_json, write_table
+from journalfs.cli.pipelines.common import output_option, source_options, spark_options
+
+
+@click.command(epilog="Example: journalfs pipeline dlq /var/lib/artemis/data --queues DLQ")
+@source_options
+@output_option("Also write report.html there, and its plots as PNG.")
+@spark_options
+@json_option
+def dlq(
+    *,
+    store: str,
+    queues: tuple[str, ...],
+    where: str,
+    output: str | None,
+    master: str | None,
+    settings: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
+    """Say of messages of STORE that were given up, expired or moved where they came from, why and how old
+    they are. With --queues, of all that are in these.
+    """
+    from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
+
+    with session(master, dict(settings), title="reading dead letters") as spark:
+        from journalfs.clock import SystemClock  # noqa: PLC0415 - as above
+        from journalfs.pipeline import dlq as pipeline  # noqa: PLC0415
+        from journalfs.pipeline.folders import folder_at  # noqa: PLC0415
+        from journalfs.pipeline.messages import Source  # noqa: PLC0415
+
+        source = Source(store, queues, where)
+        found = pipeline.dead_letters(spark, source)
+        if output is not None:
+            pipeline.report(found, source, folder_at(spark, output), SystemClock().now_ms())
+    if as_json:
+        write_json(asdict(one) for one in found)
+        return
+    write_table(
+        ["QUEUE", "REASON", "FROM ADDRESS", "FROM QUEUE", "LETTERS", "OLDEST", "NEWEST"],
+        [
+            [
+                one.queue,
+                one.reason,
+                one.fromAddress,
+                one.fromQueue,
+                one.letters,
+                when(one.oldest or 0),
+                when(one.newest or 0),
+            ]
+            for one in found
+        ],
+    )

@@ -1,0 +1,191 @@
+"""Dead letters: where messages came from that were given up, expired or moved, why, and how old they are.
+
+Brokers write into such a message where it was before: in properties, `_AMQ_ORIG_ADDRESS` and the like, and in
+annotations of AMQP messages, `x-opt-ORIG-ADDRESS`. When it expired they write that, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from journalfs.config.in_force import SettingsInForce
+from journalfs.pipeline.report import Table, bars, write_report
+from journalfs.pipeline.times import moment
+from journalfs.store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from journalfs.pipeline.folders import Folder
+    from journalfs.pipeline.messages import Source
+
+COMMON: Final = (
+    StructField("queue", StringType()),
+    StructField("address", StringType()),
+    StructField("id", LongType()),
+    StructField("timestamp", LongType()),
+    StructField("protocol", StringType()),
+)
+PROPERTIES: Final = {
+    "fromAddress": StructField("_AMQ_ORIG_ADDRESS", StringType()),
+    "fromQueue": StructField("_AMQ_ORIG_QUEUE", StringType()),
+    "fromId": StructField("_AMQ_ORIG_MESSAGE_ID", LongType()),
+    "expiredMs": StructField("_AMQ_ACTUAL_EXPIRY", LongType()),
+}
+"""What a message says of its origin, and the property that says it."""
+
+EXPIRED: Final = "expired"
+GIVEN_UP: Final = "given up"
+MOVED: Final = "moved"
+SENT: Final = "sent"
+
+DeadLetterAddress = Callable[[str], str | None]
+"""Of an address, where messages go to that nobody could handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Messages of one queue with one origin. Times in ms since 1970; None: none says."""
+
+    queue: str
+    address: str | None
+    reason: str
+    """`expired`; `given up` after too many deliveries; `moved` by somebody; `sent` there by a client."""
+    fromAddress: str | None  # noqa: N815 - a key of the JSON, as those below
+    fromQueue: str | None  # noqa: N815
+    letters: int
+    oldest: int | None
+    """When the first of them was sent, and the last."""
+    newest: int | None
+    firstExpired: int | None  # noqa: N815
+    lastExpired: int | None  # noqa: N815
+
+
+def dead_letters(spark: SparkSession, source: Source) -> list[Letters]:
+    """By queue and origin, the most first: messages that come from elsewhere, and where queues are named all
+    that are in these. Raises what `Source.messages` raises.
+    """
+    found = letters(spark, source)
+    if not source.queues:
+        found = found.filter(f.col("fromAddress").isNotNull() | f.col("fromQueue").isNotNull())
+    expired = f.col("expiredMs").isNotNull().alias("expired")
+    grouped = found.groupBy("queue", "address", "fromAddress", "fromQueue", expired).agg(
+        f.count("*").alias("letters"),
+        f.min("sent").alias("oldest"),
+        f.max("sent").alias("newest"),
+        f.min("expiredMs").alias("firstExpired"),
+        f.max("expiredMs").alias("lastExpired"),
+    )
+    rows = [row.asDict() for row in grouped.collect()]
+    dead_letter_address = _dead_letter_addresses(source)
+    # What a reason is told by goes out of the row with it.
+    result = [Letters(reason=_reason(row, dead_letter_address), **row) for row in rows]
+    return sorted(result, key=lambda one: (-one.letters, one.queue, one.fromAddress or "", one.reason))
+
+
+def letters(spark: SparkSession, source: Source) -> DataFrame:
+    """Every message with its origin: `queue`, `address`, `id`, `sent`, `fromAddress`, `fromQueue`, `fromId`,
+    `expiredMs`. Of AMQP messages, and of them alone, the whole line has to be read for that.
+    """
+    stated = StructType([*COMMON, *PROPERTIES.values()])
+    core = source.messages(spark, stated).filter("protocol = 'CORE'")
+    core = core.select(*_common(), *(f.col(one.name).alias(name) for name, one in PROPERTIES.items()))
+    amqp = source.messages(
+        spark, StructType([*COMMON, *stated.fields[5:], StructField("envelope", StringType())])
+    )
+    amqp = amqp.filter("protocol = 'AMQP'").withColumn("notes", _annotations())
+    origin = [
+        f.coalesce(_annotation(one.name).cast(one.dataType), f.col(one.name)).alias(name)
+        for name, one in PROPERTIES.items()
+    ]
+    return core.unionByName(amqp.select(*_common(), *origin))
+
+
+def report(found: Sequence[Letters], source: Source, folder: Folder, now_ms: int) -> None:
+    """`report.html`, and its plots as PNG."""
+    names = ["queue", "reason", "from address", "from queue", "letters", "oldest", "newest", "last expired"]
+    rows = [
+        [
+            one.queue,
+            one.reason,
+            one.fromAddress,
+            one.fromQueue,
+            one.letters,
+            moment(one.oldest),
+            moment(one.newest),
+            moment(one.lastExpired),
+        ]
+        for one in found
+    ]
+    facts = {"store": source.path, "as of": moment(now_ms), "letters": sum(one.letters for one in found)}
+    plots = [
+        bars("reasons", "Letters by reason", _sums((one.reason, one) for one in found), "letters"),
+        bars("origins", "Letters by origin", _sums((_origin(one), one) for one in found), "letters"),
+    ]
+    write_report(
+        folder, "Dead letters", facts, [Table("Where they came from", names, rows, "Times are UTC.")], plots
+    )
+
+
+def _common() -> list[Column]:
+    return [
+        *(f.col(name) for name in ("queue", "address", "id")),
+        f.nullif("timestamp", f.lit(0)).alias("sent"),
+    ]
+
+
+def _annotations() -> Column:
+    pairs = f.get_json_object("envelope", "$.amqp.messageAnnotations")
+    return f.from_json(pairs, "array<array<struct<v: string>>>")
+
+
+def _annotation(property_name: str) -> Column:
+    """The value of the annotation that is named after a property."""
+    name = f"x-opt-{property_name.removeprefix('_AMQ_').replace('_', '-')}"
+    same = f.filter("notes", lambda pair: f.get(pair, f.lit(0)).getField("v") == name)
+    return f.get(f.get(same, f.lit(0)), f.lit(1)).getField("v")
+
+
+def _dead_letter_addresses(source: Source) -> DeadLetterAddress:
+    """As the settings of the store say; of one that is elsewhere nobody can tell."""
+    if source.is_elsewhere:
+        return lambda address: None
+    store = open_store(source.place().store)
+    try:
+        core = store.core
+        stored = {match: setting.values for match, setting in core.bindings.address_settings.items()}
+        in_force = SettingsInForce(core.layout.config, stored)
+    finally:
+        store.close()
+
+    def find(address: str) -> str | None:
+        value = in_force.value(address, "dead-letter-address")
+        return value if isinstance(value, str) else None
+
+    return find
+
+
+def _reason(row: dict[str, Any], dead_letter_address: DeadLetterAddress) -> str:
+    origin = row["fromAddress"]
+    if row.pop("expired"):
+        return EXPIRED
+    if origin is None:
+        return MOVED if row["fromQueue"] is not None else SENT
+    return GIVEN_UP if dead_letter_address(origin) == row["address"] else MOVED
+
+
+def _sums(named: Iterable[tuple[str, Letters]]) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for name, one in named:
+        found[name] += one.letters
+    return dict(found)
+
+
+def _origin(one: Letters) -> str:
+    return one.fromQueue or one.fromAddress or "unknown"

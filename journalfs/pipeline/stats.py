@@ -1,0 +1,242 @@
+"""Statistics of what waits in a store: how many messages, how large, how old, and when they came.
+
+Messages are read once; what is counted of them are a few numbers each, which Spark keeps, on disk if need be,
+until all tables are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from journalfs.pipeline.report import Plot, Table, bars, columns, steps, write_report
+from journalfs.pipeline.times import moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from journalfs.pipeline.folders import Folder
+    from journalfs.pipeline.messages import Source
+
+SECOND: Final = 1000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+READ: Final = StructType(
+    [
+        StructField("address", StringType()),
+        StructField("queue", StringType()),
+        StructField("timestamp", LongType()),
+        StructField("expiration", LongType()),
+        StructField("deliveryCount", IntegerType()),
+        StructField("largeMessage", BooleanType()),
+        StructField("body", BinaryType()),
+    ]
+)
+WIDTHS: Final = (
+    SECOND,
+    10 * SECOND,
+    MINUTE,
+    5 * MINUTE,
+    15 * MINUTE,
+    HOUR,
+    6 * HOUR,
+    DAY,
+    7 * DAY,
+    30 * DAY,
+    365 * DAY,
+    3650 * DAY,
+)
+"""Stretches of time that arrivals are counted in, ms."""
+STRETCHES_MAX: Final = 120
+SERIES_MAX: Final = 8
+"""Queues that are told apart in a plot."""
+OTHERS: Final = "(others)"
+AGES: Final = (
+    ("< 1 min", MINUTE),
+    ("< 1 h", HOUR),
+    ("< 1 d", DAY),
+    ("< 1 week", 7 * DAY),
+    ("< 30 d", 30 * DAY),
+    ("< 1 year", 365 * DAY),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """Of one queue, for each address its messages were sent to. Times in ms since 1970; None: none says."""
+
+    address: str | None
+    queue: str
+    messages: int
+    bytes: int
+    """Of the bodies, as a message's file has them."""
+    largest: int
+    large: int
+    """Messages whose body has a file of its own."""
+    redelivered: int
+    expired: int
+    """Whose time is over, and which nobody took away yet."""
+    oldest: int | None
+    newest: int | None
+    medianAge: int | None  # noqa: N815 - a key of the JSON
+    """ms"""
+    perHour: float | None  # noqa: N815 - as above
+    """Messages that are still there, by the time in which they came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    now_ms: int
+    queues: Sequence[QueueStats]
+    """The fullest first."""
+    width_ms: int
+    """Of a stretch of time."""
+    starts_ms: Sequence[int]
+    arrivals: Mapping[str, Sequence[int]]
+    """By queue, how many of the messages came in each stretch."""
+    ages: Mapping[str, int]
+
+    @property
+    def messages(self) -> int:
+        return sum(one.messages for one in self.queues)
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.queues)
+
+
+def stats(spark: SparkSession, source: Source, now_ms: int) -> Stats:
+    """Raises what `Source.messages` raises."""
+    read = source.messages(spark, READ).withColumn("size", f.coalesce(f.octet_length("body"), f.lit(0)))
+    # Times that a client made up, in the future or before there were any, are none.
+    sent = f.when(f.col("timestamp").between(1, now_ms + DAY), f.col("timestamp"))
+    facts = read.withColumn("sent", sent).drop("body", "timestamp").persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        queues = _queues(facts, now_ms)
+        width_ms, starts_ms, arrivals = _arrivals(facts, queues)
+        return Stats(now_ms, queues, width_ms, starts_ms, arrivals, _ages(facts, now_ms))
+    finally:
+        facts.unpersist()
+
+
+def report(found: Stats, source: Source, folder: Folder) -> None:
+    """`report.html`, and its plots as PNG."""
+    names = [*QueueStats.__dataclass_fields__]
+    rows = [[_cell(name, value) for name, value in asdict(one).items()] for one in found.queues]
+    facts = {
+        "store": source.path,
+        "as of": moment(found.now_ms),
+        "queues": len(found.queues),
+        "messages": found.messages,
+        "bytes of bodies": found.bytes,
+    }
+    note = "Times are UTC, ages days. Rates are of messages that are still there."
+    write_report(folder, "Messages", facts, [Table("Queues", names, rows, note)], plots(found))
+
+
+def plots(found: Stats) -> list[Plot]:
+    by_messages, by_bytes = dict[str, float](), dict[str, float]()
+    for one in found.queues:
+        by_messages[one.queue] = by_messages.get(one.queue, 0) + one.messages
+        by_bytes[one.queue] = by_bytes.get(one.queue, 0) + one.bytes
+    of_width = f"sent within {_duration(found.width_ms)}"
+    return [
+        bars("messages", "Messages by queue", by_messages, "messages"),
+        bars("bytes", "Bytes of bodies by queue", by_bytes, "bytes"),
+        columns("ages", "Messages by age", found.ages, "messages"),
+        steps("arrivals", "When what waits was sent (UTC)", found.starts_ms, found.arrivals, of_width),
+    ]
+
+
+def _queues(facts: DataFrame, now_ms: int) -> list[QueueStats]:
+    expired = f.col("expiration").between(1, now_ms)
+    rows = facts.groupBy("address", "queue").agg(
+        f.count("*").alias("messages"),
+        f.sum("size").alias("bytes"),
+        f.max("size").alias("largest"),
+        _count(f.col("largeMessage")).alias("large"),
+        _count(f.col("deliveryCount") > 0).alias("redelivered"),
+        _count(expired).alias("expired"),
+        f.min("sent").alias("oldest"),
+        f.max("sent").alias("newest"),
+        (f.lit(now_ms) - f.percentile_approx("sent", 0.5)).alias("medianAge"),
+    )
+    found = [QueueStats(**row.asDict(), perHour=_rate(row)) for row in rows.collect()]
+    return sorted(found, key=lambda one: (-one.messages, one.queue, one.address or ""))
+
+
+def _count(what: Column) -> Column:
+    return f.count(f.when(what, 1))
+
+
+def _rate(row: Mapping[str, int] | object) -> float | None:
+    oldest, newest, messages = (getattr(row, name) for name in ("oldest", "newest", "messages"))
+    if oldest is None or newest == oldest:
+        return None
+    return float(round((messages - 1) * HOUR / (newest - oldest), 3))
+
+
+def _arrivals(
+    facts: DataFrame, queues: Sequence[QueueStats]
+) -> tuple[int, list[int], dict[str, Sequence[int]]]:
+    known = [(one.oldest, one.newest) for one in queues if one.oldest is not None and one.newest is not None]
+    if not known:
+        return WIDTHS[0], [], {}
+    first, last = min(one for one, _ in known), max(one for _, one in known)
+    width = next((one for one in WIDTHS if (last - first) // one < STRETCHES_MAX), WIDTHS[-1])
+    fullest = list(dict.fromkeys(one.queue for one in queues))[:SERIES_MAX]
+    name = f.when(f.col("queue").isin(fullest), f.col("queue")).otherwise(f.lit(None))
+    counted = (
+        facts.filter(f.col("sent").isNotNull())
+        .groupBy(f.floor(f.col("sent") / width).alias("stretch"), name.alias("name"))
+        .agg(f.count("*").alias("messages"))
+    )
+    starts = range(first // width, last // width + 1)
+    found: dict[str | None, list[int]] = {one: [0] * len(starts) for one in (*fullest, None)}
+    for row in counted.collect():
+        found[row.name][row.stretch - starts[0]] += row.messages
+    series: dict[str, Sequence[int]] = {one: found[one] for one in fullest}
+    if any(found[None]):
+        series[OTHERS] = found[None]
+    return width, [one * width for one in starts], series
+
+
+def _ages(facts: DataFrame, now_ms: int) -> dict[str, int]:
+    age = f.lit(now_ms) - f.col("sent")
+    label = f.when(age.isNull(), f.lit("unknown"))
+    for name, limit in AGES:
+        label = label.when(age < limit, f.lit(name))
+    rows = facts.groupBy(label.otherwise(f.lit("older")).alias("age")).agg(f.count("*").alias("messages"))
+    found = {row.age: row.messages for row in rows.collect()}
+    every = [*(name for name, _ in AGES), "older", "unknown"]
+    return {name: found.get(name, 0) for name in every if name != "unknown" or name in found}
+
+
+def _cell(name: str, value: object) -> object:
+    if isinstance(value, int) and name in ("oldest", "newest"):
+        return moment(value)
+    if isinstance(value, int) and name == "medianAge":
+        return round(value / DAY, 2)
+    return value
+
+
+def _duration(width_ms: int) -> str:
+    for unit, size in (("d", DAY), ("h", HOUR), ("min", MINUTE)):
+        if width_ms >= size:
+            return f"{width_ms // size} {unit}"
+    return f"{width_ms // SECOND} s"

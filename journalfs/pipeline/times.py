@@ -1,0 +1,17 @@
+"""Times as reports show them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(time_ms: int | None) -> str | None:
+    """A time in ms since 1970, in UTC; None where there is none."""
+    if time_ms is None:
+        return None
+    try:
+        return f"{_EPOCH + timedelta(milliseconds=time_ms):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return f"@{time_ms} ms"  # a client may write any 64-bit number as its time

@@ -1,0 +1,107 @@
+"""The commands as processes of their own: killed, without Java, and what they print."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from journalfs.errors import DependencyMissing, SystemFailure
+from journalfs.pipeline.archive import archive
+from journalfs.pipeline.folders import LocalFolder
+from journalfs.pipeline.messages import Source
+from journalfs.pipeline.session import in_one_line, session, shown
+from tests.mounting import JOURNALFS
+from tests.pipeline.stores import envelopes, lines
+from tests.spark.conftest import HERE
+from tests.spark.writing import written_store
+
+STARTED_S_MAX = 240
+SETTINGS = ("spark.driver.bindAddress=127.0.0.1", "spark.driver.host=127.0.0.1", "spark.driver.memory=512m")
+
+
+def command(store: Path, target: Path) -> list[str | Path]:
+    settings = [word for one in SETTINGS for word in ("--conf", one)]
+    return [JOURNALFS, "pipeline", "archive", store, "--output", target, "--master", "local[1]", *settings]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """As a user has it: without the settings of the session that tests share."""
+    own = {name: value for name, value in os.environ.items() if name != "SPARK_CONF_DIR"}
+    return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **more}
+
+
+def test_a_killed_archive_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {name: [{"body": str(n)} for n in range(500)] for name in "abc"})
+    target = tmp_path / "archive"
+    process = subprocess.Popen(
+        command(store, target), env=environment(), start_new_session=True, stderr=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + STARTED_S_MAX
+        while not list(target.glob("_run-*/_temporary")):
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline, "it never began to write"
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert not list(target.glob("run=*"))
+    run = archive(spark, Source(str(store)), LocalFolder(target))
+    assert run is not None
+    assert run.messages == 1500
+    assert envelopes(spark, LocalFolder(target)) == lines(store)
+    assert [path.name for path in target.iterdir()] == ["run=000001"]
+
+
+def test_what_it_prints(tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}]})
+    done = subprocess.run(
+        command(store, tmp_path / "archive"), env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("1\t1\t")
+
+
+def test_without_java(tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": []})
+    there = environment(JAVA_HOME=str(tmp_path / "nowhere"))
+    done = subprocess.run(
+        command(store, tmp_path / "archive"), env=there, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == SystemFailure.exit_code
+    assert len(done.stderr.splitlines()) == 1
+    assert "Spark did not start: " in done.stderr
+    assert "nowhere/bin/java" in done.stderr
+    bare = {"PATH": f"{Path(sys.executable).parent}:{HERE}"}
+    done = subprocess.run(
+        command(store, tmp_path / "archive"), env=bare, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == DependencyMissing.exit_code
+    assert "needs a Java runtime" in done.stderr
+
+
+def test_failures_of_spark_are_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(SystemFailure, match=r"^Spark: .*DIVIDE_BY_ZERO"), in_one_line():
+        spark.range(1).selectExpr("1 / id").collect()
+    with session(None, {}, title="x") as same:
+        assert same.version == spark.version
+    assert spark.range(3).count() == 3, "it was there before, and stays"
+
+
+def test_progress_is_shown_on_a_terminal(spark: SparkSession) -> None:
+    written = io.StringIO()
+    with shown(spark, "counting", Console(file=written, force_terminal=True, width=80)):
+        assert spark.range(0, 100, 1, 4).selectExpr("max(id)").collect()[0][0] == 99
+    assert "counting" in written.getvalue()
+    silent = io.StringIO()
+    with shown(spark, "counting"):
+        assert not silent.getvalue()
