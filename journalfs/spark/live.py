@@ -7,6 +7,7 @@ Nothing is collected, and every join and aggregate may spill.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -203,7 +204,7 @@ def live_messages(
     check_schema(schema)
     files = files_of(spark, path)
     # Many joins look at these: decoded once, and kept in memory or on disk, whatever there is room in.
-    slim = decoded(spark, list(files.journal), SLIM).persist(StorageLevel.MEMORY_AND_DISK)
+    slim = kept(decoded(spark, list(files.journal), SLIM))
     facts = effects(slim)
     gone = deleted(facts.done)
     known = messages(facts.done, gone)
@@ -213,6 +214,13 @@ def live_messages(
         rows = rows.unionByName(_of_pages(spark, files, found))
     decode = partial(decode_messages, schema, batch_bytes, SystemClock().now_ms())
     return _with_bodies(spark, files, _named(spark, files, rows)).mapInArrow(decode, schema)
+
+
+def kept(frame: DataFrame) -> DataFrame:
+    """The frame, in memory or on disk from its first use on. Spark takes frames of the same files for the
+    same, and would give what it kept of them before they changed: so each has a name of its own in it.
+    """
+    return frame.filter(f.lit(uuid.uuid4().hex) != "").persist(StorageLevel.MEMORY_AND_DISK)
 
 
 def _of_journal(spark: SparkSession, files: Files, refs: DataFrame, known: DataFrame) -> DataFrame:
