@@ -89,7 +89,7 @@ def audit(spark: SparkSession, source: Source) -> Audit:
     """Raises `NotAStore`."""
     path = source.path if source.is_elsewhere else str(source.place().store)
     files = files_of(spark, path)
-    slim = decoded(spark, list(files.journal), live.SLIM).persist(StorageLevel.MEMORY_AND_DISK)
+    slim = live.kept(decoded(spark, list(files.journal), live.SLIM))
     found = live.effects(slim)
     # Nearly everything below asks for these.
     effects = live.Effects(found.done.persist(StorageLevel.MEMORY_AND_DISK), found.prepared)
