@@ -18,6 +18,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/large/spool.py": "keeps what is written of one message until it is whole",
     "journalfs/large/writing.py": "writes the bodies of large messages",
     "journalfs/pipeline/folders.py": "keeps archives and notes, made to count by renames",
+    "journalfs/pipeline/report.py": "reads the template of its page, which comes with the package",
     "journalfs/spark/changing.py": "removes messages' files in a mount, which acknowledges them",
     "journalfs/spark/writer.py": "puts aside what tasks write, until the driver publishes it",
     "journalfs/spark/place.py": "asks a mount which store it is of",
