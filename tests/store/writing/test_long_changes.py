@@ -12,6 +12,7 @@ import trio
 
 from journalfs.errors import BadEnvelope
 from journalfs.ids import MessageId
+from journalfs.limits import PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
 from journalfs.store.write.store import WritingStore
 from tests.reference.store import load
 from tests.store.writing.conftest import Writable, lines_of, queue_of
@@ -345,6 +346,26 @@ async def publish_line(store: WritingStore, line: bytes) -> None:
     await publisher.finish()
 
 
+async def test_little_of_a_long_change_waits_for_the_disk(writable: Writable, tmp_path: Path) -> None:
+    async with writable.open() as store:
+        writer, waiting_max = store.journals.messages, 0
+
+        async def look() -> None:
+            nonlocal waiting_max
+            while True:
+                await trio.lowlevel.checkpoint()
+                waiting_max = max(waiting_max, writer.position - writer.committer.reached_position)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look)
+            before = writer.position
+            await store.publish_files("work", "work.a", [staged_file(tmp_path, lines=12 * MANY)])
+            assert writer.position - before > 4 * PIECES_IN_FLIGHT_MAX * PIECE_RECORDS
+            nursery.cancel_scope.cancel()
+        # A message is two records, and a piece is as many messages.
+        assert 0 < waiting_max <= 2 * PIECE_RECORDS * (PIECES_IN_FLIGHT_MAX + 2)
+
+
 async def test_others_publish_and_take_while_many_messages_come(writable: Writable, tmp_path: Path) -> None:
     """They are served, and not only looked at: their own changes are done before the long one is."""
     async with writable.open() as store:
@@ -364,7 +385,7 @@ async def test_others_publish_and_take_while_many_messages_come(writable: Writab
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others)
-            await store.publish_files("work", "work.b", [staged_file(tmp_path, lines=20 * MANY)])
+            await store.publish_files("work", "work.b", [staged_file(tmp_path, lines=12 * MANY)])
             done.append("long")
         assert done == ["others", "long"]
         assert bodies(store, "work.a") == ["2", "line 0"]
