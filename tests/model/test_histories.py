@@ -79,6 +79,4 @@ def test_no_difference(worlds: list[World]) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(12 * 3600)
 def test_no_difference_for_hours(worlds: list[World]) -> None:
-    for world in worlds:
-        world.restarts = True
     play(LONG, LONG_STEPS, same=False)
