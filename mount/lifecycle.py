@@ -108,6 +108,8 @@ class _Mount:
                     try:
                         await pyfuse3.main(1, WORKERS_MAX)
                     finally:
+                        if self._fast is not None:
+                            self._fast.close()  # no request comes any more that a commit could wait for
                         with trio.CancelScope(shield=True):
                             await self.operations.end()
                     nursery.cancel_scope.cancel()

@@ -360,6 +360,21 @@ def test_the_end_of_the_mount_gives_back_without_counting(remount: Remount) -> N
     assert counts(mount.queue("a", "q")) == []
 
 
+@pytest.mark.rule("S-120", "S-124")
+def test_what_was_closed_is_acknowledged_at_the_end_of_the_mount(remount: Remount) -> None:
+    """Nothing more is to be waited for: the mount ends while who read goes on living."""
+    mount = remount()
+    (mount.path / "a").mkdir()
+    (mount.path / "a" / "q").mkdir()
+    publish(mount.queue("a", "q"), "one", "two")
+    daemon = mount.process_id()
+    with take(mount.queue("a", "q")).open() as lines:
+        assert "one" in lines.readline()
+    subprocess.run(["umount", mount.path], check=True)
+    until(lambda: not Path(f"/proc/{daemon}").exists(), "the mount's process has ended")
+    assert bodies(remount().queue("a", "q")) == ["two"]
+
+
 @pytest.mark.rule("S-124")
 def test_a_mount_that_is_killed_gives_back(remount: Remount) -> None:
     mount = remount()
