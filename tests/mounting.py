@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -81,8 +82,9 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     for _ in range(LISTINGS_MAX):
         try:
             return _read_lines(folder)
-        except FileNotFoundError:
-            if not folder.exists():
+        except OSError as error:
+            # ESTALE: it went between two looks of the kernel's at it.
+            if error.errno not in {errno.ENOENT, errno.ESTALE} or not folder.exists():
                 raise
     raise AssertionError(f"{folder}: parts went while reading, {LISTINGS_MAX} times in a row")
 
