@@ -219,6 +219,9 @@ def test_making_and_deleting_addresses_and_queues(mount: MountedStore, address: 
     assert not address.path.exists()
     address.path.mkdir()
     assert os.listdir(address.path) == []
+    other = mount.path / f"{address.name}-other"
+    (other / "shared").mkdir(parents=True)
+    assert errno_of((address.path / "shared").mkdir) == errno.EEXIST
     encoded = mount.path / f"{address.name}%2Fchild"
     encoded.mkdir()
     assert mount.control("status.json")
