@@ -4,6 +4,7 @@ What was published is noted beside the archive, a batch at a time:
 
     ARCHIVE/_replays/NAME/batch-000001.jsonl     published, for good
     ARCHIVE/_replays/NAME/pending.jsonl          is being published, or was when the replay ended
+    ARCHIVE/_replays/NAME/target.json            where to
 
 A batch is one transaction: all of it or nothing. Each of its messages carries a duplicate id that is made of
 the replay's name and the archived message, so the store itself takes none of them twice, and tells of a
@@ -17,16 +18,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from journalfs.errors import InDoubt
+from journalfs.config.layout import locate_store
+from journalfs.errors import InDoubt, StoreBusy, WrongCall
 from journalfs.pipeline.archive import archived
 from journalfs.pipeline.lines import DUPLICATE_ID, lines_with_ids
+from journalfs.pipeline.session import in_one_line
 from journalfs.spark.options import Options
 from journalfs.spark.storage import literal
 from journalfs.spark.writer import target_of
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 BATCH_MESSAGES: Final = 10_000
 """In one transaction: half of what an address remembers unless it is told otherwise."""
 PENDING: Final = "pending.jsonl"
+TARGET: Final = "target.json"
 KEY_SCHEMA: Final = StructType(
     [
         StructField("run", IntegerType()),
@@ -65,6 +69,12 @@ class Target:
 
     def options(self) -> dict[str, str]:
         return {"path": self.path, **({"queues": self.to} if self.to is not None else {})}
+
+    def meant(self) -> dict[str, str | None]:
+        """The store's directory, the address and the queue: the same whichever way a path leads there."""
+        where = target_of(Options.of(self.options()), "")
+        store = locate_store(where.store).root.resolve()
+        return {"store": str(store), "address": where.address, "queue": where.queue}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +132,22 @@ def replay(
     `only` is a condition on the columns of the archive, in SQL; `pending_was_published` answers what the
     store cannot tell. Raises `NotAStore`, `WrongCall`, `InDoubt`, and whatever refuses the messages.
     """
-    rows = archived(spark, archive)
-    rows = rows.filter(only) if only else rows
+    all_rows = archived(spark, archive)
+    rows = all_rows.filter(only) if only else all_rows
     notes.make()
+    _require_target(notes, target)
     remembered = Remembered(target)
     batch_messages = min(batch_messages, remembered.size) or batch_messages
     if PENDING in notes.names():
-        _settle(spark, rows, notes, remembered, pending_was_published)
+        # What was being published then is not bound to what is chosen now.
+        _settle(spark, all_rows, notes, remembered, pending_was_published)
     published, newest, before = 0, remembered.newest(), _noted(spark, notes).count()
     todo = _keys(rows.filter("damage is null"), name).persist()
     try:
         for run in sorted(row.run for row in todo.select("run").distinct().collect()):
             while keys := _next(spark, todo.filter(f.col("run") == run), notes, batch_messages):
                 _note(notes, keys, newest)
-                _publish(spark, rows, keys, target)
+                _publish(spark, rows, keys, target, notes)
                 notes.commit(PENDING, _batch_name(notes))
                 newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
                 published += len(keys)
@@ -147,9 +159,28 @@ def replay(
 
 def usual_name(target: Target) -> str:
     """The same for the same target, so that whoever repeats a command repeats the replay."""
-    where = target_of(Options.of(target.options()), "")
-    text = "\n".join((str(where.store), where.address, where.queue or ""))
+    text = "\n".join(said or "" for said in target.meant().values())
     return hashlib.md5(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _require_target(notes: Folder, target: Target) -> None:
+    """Note where this replay publishes. Raises `WrongCall` if that is elsewhere than it did before."""
+    meant = target.meant()
+    if TARGET not in notes.names():
+        notes.write(f"_{TARGET}", json.dumps(meant).encode() + b"\n")
+        notes.commit(f"_{TARGET}", TARGET)
+        return
+    before: dict[str, str | None] = json.loads(notes.read(TARGET))
+    if before != meant:
+        raise WrongCall(
+            f"{notes.uri()}: a replay of this name published in {_in_words(before)}, not in "
+            f"{_in_words(meant)}; give another --name, or remove {TARGET} there if the store was moved"
+        )
+
+
+def _in_words(meant: Mapping[str, str | None]) -> str:
+    queue = f"::{meant['queue']}" if meant["queue"] is not None else ""
+    return f"{meant['address']}{queue} of {meant['store']}"
 
 
 def _settle(
@@ -207,10 +238,17 @@ def _batch_name(notes: Folder) -> str:
     return f"batch-{max(numbers, default=0) + 1:06d}.jsonl"
 
 
-def _publish(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]], target: Target) -> None:
+def _publish(
+    spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]], target: Target, notes: Folder
+) -> None:
     """One job, one transaction."""
     lines = _lines(spark, rows, keys)
-    lines.write.format("journalfs").mode("append").options(**target.options()).save()
+    try:
+        with in_one_line():
+            lines.write.format("journalfs").mode("append").options(**target.options()).save()
+    except StoreBusy:
+        notes.remove(PENDING)  # it was not even opened for writing, so there is nothing to settle
+        raise
 
 
 def _lines(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]]) -> DataFrame:

@@ -111,8 +111,7 @@ def test_a_replay_that_ends_anywhere_and_is_repeated_publishes_once(
     assert at > 6
 
 
-def test_a_batch_that_was_refused_is_published_later(spark: SparkSession, tmp_path: Path) -> None:
-    """The address has forgotten nothing that is newer than the batch: so it was never there."""
+def test_of_a_batch_that_a_busy_store_refused_nothing_is_left(spark: SparkSession, tmp_path: Path) -> None:
     folder = archive_of(spark, tmp_path, 3)
     store = store_with(tmp_path / "to", id_cache_size=2)
     publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
@@ -129,9 +128,39 @@ def test_a_batch_that_was_refused_is_published_later(spark: SparkSession, tmp_pa
             opened.close()
 
     trio.run(hold)
-    assert "pending.jsonl" in notes.names()
+    assert notes.names() == ["target.json"]
+    # Not even what the store would have forgotten meanwhile makes it doubtful.
+    publish(store, "to", [{"body": "z", "duplicateId": "z"}, {"body": "w", "duplicateId": "w"}])
     assert replay(spark, folder, notes, target, name="n") == Replayed(3, 0, 0)
-    assert bodies(store) == ["x", "y", "0", "1", "2"]
+    assert bodies(store) == ["x", "y", "z", "w", "0", "1", "2"]
+
+
+class CutOffFolder(LocalFolder):
+    """Ends the run when a batch is noted and not published yet."""
+
+    def commit(self, name: str, final: str) -> None:
+        super().commit(name, final)
+        if final == "pending.jsonl":
+            raise Killed
+
+
+@pytest.mark.parametrize("only", [None, "body = '4'"])
+def test_a_batch_that_never_came_is_published_later(
+    spark: SparkSession, tmp_path: Path, only: str | None
+) -> None:
+    """The address has forgotten nothing that is newer than the batch: so it was never there. Whatever rows
+    the next call is about, it finds that out.
+    """
+    folder = archive_of(spark, tmp_path, 5)
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+    with pytest.raises(Killed):
+        replay(spark, folder, CutOffFolder(notes.path), target, name="n")
+    replayed = replay(spark, folder, notes, target, name="n", only=only)
+    assert replayed == Replayed(1 if only else 5, 0, 0)
+    assert bodies(store) == ["x", "y", *("4" if only else "01234")]
+    assert "pending.jsonl" not in notes.names()
 
 
 @pytest.mark.parametrize("was_published", [True, False])
@@ -140,7 +169,7 @@ def test_what_cannot_be_told_is_asked(spark: SparkSession, tmp_path: Path, was_p
     store = store_with(tmp_path / "to", id_cache_size=2)
     notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
     with pytest.raises(Killed):
-        replay(spark, folder, CrashingFolder(notes.path, 3), target, name="n")
+        replay(spark, folder, CrashingFolder(notes.path, 5), target, name="n")
     assert bodies(store) == ["0", "1"]
     publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
     with pytest.raises(InDoubt, match="cannot be told any more"):
@@ -161,7 +190,6 @@ def test_the_command_publishes_through_a_mount(spark: SparkSession, tmp_path: Pa
         )
         assert again.returncode == 1
         assert "nothing" in again.stderr
-        # One target has one name, whichever way it is given.
         assert usual_name(Target(str(mount.path), "to::to")) == usual_name(Target(str(store), "to::to"))
     assert bodies(store) == ["0", "1", "2", "3", "4"]
     for bad in ("..", "a/b", ""):
@@ -170,6 +198,35 @@ def test_the_command_publishes_through_a_mount(spark: SparkSession, tmp_path: Pa
         assert "no name of a replay" in refused.stderr
     with pytest.raises(WrongCall, match="writing needs one address or queue"):
         usual_name(Target(str(store)))
+
+
+def test_one_target_has_one_name_whichever_way_it_is_given(tmp_path: Path) -> None:
+    store = store_with(tmp_path / "instance" / "data", id_cache_size=2)
+    (tmp_path / "link").symlink_to(store)
+    ways = [store, store.parent, store / "journal", tmp_path / "link", store / ".." / "data"]
+    with mounted_for_writing(tmp_path / "link", tmp_path / "mnt") as mount:
+        found = {usual_name(Target(str(way), "to::to")) for way in (*ways, mount.path)}
+        found.add(usual_name(Target(str(mount.path / "to" / "to"))))
+    assert len(found) == 1
+    assert usual_name(Target(str(store), "to")) not in found
+    other = store_with(tmp_path / "other" / "data", id_cache_size=2)
+    assert usual_name(Target(str(other), "to::to")) not in found
+
+
+def test_a_name_is_of_one_target(spark: SparkSession, tmp_path: Path) -> None:
+    folder = archive_of(spark, tmp_path, 2)
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+    assert replay(spark, folder, notes, target, name="n").published == 2
+    with pytest.raises(WrongCall, match=r"published in to of .*/to, not in to::to of .*/to; give another"):
+        replay(spark, folder, notes, Target(str(store), "to::to"), name="n")
+    other = store_with(tmp_path / "other", id_cache_size=2)
+    with pytest.raises(WrongCall, match=r"published in to of .*/to, not in to of .*/other"):
+        replay(spark, folder, notes, Target(str(other), "to"), name="n")
+    # Another way to the same place is no other target.
+    assert replay(spark, folder, notes, Target(f"{store}/journal", "to"), name="n").published == 0
+    notes.remove("target.json")
+    assert replay(spark, folder, notes, Target(str(other), "to"), name="n") == Replayed(0, 2, 0)
 
 
 def test_an_id_takes_the_place_of_another() -> None:
