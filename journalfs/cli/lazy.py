@@ -7,12 +7,15 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from journalfs.errors import EXIT_SYSTEM, EXIT_WRONG_CALL, JournalfsError
 from journalfs.showing import shown
+
+EXIT_INTERRUPTED: Final = 128 + 2
+"""As if SIGINT had ended the command."""
 
 
 class LazyGroup(click.Group):
@@ -37,6 +40,14 @@ class LazyGroup(click.Group):
         """The list of commands from the table alone: `--help` imports none of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._table[name][1]) for name in sorted(self._table)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an interrupt is one line too, and the code that shells expect of it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("journalfs: interrupted", file=sys.stderr)
+            ctx.exit(EXIT_INTERRUPTED)
 
     def main(self, *arguments: Any, **keywords: Any) -> Any:
         """Run, turning a failure into one line on stderr and its documented exit code.

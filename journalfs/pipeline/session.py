@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import journalfs.errors
@@ -26,6 +28,8 @@ STDERR: Final = 2
 LOOK_S: Final = 0.2
 """Between two looks at how far Spark is: often enough to seem alive."""
 
+_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Through these PySpark writes a mistake in SQL to standard error, as pages of JSON, before it raises it."""
 _RAISED: Final = re.compile(r"^(?:.*\s)?journalfs\.(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
 """What was raised in a process of Python that Spark started, in the trace that Spark shows."""
 
@@ -43,16 +47,52 @@ def session(master: str | None, settings: Mapping[str, str], *, title: str) -> I
         raise DependencyMissing("journalfs pipeline", package="PySpark", install=INSTALL) from None
     with in_one_line():
         before = SparkSession.getActiveSession()
-        spark = before or _started(SparkSession.Builder(), master, settings)
-        try:
-            from journalfs.spark import register  # noqa: PLC0415 - as above
-
-            register(spark)
-            with shown(spark, title):
+        if before is None:
+            with _own(_started(SparkSession.Builder(), master, settings)) as spark, _prepared(spark, title):
                 yield spark
-        finally:
-            if before is None:
-                spark.stop()
+        else:
+            with _prepared(before, title):
+                yield before
+
+
+@contextmanager
+def _prepared(spark: SparkSession, title: str) -> Iterator[None]:
+    from journalfs.spark import register  # noqa: PLC0415 - may not be installed
+
+    register(spark)
+    with shown(spark, title):
+        yield
+
+
+@contextmanager
+def _own(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session that ends with the command, also when that is interrupted: then `KeyboardInterrupt` comes.
+
+    Spark's own answer to a signal calls its process from within a call that waits for it, and both fail.
+    So that process is ended instead; whatever is said to it afterwards fails, and is of no interest.
+    """
+    process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    interrupted = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        process.terminate()
+        raise KeyboardInterrupt
+
+    listening = process is not None and threading.current_thread() is threading.main_thread()
+    if listening:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield spark
+    except Exception:
+        if interrupted.is_set():
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if listening:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not interrupted.is_set():
+            spark.stop()
 
 
 def _started(builder: SparkSession.Builder, master: str | None, settings: Mapping[str, str]) -> SparkSession:
@@ -103,11 +143,18 @@ def in_one_line() -> Iterator[None]:
     """What fails in Spark, as the failure that it is about."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     except (PySparkException, Py4JError) as error:
         raise reworded(error) from error
+    finally:
+        for logger in loggers:
+            logger.disabled = False
 
 
 def reworded(error: Exception) -> JournalfsError:
@@ -134,6 +181,7 @@ def shown(spark: SparkSession, title: str, console: Console | None = None) -> It
         yield
         return
     import rich.console  # noqa: PLC0415 - only people look at it
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with Spark
     from rich.progress import Progress  # noqa: PLC0415
 
     done = threading.Event()
@@ -143,7 +191,10 @@ def shown(spark: SparkSession, title: str, console: Console | None = None) -> It
         def look() -> None:
             tracker: Any = spark.sparkContext.statusTracker()
             while not done.wait(LOOK_S):
-                stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
+                try:
+                    stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
+                except Py4JError:
+                    return  # Spark has ended, which whoever waits for its answers is told
                 total = sum(one.numTasks for one in stages if one is not None)
                 finished = sum(one.numCompletedTasks for one in stages if one is not None)
                 bar.update(task, total=total or None, completed=finished)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import subprocess
@@ -11,10 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from journalfs.errors import DependencyMissing, SystemFailure
+from journalfs.errors import DependencyMissing, NotAStore, SystemFailure, WrongCall
 from journalfs.pipeline.archive import archive
 from journalfs.pipeline.folders import LocalFolder
 from journalfs.pipeline.messages import Source
@@ -87,6 +90,68 @@ def test_without_java(tmp_path: Path) -> None:
     )
     assert done.returncode == DependencyMissing.exit_code
     assert "needs a Java runtime" in done.stderr
+
+
+def test_paths_are_looked_at_before_spark_starts(tmp_path: Path) -> None:
+    """Without Java: what needs it would say so."""
+    store = written_store(tmp_path, {"a": []})
+    (tmp_path / "file").write_text("")
+    bare = {"PATH": f"{Path(sys.executable).parent}:{HERE}"}
+    for call, code, text in (
+        (
+            command(tmp_path / "nothing", tmp_path / "archive"),
+            NotAStore.exit_code,
+            "there is no such directory",
+        ),
+        (
+            command(store, tmp_path / "file" / "archive"),
+            SystemFailure.exit_code,
+            "file: cannot write results",
+        ),
+    ):
+        done = subprocess.run(call, env=bare, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert text in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_interrupt_is_one_line(tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": str(n)} for n in range(500)]})
+    target = tmp_path / "archive"
+    process = subprocess.Popen(
+        command(store, target), env=environment(), start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + STARTED_S_MAX
+        while not target.exists():
+            assert process.poll() is None, "it ended before it could be interrupted"
+            assert time.monotonic() < deadline, "it never began to write"
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=STARTED_S_MAX)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert (process.returncode, said) == (130, "journalfs: interrupted\n")
+    assert not list(target.glob("run=*"))
+
+
+def test_a_mistake_in_sql_is_one_line(spark: SparkSession) -> None:
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = said.append  # type: ignore[method-assign, assignment]
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.addHandler(handler)
+    try:
+        with pytest.raises(WrongCall, match="nothing"), in_one_line():
+            spark.range(1).filter("nothing = 1").collect()
+        assert not said
+        with pytest.raises(AnalysisException):
+            spark.range(1).filter("nothing = 1").collect()
+        assert said, "others are told as before"
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_failures_of_spark_are_one_line(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from journalfs.cli.common import json_option, write_json, write_table
-from journalfs.cli.pipelines.common import output_option, source_options, spark_options
+from journalfs.cli.pipelines.common import check_paths, output_option, source_options, spark_options
 
 
 @click.command(epilog="Example: journalfs pipeline archive /var/lib/artemis/data --output /archive/messages")
@@ -33,6 +33,7 @@ def archive(
     """
     from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
 
+    check_paths(store, output)
     with session(master, dict(settings), title="archiving") as spark:
         from journalfs.pipeline.archive import archive as add  # noqa: PLC0415 - as above
         from journalfs.pipeline.folders import folder_at  # noqa: PLC0415

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from typing import TypeVar, cast
 
 import click
+
+from journalfs.errors import SystemFailure
 
 C = TypeVar("C", bound=Callable[..., object])
 
@@ -70,3 +74,31 @@ def source_options(command: C) -> C:
 def output_option(what: str, *, required: bool = False) -> Callable[[C], C]:
     """`--output`: a folder."""
     return click.option("--output", metavar="DIR", required=required, help=what)
+
+
+def check_paths(store: str, output: str | None) -> None:
+    """Raise what is wrong with paths of this machine while that costs nothing: Spark takes long to start."""
+    from journalfs.config.layout import locate_store  # noqa: PLC0415 - longer than the help text
+    from journalfs.spark.place import local_path, place_of  # noqa: PLC0415
+
+    if not _is_elsewhere(store):
+        locate_store(place_of(store).store)
+    if output is None or _is_elsewhere(output):
+        return
+    folder = local_path(output)
+    try:
+        there = next(one for one in (folder, *folder.parents) if one.exists())
+    except OSError as error:
+        raise SystemFailure.from_os(error, folder, doing="look at it") from error
+    for refused, number in (
+        (not there.is_dir(), errno.ENOTDIR),
+        (not os.access(there, os.W_OK | os.X_OK, effective_ids=True), errno.EACCES),
+    ):
+        if refused:
+            refusal = OSError(number, os.strerror(number))
+            raise SystemFailure.from_os(refusal, there, doing="write results there")
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether only Hadoop gets there."""
+    return "://" in path and not path.startswith("file:")
