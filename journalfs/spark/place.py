@@ -23,6 +23,8 @@ class Place:
     mount: Path | None = None
     address: str | None = None
     queue: str | None = None
+    read_only: bool = False
+    """Whether it is a mount, or a snapshot in one, that takes no changes."""
 
 
 def place_of(path: str) -> Place:
@@ -50,16 +52,17 @@ def local_path(path: str) -> Path:
 
 def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:
     store = Path(str(status["path"]))
+    read_only = bool(status["readOnly"])
     names: Sequence[str] = inside.parts
     if len(names) > 2 or any(name.startswith((".", "_")) for name in names):
         raise WrongCall(f"{root / inside}: give a mount's root, an address's or a queue's directory")
     if not names:
-        return Place(store, root)
+        return Place(store, root, read_only=read_only)
     said = _json(root / inside / ".status")
     if said is None:
         raise WrongCall(f"{root / inside}: there is no such address or queue in this mount")
     queue = said.get("queue")
-    return Place(store, root, str(said["address"]), None if queue is None else str(queue))
+    return Place(store, root, str(said["address"]), None if queue is None else str(queue), read_only)
 
 
 def _json(path: Path) -> dict[str, object] | None:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from journalfs.clock import Clock, SystemClock
+from journalfs.errors import ReadOnlyStore
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId
 from journalfs.selector import compile_selector
@@ -51,6 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock
         self._view: LiveView | None = None
         self._target: Position | None = None
+        self._acknowledged: Mapping[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """What tasks get: they read, and follow nothing."""
@@ -82,6 +84,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802
         self, start: Mapping[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
+        # Spark plans from where its last batch ended once that is in its log of commits. It calls `commit`
+        # only when there is another batch, which after the last one may be never.
+        self.commit(start)
         position = Position.of_json(start)
         self.view.look()
         ids = self.view.ids()
@@ -105,8 +110,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Spark has what comes before `end`, and asks for none of it again."""
-        if self.options.acknowledge:
+        if self.options.acknowledge and end != self._acknowledged:
             self.view.acknowledge(Position.of_json(end))
+            self._acknowledged = dict(end)
 
     def stop(self) -> None:
         if self._view is not None:
@@ -130,6 +136,11 @@ class LiveView:
         self._options = options
         self._clock = clock
         self._place = place_of(options.path)
+        if options.acknowledge and self._place.read_only:
+            raise ReadOnlyStore(
+                f"{options.path}: option 'acknowledge' changes the store, and this is a snapshot or mounted "
+                "read-only"
+            )
         self._store: JournalStore = open_store(self._place.store, index=False)
         self._queues: list[StoreQueue] = []
         self._looked_ns: int | None = None

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from journalfs.errors import ReadOnlyStore
 from journalfs.spark.options import Options
 from journalfs.spark.schema import usual_schema
 from journalfs.spark.stream import StreamReader
@@ -146,3 +147,18 @@ def test_acknowledging_spares_what_a_stream_did_not_begin_with(store: Path) -> N
     assert query.batch() == ["4"]
     query.reader.commit(query.at)
     assert Query(store).batch() == ["1", "2", "3"]
+
+
+def test_the_last_batch_is_acknowledged_without_another(store: Path) -> None:
+    query = Query(store, acknowledge=True)
+    assert query.batch() == ["1", "2", "3"]
+    assert Query(store).batch() == ["1", "2", "3"], "nobody said that it is committed"
+    query.restart()
+    assert query.batch() == []
+    assert Query(store).batch() == []
+
+
+def test_acknowledging_needs_what_can_be_changed(many_mounted: Path) -> None:
+    query = Query(many_mounted, acknowledge=True)
+    with pytest.raises(ReadOnlyStore, match="mounted read-only"):
+        query.batch()
