@@ -82,7 +82,7 @@ class Replayed:
     published: int
     """By this call."""
     before: int
-    """Noted by earlier ones, the pending batch of which may have been taken care of now."""
+    """By earlier ones: noted, or known by the store, which therefore did not take them again."""
     damaged: int
     """Left out: nobody could read them when they were archived."""
 
@@ -104,9 +104,10 @@ class Remembered:
     def newest(self) -> str | None:
         return self.ids[-1].hex() if self.ids else None
 
-    def has_any(self, ids: Sequence[str]) -> bool:
+    def count(self, keys: Sequence[Mapping[str, Any]]) -> int:
+        """How many of a batch's ids it has: the store takes no message with one of them."""
         found = set(self.ids)
-        return any(one.encode("utf-16-le") in found for one in ids)
+        return sum(key["duplicateId"].encode("utf-16-le") in found for key in keys)
 
     def would_have(self, before: str | None) -> bool:
         """Whether ids that came after `before`, the newest one then, would be there still. An address without
@@ -147,10 +148,12 @@ def replay(
         for run in sorted(row.run for row in todo.select("run").distinct().collect()):
             while keys := _next(spark, todo.filter(f.col("run") == run), notes, batch_messages):
                 _note(notes, keys, newest)
+                # What was not there at first this call brings itself, so most batches need no second look.
+                known = Remembered(target).count(keys) if remembered.count(keys) else 0
                 _publish(spark, rows, keys, target, notes)
                 notes.commit(PENDING, _batch_name(notes))
                 newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
-                published += len(keys)
+                published, before = published + len(keys) - known, before + known
                 progress(published)
     finally:
         todo.unpersist()
@@ -188,8 +191,7 @@ def _settle(
 ) -> None:
     """Find out what became of the batch that an earlier replay had begun to publish."""
     first, *keys = map(json.loads, notes.read(PENDING).splitlines())
-    ids = [key["duplicateId"] for key in keys]
-    if remembered.has_any(ids):
+    if remembered.count(keys):
         was_published = True
     elif remembered.would_have(first["newest"]) and _carries_ids(spark, rows, keys):
         was_published = False

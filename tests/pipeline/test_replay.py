@@ -229,6 +229,18 @@ def test_a_name_is_of_one_target(spark: SparkSession, tmp_path: Path) -> None:
     assert replay(spark, folder, notes, Target(str(other), "to"), name="n") == Replayed(0, 2, 0)
 
 
+def test_what_the_store_knew_already_counts_as_published_before(spark: SparkSession, tmp_path: Path) -> None:
+    folder = archive_of(spark, tmp_path, 3)
+    store = store_with(tmp_path / "to", id_cache_size=4)
+    target, seen = Target(str(store), "to"), list[int]()
+    replay(spark, folder, LocalFolder(tmp_path / "lost"), target, name="n", only="body < '2'")
+    notes = LocalFolder(tmp_path / "notes")
+    assert replay(spark, folder, notes, target, name="n", progress=seen.append) == Replayed(1, 2, 0)
+    assert seen == [1]
+    assert bodies(store) == ["0", "1", "2"]
+    assert replay(spark, folder, notes, target, name="n") == Replayed(0, 3, 0)
+
+
 def test_an_id_takes_the_place_of_another() -> None:
     plain = '{"queue":"q","protocol":"CORE","type":"text","body":"\\ud800","properties":{"f":1e-45}}'
     found = with_duplicate_id(plain, "new")
