@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_TAKEN: Final = "was written by another run meanwhile; run this one again"
+TAKEN: Final = "was written by another run meanwhile; run this one again"
+_GONE: Final = "was taken care of by another run meanwhile; run this one again"
 
 
 class Folder(Protocol):
@@ -44,7 +45,9 @@ class Folder(Protocol):
         """Make a file. It is whole and durable once `commit` gave it or its folder the final name."""
 
     def commit(self, name: str, final: str) -> None:
-        """Give a file or a folder the name that counts, durably and at once. Fails if it is taken."""
+        """Give a file or a folder the name that counts, durably and at once. Fails if it is taken,
+        and if another run has moved or removed what is to get it.
+        """
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder with all that is in it. It may be gone."""
@@ -90,7 +93,9 @@ class LocalFolder:
     def commit(self, name: str, final: str) -> None:
         source, target = self.path / name, self.path / final
         if target.exists():
-            raise SystemFailure(f"{target} {_TAKEN}")
+            raise SystemFailure(f"{target} {TAKEN}")
+        if not source.exists():
+            raise SystemFailure(f"{source} {_GONE}")
         with self._refused("make it durable"):
             for path in self._files(source):
                 _sync(path)
@@ -181,7 +186,9 @@ class HadoopFolder:
     def commit(self, name: str, final: str) -> None:
         with self._refused("give it the name that counts"):
             if self._files.exists(self._path(final)):
-                raise SystemFailure(f"{self._root}/{final} {_TAKEN}")
+                raise SystemFailure(f"{self._root}/{final} {TAKEN}")
+            if not self._files.exists(self._path(name)):
+                raise SystemFailure(f"{self._root}/{name} {_GONE}")
             rename = self._jvm.org.apache.hadoop.fs.Options.Rename
             self._context.rename(self._path(name), self._path(final), self._gateway.new_array(rename, 0))
 

@@ -3,8 +3,11 @@
 What was published is noted beside the archive, a batch at a time:
 
     ARCHIVE/_replays/NAME/batch-000001.jsonl     published, for good
-    ARCHIVE/_replays/NAME/pending.jsonl          is being published, or was when the replay ended
+    ARCHIVE/_replays/NAME/pending-*.jsonl        is being published, or was when the replay ended
     ARCHIVE/_replays/NAME/target.json            where to
+
+Of two calls at a time under one name, the one whose pending batch the other took care of, or that finds one
+of the other's, ends and is to be repeated: no call moves a note that is not its own.
 
 A batch is one transaction: all of it or nothing. Each of its messages carries a duplicate id that is made of
 the replay's name and the archived message, so the store itself takes none of them twice, and tells of a
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -26,8 +30,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from journalfs.config.layout import locate_store
-from journalfs.errors import InDoubt, StoreBusy, WrongCall
+from journalfs.errors import InDoubt, StoreBusy, SystemFailure, WrongCall
 from journalfs.pipeline.archive import archived
+from journalfs.pipeline.folders import TAKEN
 from journalfs.pipeline.lines import DUPLICATE_ID, lines_with_ids
 from journalfs.pipeline.session import in_one_line
 from journalfs.spark.options import Options
@@ -43,7 +48,8 @@ if TYPE_CHECKING:
 
 BATCH_MESSAGES: Final = 10_000
 """In one transaction: half of what an address remembers unless it is told otherwise."""
-PENDING: Final = "pending.jsonl"
+PENDING: Final = "pending"
+"""What begins the name of a batch's note until it is published. Each has a name of its own."""
 TARGET: Final = "target.json"
 KEY_SCHEMA: Final = StructType(
     [
@@ -139,19 +145,21 @@ def replay(
     _require_target(notes, target)
     remembered = Remembered(target)
     batch_messages = min(batch_messages, remembered.size) or batch_messages
-    if PENDING in notes.names():
+    for pending in _begun(notes, PENDING):
         # What was being published then is not bound to what is chosen now.
-        _settle(spark, all_rows, notes, remembered, pending_was_published)
+        _settle(spark, all_rows, notes, pending, remembered, was_published=pending_was_published)
+    for unfinished in _begun(notes, f"_{PENDING}"):
+        notes.remove(unfinished)
     published, newest, before = 0, remembered.newest(), _noted(spark, notes).count()
     todo = _keys(rows.filter("damage is null"), name).persist()
     try:
         for run in sorted(row.run for row in todo.select("run").distinct().collect()):
             while keys := _next(spark, todo.filter(f.col("run") == run), notes, batch_messages):
-                _note(notes, keys, newest)
+                pending = _note(notes, keys, newest)
                 # What was not there at first this call brings itself, so most batches need no second look.
                 known = Remembered(target).count(keys) if remembered.count(keys) else 0
-                _publish(spark, rows, keys, target, notes)
-                notes.commit(PENDING, _batch_name(notes))
+                _publish(spark, rows, keys, target, notes, pending=pending)
+                notes.commit(pending, _batch_name(notes))
                 newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
                 published, before = published + len(keys) - known, before + known
                 progress(published)
@@ -187,20 +195,26 @@ def _in_words(meant: Mapping[str, str | None]) -> str:
 
 
 def _settle(
-    spark: SparkSession, rows: DataFrame, notes: Folder, remembered: Remembered, was_published: bool | None
+    spark: SparkSession,
+    rows: DataFrame,
+    notes: Folder,
+    pending: str,
+    remembered: Remembered,
+    *,
+    was_published: bool | None,
 ) -> None:
     """Find out what became of the batch that an earlier replay had begun to publish."""
-    first, *keys = map(json.loads, notes.read(PENDING).splitlines())
+    first, *keys = map(json.loads, notes.read(pending).splitlines())
     if remembered.count(keys):
         was_published = True
     elif remembered.would_have(first["newest"]) and _carries_ids(spark, rows, keys):
         was_published = False
     elif was_published is None:
-        raise InDoubt(notes.uri(PENDING), remembered.address)
+        raise InDoubt(notes.uri(pending), remembered.address)
     if was_published:
-        notes.commit(PENDING, _batch_name(notes))
+        notes.commit(pending, _batch_name(notes))
     else:
-        notes.remove(PENDING)
+        notes.remove(pending)
 
 
 def _carries_ids(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]]) -> bool:
@@ -229,10 +243,19 @@ def _noted(spark: SparkSession, notes: Folder) -> DataFrame:
     return spark.read.schema(KEY_SCHEMA).json(paths).filter("duplicateId is not null")
 
 
-def _note(notes: Folder, keys: Sequence[dict[str, Any]], newest: str | None) -> None:
+def _begun(notes: Folder, prefix: str) -> list[str]:
+    return [name for name in notes.names() if name.startswith(prefix)]
+
+
+def _note(notes: Folder, keys: Sequence[dict[str, Any]], newest: str | None) -> str:
+    """Returns the note's name. Raises `SystemFailure` if somebody else publishes under the replay's name."""
+    pending = f"{PENDING}-{uuid.uuid4().hex}.jsonl"
     lines = [json.dumps(one) for one in ({"newest": newest}, *keys)]
-    notes.write(f"_{PENDING}", "".join(f"{line}\n" for line in lines).encode())
-    notes.commit(f"_{PENDING}", PENDING)
+    notes.write(f"_{pending}", "".join(f"{line}\n" for line in lines).encode())
+    for other in _begun(notes, PENDING):
+        raise SystemFailure(f"{notes.uri(other)} {TAKEN}")
+    notes.commit(f"_{pending}", pending)
+    return pending
 
 
 def _batch_name(notes: Folder) -> str:
@@ -241,7 +264,13 @@ def _batch_name(notes: Folder) -> str:
 
 
 def _publish(
-    spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]], target: Target, notes: Folder
+    spark: SparkSession,
+    rows: DataFrame,
+    keys: Sequence[dict[str, Any]],
+    target: Target,
+    notes: Folder,
+    *,
+    pending: str,
 ) -> None:
     """One job, one transaction."""
     lines = _lines(spark, rows, keys)
@@ -249,7 +278,7 @@ def _publish(
         with in_one_line():
             lines.write.format("journalfs").mode("append").options(**target.options()).save()
     except StoreBusy:
-        notes.remove(PENDING)  # it was not even opened for writing, so there is nothing to settle
+        notes.remove(pending)  # it was not even opened for writing, so there is nothing to settle
         raise
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import trio
 from pyspark.sql import SparkSession
 
-from journalfs.errors import InDoubt, StoreBusy, WrongCall
+from journalfs.errors import InDoubt, StoreBusy, SystemFailure, WrongCall
 from journalfs.pipeline.archive import archive
 from journalfs.pipeline.folders import LocalFolder
 from journalfs.pipeline.lines import with_duplicate_id
@@ -140,7 +140,7 @@ class CutOffFolder(LocalFolder):
 
     def commit(self, name: str, final: str) -> None:
         super().commit(name, final)
-        if final == "pending.jsonl":
+        if final.startswith("pending-"):
             raise Killed
 
 
@@ -160,7 +160,7 @@ def test_a_batch_that_never_came_is_published_later(
     replayed = replay(spark, folder, notes, target, name="n", only=only)
     assert replayed == Replayed(1 if only else 5, 0, 0)
     assert bodies(store) == ["x", "y", *("4" if only else "01234")]
-    assert "pending.jsonl" not in notes.names()
+    assert not [name for name in notes.names() if "pending" in name]
 
 
 @pytest.mark.parametrize("was_published", [True, False])
@@ -239,6 +239,53 @@ def test_what_the_store_knew_already_counts_as_published_before(spark: SparkSess
     assert seen == [1]
     assert bodies(store) == ["0", "1", "2"]
     assert replay(spark, folder, notes, target, name="n") == Replayed(0, 3, 0)
+
+
+class MetFolder(LocalFolder):
+    """Has another replay come in the way of the first, once: before a batch is written down, once it is,
+    or when it counts.
+    """
+
+    def __init__(self, path: Path, when: str, meet: Callable[[], None]) -> None:
+        super().__init__(path)
+        self._when, self._meet = when, meet
+
+    def write(self, name: str, content: bytes) -> None:
+        if self._when == "before" and name.startswith("_pending-"):
+            self._meet()
+        super().write(name, content)
+
+    def commit(self, name: str, final: str) -> None:
+        if self._when == "written" and final.startswith("pending-"):
+            self._meet()
+        super().commit(name, final)
+        if self._when == "counts" and final.startswith("pending-"):
+            self._meet()
+
+
+@pytest.mark.parametrize(("when", "said"), [("before", "written"), ("written", "taken"), ("counts", "taken")])
+def test_of_two_replays_at_once_under_one_name_one_is_to_be_repeated(
+    spark: SparkSession, tmp_path: Path, when: str, said: str
+) -> None:
+    folder = archive_of(spark, tmp_path, 3)
+    store = store_with(tmp_path / "to", id_cache_size=20)
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+
+    def other() -> None:
+        if when == "before":
+            with pytest.raises(Killed):  # one that is about to publish looks the same
+                replay(spark, folder, CutOffFolder(notes.path), target, name="n")
+        else:
+            assert replay(spark, folder, notes, target, name="n").published == 3
+
+    with pytest.raises(
+        SystemFailure, match=f"was {said} (care of )?by another run meanwhile; run this one again"
+    ):
+        replay(spark, folder, MetFolder(notes.path, when, other), target, name="n")
+    done = replay(spark, folder, notes, target, name="n")
+    assert done.published + done.before == 3
+    assert bodies(store) == ["0", "1", "2"]
+    assert notes.names() == ["batch-000001.jsonl", "target.json"]
 
 
 def test_an_id_takes_the_place_of_another() -> None:
