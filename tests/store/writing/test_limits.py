@@ -6,6 +6,7 @@ import errno
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ import trio
 from journalfs.clock import FakeClock
 from journalfs.errors import AddressFull, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
+from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.store.memory import Held
 from journalfs.store.metrics import metrics_text
 from journalfs.store.outgoing import WholeFile
@@ -23,6 +25,7 @@ from tests.store.conftest import LittleStore
 from tests.store.writing.conftest import Writable, lines_of
 
 AT = ("work", "work.a")
+PUBLICATIONS = 20
 
 
 class Limited:
@@ -253,9 +256,27 @@ async def test_writers_at_once_do_not_overlook_each_other(limited: Limited) -> N
 
 
 async def test_nothing_is_counted_where_nothing_is_limited(limited: Limited) -> None:
+    """What is published is taken over when somebody looks; without limits publishing is no reason to."""
+    advance, count = JournalLoader.advance, 0
+
+    def counted(*args: Any, **kwargs: Any) -> PollResult:
+        nonlocal count
+        count += 1
+        return advance(*args, **kwargs)
+
     async with limited.open() as store:
-        await publish(store, "1")
-        assert store.core.behind is not None, "nobody looked at what was published"
+        await store.look()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(JournalLoader, "advance", counted)
+            for number in range(PUBLICATIONS):
+                await publish(store, str(number))
+            # The store itself may have looked, as when its journal goes on in another file.
+            assert count < PUBLICATIONS // 2
+            count = 0
+            for number in range(PUBLICATIONS):
+                await publish(store, str(number))
+                texts(store)
+            assert count >= PUBLICATIONS
 
 
 @pytest.mark.rule("S-100")
