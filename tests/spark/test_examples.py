@@ -1,4 +1,4 @@
-"""The programs in `examples/` do what they say."""
+"""The programs in `docs/examples/` do what they say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.frozen import PristineStores
 from tests.spark.rows import lines_of
 from tests.spark.writing import publish, written_store
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def example(name: str) -> dict[str, Any]:
