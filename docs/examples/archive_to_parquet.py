@@ -1,6 +1,6 @@
 """Add what is new in a store to a Parquet archive, each message once; run it as often as you like.
 
-python examples/archive_to_parquet.py /var/lib/artemis/data /archive/messages
+python docs/examples/archive_to_parquet.py /var/lib/artemis/data /archive/messages
 """
 
 import sys

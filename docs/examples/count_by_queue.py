@@ -1,6 +1,6 @@
 """How many messages wait in each queue, and since when.
 
-python examples/count_by_queue.py /var/lib/artemis/data
+python docs/examples/count_by_queue.py /var/lib/artemis/data
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Where dead letters came from: by the queue that gave them up, with the newest body of each.
 
-python examples/dead_letters.py /var/lib/artemis/data DLQ
+python docs/examples/dead_letters.py /var/lib/artemis/data DLQ
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Publish the rows of a CSV file as messages, all of them or none; its columns become properties.
 
-python examples/publish_csv.py orders.csv /mnt/orders
+python docs/examples/publish_csv.py orders.csv /mnt/orders
 """
 
 import sys

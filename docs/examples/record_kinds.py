@@ -1,6 +1,6 @@
 """What a journal is full of: its records by kind and type, from any filesystem that Spark reads.
 
-python examples/record_kinds.py "s3a://backup/journal/*.amq"
+python docs/examples/record_kinds.py "s3a://backup/journal/*.amq"
 """
 
 import sys
