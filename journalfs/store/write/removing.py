@@ -11,7 +11,8 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, groupby
+from operator import attrgetter
 from typing import TypeAlias
 
 from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_ids, places, unreferenced
@@ -133,8 +134,8 @@ class Removing:
         paged, number, has = chosen.content.paged, run.number, self._core.in_delivery.has
         if paged is None or number not in paged.files:
             return
-        live = (one for one in run.indexes if paged.is_live(number, chosen.queue, one))
-        claim = self._claims.take((chosen.queue, number), array("q", live))
+        standing = paged.standing(number, chosen.queue)
+        claim = self._claims.take((chosen.queue, number), array("q", filter(standing.has, run.indexes)))
         if len(claim.ids):
             chosen.paged.append(ChosenOfPage(number, claim))
         else:
@@ -196,9 +197,10 @@ class Removing:
         """The same of a few messages, at once."""
         consumed: Counter[int] = Counter()
         self._stage_references_in(tx, content, ids)
-        for one in paged:
-            self._stage_page_in(tx, content.queue_id, one.number, array("q", [one.index]))
-            consumed[content.page_scan(one.number).tx_ids()[one.index]] += 1
+        for number, some in groupby(paged, key=attrgetter("number")):
+            indexes, tx_ids = array("q", (one.index for one in some)), content.page_scan(number).tx_ids()
+            self._stage_page_in(tx, content.queue_id, number, indexes)
+            consumed.update(tx_ids[index] for index in indexes)
         self._stage_page_transactions(tx, consumed)
 
     def in_transaction(self, stage: Stager) -> Position:
