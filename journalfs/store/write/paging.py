@@ -84,7 +84,9 @@ class PageTransaction:
     async def add(self, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]) -> None:
         """Raises JournalfsError."""
         if numbered:
-            self._last = await self._paging.write(self._address, self._tx, numbered, large, self._hold)
+            self._last = await self._paging.write(
+                self._address, self._tx, numbered, large, self._hold, sync=False
+            )
             self._pairs += sum(len(one.queues) for _, one in numbered)
 
     async def add_texts(self, begun: BegunTexts) -> None:
@@ -97,6 +99,41 @@ class PageTransaction:
         if self._last is not None:
             await self._paging.synced(self._address, self._last)
             self._paging.stage_page_transaction(self._tx, self._pairs)
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What is staged for pages by one who waits in between, so that others may go on with the same pages."""
+
+    writer: PageWriter
+    hold: Hold
+    left_behind: Callable[[PageNumber], None]
+    """Told of each page that nothing is appended to any more."""
+    _before: PageNumber = field(init=False)
+    """What was appended to before."""
+    _last: Pile | None = None
+    _piles: dict[int, Pile] = field(default_factory=dict)
+
+    async def room(self) -> None:
+        """Await this right before something is staged: little of it waits in memory then."""
+        if self._last is not None and self.writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
+            await self.writer.written(self._last, sync=False)
+            await checkpoint()
+        self._before = self.writer.current
+
+    def took(self, page: PageNumber, pile: Pile) -> None:
+        """Something was staged."""
+        self.hold.pages.add(page)
+        self._last = self._piles[id(pile)] = pile
+        if page != self._before:
+            self.left_behind(self._before)
+
+    async def done(self, *, sync: bool) -> Pile:
+        """Return when all of it is written, and with `sync` durable; what was staged the last."""
+        assert self._last is not None, "there is something to write"
+        for pile in self._piles.values():
+            await self.writer.written(pile, sync=sync)
+        return self._last
 
 
 def _merge(holds: list[Hold]) -> None:
@@ -186,12 +223,12 @@ class Paging:
         alone = len(numbered) == 1 and numbered[0][1].message.duplicate_id is None
         if alone and settles is None:
             with self._held(address) as hold:
-                await self._write(address, NO_TRANSACTION, numbered, large, hold, sync=self._sync_alone)
+                await self.write(address, NO_TRANSACTION, numbered, large, hold, sync=self._sync_alone)
                 hold.position = self._journals.messages.position
             return Published(hold.position, False)
         tx = self._journals.new_tx()
         with self._held(address) as hold:
-            await self._write(address, tx, numbered, large, hold, sync=True)
+            await self.write(address, tx, numbered, large, hold, sync=True)
             pairs = sum(len(one.queues) for _, one in numbered)
             hold.position = self._publishing.in_transaction(
                 tx, address, numbered, lambda: self.stage_page_transaction(tx, pairs), settles
@@ -207,17 +244,6 @@ class Paging:
             transaction = PageTransaction(self, address, tx, hold)
             yield transaction
             hold.position = self._journals.messages.position
-
-    async def write(
-        self,
-        address: str,
-        tx: TxId,
-        numbered: Sequence[tuple[MessageId, Routed]],
-        large: frozenset[MessageId],
-        hold: Hold,
-    ) -> Pile:
-        """Write messages to pages; what is to be synced for them to be durable. Raises JournalfsError."""
-        return await self._write(address, tx, numbered, large, hold, sync=False)
 
     async def synced(self, address: str, last: Pile) -> None:
         """Return when what was written up to there is durable. Raises JournalfsError."""
@@ -273,29 +299,15 @@ class Paging:
         return Published(hold.position, True)
 
     async def write_texts(self, begun: BegunTexts, hold: Hold, *, sync: bool) -> Pile:
-        """Returns what was written the last. Cancelled, nothing counts. Raises JournalfsError."""
-        address, batch = begun.address, begun.batch
-        writer = await self._writer(address)
-        self._paging.add(address)
-        page_bytes = self._page_bytes_max(address)
-        piles: dict[int, Pile] = {}
-        pile: Pile | None = None
-        while not batch.ended:
-            if pile is not None and writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
-                await writer.written(pile, sync=False)
-                await checkpoint()
-            before = writer.current
-            page, pile = writer.stage_texts(self._texts, batch, page_bytes)
-            hold.pages.add(page)
-            piles[id(pile)] = pile
-            if page != before:
-                self.left_behind(address, before)
-        assert pile is not None, "there is something to write"
-        for each in piles.values():
-            await writer.written(each, sync=sync)
-        return pile
+        """`write` for these."""
+        writing = await self._writing(begun.address, hold)
+        page_bytes = self._page_bytes_max(begun.address)
+        while not begun.batch.ended:
+            await writing.room()
+            writing.took(*writing.writer.stage_texts(self._texts, begun.batch, page_bytes))
+        return await writing.done(sync=sync)
 
-    async def _write(
+    async def write(
         self,
         address: str,
         tx_id: int,
@@ -305,28 +317,22 @@ class Paging:
         *,
         sync: bool,
     ) -> Pile:
-        """Returns what was written the last. Cancelled, nothing counts."""
+        """Write messages to pages; returns what was written the last, which is to be synced for them to be
+        durable unless this does. Cancelled, nothing counts. Raises JournalfsError.
+        """
+        writing = await self._writing(address, hold)
+        page_bytes, now_ms = self._page_bytes_max(address), self._core.clock.now_ms()
+        for message_id, one in numbered:
+            await writing.room()
+            kind, payload = self._record(address, message_id, one.message, message_id in large, now_ms)
+            writing.took(*writing.writer.stage(page_record(tx_id, kind, payload, one.queues), page_bytes))
+            self._record_history(message_id, one, kind, payload)
+        return await writing.done(sync=sync)
+
+    async def _writing(self, address: str, hold: Hold) -> _Writing:
         writer = await self._writer(address)
         self._paging.add(address)
-        page_bytes, now_ms = self._page_bytes_max(address), self._core.clock.now_ms()
-        piles: dict[int, Pile] = {}
-        pile: Pile | None = None
-        for message_id, one in numbered:
-            if pile is not None and writer.staged_bytes >= PAGE_BYTES_STAGED_MAX:
-                await writer.written(pile, sync=False)
-                await checkpoint()
-            kind, payload = self._record(address, message_id, one.message, message_id in large, now_ms)
-            before = writer.current
-            page, pile = writer.stage(page_record(tx_id, kind, payload, one.queues), page_bytes)
-            hold.pages.add(page)
-            piles[id(pile)] = pile
-            if page != before:
-                self.left_behind(address, before)
-            self._record_history(message_id, one, kind, payload)
-        assert pile is not None, "there is something to write"
-        for each in piles.values():
-            await writer.written(each, sync=sync)
-        return pile
+        return _Writing(writer, hold, lambda page: self.left_behind(address, page))
 
     @staticmethod
     def _record(address: str, message_id: MessageId, message: Outgoing, large: bool, now_ms: int) -> Record:
