@@ -9,6 +9,7 @@ import random
 import struct
 import tempfile
 from collections.abc import Iterator
+from copy import deepcopy
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -408,7 +409,7 @@ def test_envelopes_that_were_tampered_with(chance: random.Random, changes: int) 
             case 2:
                 container[key] = [container[key]]
             case _:
-                container[key] = chance.choice(WRONG)
+                container[key] = deepcopy(chance.choice(WRONG))  # the next change may be within it
         if not envelope:
             break
     line = json.dumps(envelope).encode()
