@@ -34,11 +34,9 @@ from journalfs.paging.writer import PageEnd, PageWriter, Pile
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing, Record
 from journalfs.store.settings import settings_in_force
-from journalfs.store.texts import Texts
-from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.publishing import Published, Publishing
-from journalfs.store.write.routing import AnyRoute, Routed
+from journalfs.store.write.routing import Alike, Routed
 
 PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
 """`page-size-bytes` where nothing sets it."""
@@ -257,29 +255,20 @@ class Paging:
         self._journals.messages.stage_add_in(tx, record, MessageType.PAGE_TRANSACTION, body)
 
     def begun_texts(
-        self,
-        address: str,
-        texts: Texts,
-        route: AnyRoute,
-        *,
-        turn: int,
-        rule: ExpiryRule,
-        settles: str | None = None,
-        tx: TxId | None = None,
+        self, alike: Alike, *, settles: str | None = None, tx: TxId | None = None
     ) -> BegunTexts | None:
-        """Texts that all go where `route` says, on their way to pages; None if they have to be looked at one
-        by one: one may be too long for a record, or there is a history to be written. `tx`: what they are a
-        part of.
+        """Texts on their way to pages; None if they have to be looked at one by one: one may be too long for
+        a record, or there is a history to be written. `tx`: what they are a part of.
         """
         if self._journals.messages.retention is not None:
             return None
         if tx is None:
-            tx = TxId(0) if len(texts) == 1 and settles is None else self._journals.new_tx()
-        _, batch = self._publishing.begun_texts(address, texts, route, tx, turn=turn, rule=rule)
+            tx = TxId(0) if len(alike.texts) == 1 and settles is None else self._journals.new_tx()
+        _, batch = self._publishing.begun_texts(alike, tx)
         if batch.too_long():
             return None
-        self._publishing.keep_batch(address, route)
-        return BegunTexts(address, batch, tx, len(texts) * route.queues_per_message, settles)
+        self._publishing.keep_batch(alike)
+        return BegunTexts(alike.address, batch, tx, alike.pairs, settles)
 
     async def stage_texts(self, begun: BegunTexts) -> Published:
         """`stage` for these. Raises JournalfsError with nothing that would count."""

@@ -24,13 +24,12 @@ from journalfs.limits import (
 )
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.memory import NOTHING, Held
-from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, WholeFile
+from journalfs.store.outgoing import Outgoing, WholeFile
 from journalfs.store.texts import Texts
-from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.paced import Paced, Transaction
 from journalfs.store.write.paging import PageTransaction
 from journalfs.store.write.publishing import LongPublication
-from journalfs.store.write.routing import AnyRoute, Routed
+from journalfs.store.write.routing import Alike, Routed
 from journalfs.store.write.sending import Sending
 
 Files: TypeAlias = Sequence[tuple[Path, str]]
@@ -121,35 +120,23 @@ class _Way(ABC):
                     await self.stage_piece(piece)
 
     async def stage_piece(self, messages: Sequence[Outgoing]) -> None:
-        if isinstance(messages, Texts) and await self._stage_texts(messages):
+        address = self.publication.address
+        alike = self.sending.alike(address, self.queue, messages)
+        if alike is not None and await self.stage_alike(alike):
             await self.transaction.after(len(messages))
             return
-        address = self.publication.address
         for begin in range(0, len(messages), ROUTED_PIECE_MESSAGES):
             some = messages[begin : begin + ROUTED_PIECE_MESSAGES]
             staged = await self.stage_few(self.sending.routed(address, self.queue, some))
             await self.transaction.after(staged)
-
-    async def _stage_texts(self, texts: Texts) -> bool:
-        """Stage texts together; False where they have to be looked at one by one."""
-        routing, address = self.sending.routing, self.publication.address
-        route = routing.of_any(address, self.queue) if texts.properties is NO_PROPERTIES else None
-        if route is None:
-            return False
-        rule = self.sending.rules.expiry(address)
-        return await self.stage_alike(texts, route, routing.turn(address), rule)
-
-    def took_turns(self, texts: Texts, route: AnyRoute) -> None:
-        if route.in_turn:
-            self.sending.routing.took_turns(self.publication.address, len(texts))
 
     @abstractmethod
     async def stage_few(self, routed: Sequence[Routed]) -> int:
         """How many records were staged."""
 
     @abstractmethod
-    async def stage_alike(self, texts: Texts, route: AnyRoute, turn: int, rule: ExpiryRule) -> bool:
-        """Stage texts that go where `route` says; False, with nothing staged, if that cannot be."""
+    async def stage_alike(self, alike: Alike) -> bool:
+        """False, with nothing staged, if they have to be looked at one by one all the same."""
 
 
 @dataclass(slots=True)
@@ -164,12 +151,10 @@ class _IntoJournal(_Way):
     async def stage_few(self, routed: Sequence[Routed]) -> int:
         return await self.sending.publishing.stage_in(self.transaction.tx, self.publication, routed)
 
-    async def stage_alike(self, texts: Texts, route: AnyRoute, turn: int, rule: ExpiryRule) -> bool:
-        staged = self.sending.publishing.stage_texts_in(
-            self.transaction.tx, self.publication, texts, route, turn=turn, rule=rule
-        )
+    async def stage_alike(self, alike: Alike) -> bool:
+        staged = self.sending.publishing.stage_texts_in(self.transaction.tx, alike)
         if staged:
-            self.took_turns(texts, route)
+            self.sending.routing.took_turns(alike)
         return staged
 
 
@@ -183,13 +168,11 @@ class _IntoPages(_Way):
         await self.pages.add(numbered, large)
         return len(numbered)
 
-    async def stage_alike(self, texts: Texts, route: AnyRoute, turn: int, rule: ExpiryRule) -> bool:
-        begun = self.sending.paging.begun_texts(
-            self.publication.address, texts, route, turn=turn, rule=rule, tx=self.transaction.tx
-        )
+    async def stage_alike(self, alike: Alike) -> bool:
+        begun = self.sending.paging.begun_texts(alike, tx=self.transaction.tx)
         if begun is None:
             return False
-        self.took_turns(texts, route)
+        self.sending.routing.took_turns(alike)
         await self.pages.add_texts(begun)
         return True
 

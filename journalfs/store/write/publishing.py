@@ -25,12 +25,10 @@ from journalfs.journal.writer import JournalWriter, Position
 from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.limits import COPY_CHUNK_BYTES, HISTORY_EVENT_BYTES, TEXT_BATCHES_KEPT_MAX
 from journalfs.store.outgoing import NO_PROPERTIES, RECORD_SPARE_BYTES, USER_IDS, Outgoing, address_field
-from journalfs.store.texts import Texts
-from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.duplicates import DuplicateIds, Remembered
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_kinds import QueueKinds
-from journalfs.store.write.routing import AnyRoute, Routed
+from journalfs.store.write.routing import Alike, AnyRoute, Routed
 from journalfs.store.write.settled import Settled
 
 Prepared: TypeAlias = tuple[Sequence[tuple[MessageId, Routed]], frozenset[MessageId]]
@@ -197,41 +195,20 @@ class Publishing:
             self._stage_message_in(tx, batch, message_id, one)
         return self._journals.messages.position - before
 
-    def stage_texts_in(
-        self,
-        tx: TxId,
-        publication: LongPublication,
-        texts: Texts,
-        route: AnyRoute,
-        *,
-        turn: int,
-        rule: ExpiryRule,
-    ) -> bool:
-        """The same with texts that all go where `route` says and expire by `rule`. False, with nothing
-        staged, if they have to be staged one by one.
-        """
-        _, batch = self.begun_texts(publication.address, texts, route, tx, turn=turn, rule=rule)
+    def stage_texts_in(self, tx: TxId, alike: Alike) -> bool:
+        """The same with texts. False, with nothing staged, if they have to be staged one by one."""
+        _, batch = self.begun_texts(alike, tx)
         return self._journals.messages.stage_texts(batch) is not None
 
-    def stage_texts(
-        self,
-        address: str,
-        texts: Texts,
-        route: AnyRoute,
-        *,
-        turn: int,
-        rule: ExpiryRule,
-        settles: str | None = None,
-    ) -> Published | None:
-        """Stage texts that all go where `route` says and expire by `rule`; None, with nothing staged, if they
-        have to be staged one by one.
+    def stage_texts(self, alike: Alike, *, settles: str | None) -> Published | None:
+        """Stage texts; None, with nothing staged, if they have to be staged one by one.
 
         Raises JournalfsError with nothing staged that would count.
         """
         writer = self._journals.messages
-        alone = len(texts) == 1 and route.queues_per_message == 1 and settles is None
+        alone = alike.pairs == 1 and settles is None
         tx = TxId(0) if alone else self._journals.new_tx()
-        first_id, batch = self.begun_texts(address, texts, route, tx, turn=turn, rule=rule)
+        first_id, batch = self.begun_texts(alike, tx)
         try:
             position = writer.stage_texts(batch)
             if position is not None and not alone:
@@ -249,29 +226,27 @@ class Publishing:
             raise
         return None if position is None else Published(position, not alone)
 
-    def begun_texts(
-        self, address: str, texts: Texts, route: AnyRoute, tx: TxId, *, turn: int, rule: ExpiryRule
-    ) -> tuple[RecordId, TextBatch]:
+    def begun_texts(self, alike: Alike, tx: TxId) -> tuple[RecordId, TextBatch]:
         """The batch that these texts are as part of a transaction, or outside of any (0), with the id of the
         first. Who goes on with it after he waited makes it his own before (`keep_batch`).
         """
-        count, now_ms = len(texts), self._clock.now_ms()
-        batch = self._batch_of(address, route)
+        count, now_ms = len(alike.texts), self._clock.now_ms()
+        batch = self._batch_of(alike.address, alike.route)
         first_id = RecordId(self._journals.ids.draw_many(count))
         batch.begin(
-            texts.stretches,
-            turn=turn,
+            alike.texts.stretches,
+            turn=alike.turn,
             first_id=first_id,
             tx_id=tx,
             timestamp_ms=now_ms,
-            expiration_ms=rule.expiration_ms(0, now_ms),
+            expiration_ms=alike.rule.expiration_ms(0, now_ms),
             user_id_step=USER_IDS.draw_steps(now_ms, count),
         )
         return first_id, batch
 
-    def keep_batch(self, address: str, route: AnyRoute) -> None:
+    def keep_batch(self, alike: Alike) -> None:
         """The batch that was begun last is its owner's: others get another one."""
-        self._batches.pop((address, route), None)
+        self._batches.pop((alike.address, alike.route), None)
 
     def _batch_of(self, address: str, route: AnyRoute) -> TextBatch:
         batch = self._batches.get((address, route))

@@ -17,6 +17,8 @@ from journalfs.ids import QueueId
 from journalfs.selector import Selector, compile_selector
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing
+from journalfs.store.texts import Texts
+from journalfs.store.write.address_rules import ExpiryRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,28 @@ class AnyRoute:
     @property
     def queues_per_message(self) -> int:
         return len(self.every) + bool(self.in_turn)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Texts that nothing tells apart: all go where the route says, and expire by one rule."""
+
+    address: str
+    texts: Texts
+    route: AnyRoute
+    turn: int
+    """To which of the queues in turn the first one goes, modulo their number."""
+    rule: ExpiryRule
+
+    @property
+    def queues(self) -> tuple[QueueId, ...]:
+        """All that may get some."""
+        return (*self.route.every, *self.route.in_turn)
+
+    @property
+    def pairs(self) -> int:
+        """Of messages and queues that get them."""
+        return len(self.texts) * self.route.queues_per_message
 
 
 @dataclass(slots=True)
@@ -90,9 +114,10 @@ class Routing:
         """To which of the queues in turn the next message goes, modulo their number."""
         return self._turns.get(address, 0)
 
-    def took_turns(self, address: str, count: int) -> None:
-        """So many messages were sent to queues in turn."""
-        self._turns[address] = self._turns.get(address, 0) + count
+    def took_turns(self, sent: Alike) -> None:
+        """They were sent."""
+        if sent.route.in_turn:
+            self._turns[sent.address] = self.turn(sent.address) + len(sent.texts)
 
     def _bound(self, address: str) -> Sequence[Queue]:
         bound = self.core.bindings.queues_of(address)

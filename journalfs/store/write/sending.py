@@ -11,7 +11,7 @@ from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.paging import Paging
 from journalfs.store.write.publishing import Published, Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
-from journalfs.store.write.routing import Routed, Routing
+from journalfs.store.write.routing import Alike, Routed, Routing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class Sending:
         """Stage messages, or write them to pages, where they are durable at once; None when there is nothing
         to stage. `settles`: the note of what was flushed that they take the place of.
         """
-        if isinstance(messages, Texts):
-            published = await self._stage_texts(address, queue, messages, settles, pages=pages)
+        alike = self.alike(address, queue, messages)
+        if alike is not None and not self.kinds.special(alike.queues):
+            published = await self._stage_alike(alike, settles, pages=pages)
             if published is not None:
                 return published
         routed = self.routed(address, queue, messages)
@@ -54,25 +55,29 @@ class Sending:
             return await self.paging.stage(address, routed, settles)
         return await self.publishing.stage(address, routed, settles=settles)
 
-    async def _stage_texts(
-        self, address: str, queue: str | None, texts: Texts, settles: str | None, *, pages: bool
-    ) -> Published | None:
-        """Stage texts together; None where they have to be looked at one by one."""
-        route = self.routing.of_any(address, queue) if texts.properties is NO_PROPERTIES else None
-        if route is None or self.kinds.special((*route.every, *route.in_turn)):
-            return None
-        turn, rule = self.routing.turn(address), self.rules.expiry(address)
+    async def _stage_alike(self, alike: Alike, settles: str | None, *, pages: bool) -> Published | None:
+        """Stage texts together; None where they have to be looked at one by one all the same."""
         if pages:
-            begun = self.paging.begun_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
+            begun = self.paging.begun_texts(alike, settles=settles)
             if begun is None:
                 return None
-            if route.in_turn:
-                self.routing.took_turns(address, len(texts))
+            self.routing.took_turns(alike)
             return await self.paging.stage_texts(begun)
-        published = self.publishing.stage_texts(address, texts, route, turn=turn, rule=rule, settles=settles)
-        if published is not None and route.in_turn:
-            self.routing.took_turns(address, len(texts))
+        published = self.publishing.stage_texts(alike, settles=settles)
+        if published is not None:
+            self.routing.took_turns(alike)
         return published
+
+    def alike(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> Alike | None:
+        """Messages that can be staged together; None where they have to be looked at one by one. Raises
+        `NoRoute`.
+        """
+        if not isinstance(messages, Texts) or messages.properties is not NO_PROPERTIES:
+            return None
+        route = self.routing.of_any(address, queue)
+        if route is None:
+            return None
+        return Alike(address, messages, route, self.routing.turn(address), self.rules.expiry(address))
 
     def routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
         return self.routing.routed(address, queue, self.rules.expiring(address, messages))
