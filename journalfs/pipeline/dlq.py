@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from journalfs.config.in_force import SettingsInForce
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.store import open_store
+from journalfs.store.settings import settings_in_force
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -93,12 +93,10 @@ def letters(spark: SparkSession, source: Source) -> DataFrame:
     """Every message with its origin: `queue`, `address`, `id`, `sent`, `fromAddress`, `fromQueue`, `fromId`,
     `expiredMs`. Of AMQP messages, and of them alone, the whole line has to be read for that.
     """
-    stated = StructType([*COMMON, *PROPERTIES.values()])
-    core = source.messages(spark, stated).filter("protocol = 'CORE'")
+    stated = [*COMMON, *PROPERTIES.values()]
+    core = source.messages(spark, StructType(stated)).filter("protocol = 'CORE'")
     core = core.select(*_common(), *(f.col(one.name).alias(name) for name, one in PROPERTIES.items()))
-    amqp = source.messages(
-        spark, StructType([*COMMON, *stated.fields[5:], StructField("envelope", StringType())])
-    )
+    amqp = source.messages(spark, StructType([*stated, StructField("envelope", StringType())]))
     amqp = amqp.filter("protocol = 'AMQP'").withColumn("notes", _annotations())
     origin = [
         f.coalesce(_annotation(one.name).cast(one.dataType), f.col(one.name)).alias(name)
@@ -158,9 +156,7 @@ def _dead_letter_addresses(source: Source) -> DeadLetterAddress:
         return lambda address: None
     store = open_store(source.place().store)
     try:
-        core = store.core
-        stored = {match: setting.values for match, setting in core.bindings.address_settings.items()}
-        in_force = SettingsInForce(core.layout.config, stored)
+        in_force = settings_in_force(store.core)
     finally:
         store.close()
 
