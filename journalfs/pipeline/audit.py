@@ -19,6 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from journalfs.clock import SystemClock
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
+from journalfs.format.core_message import ACTUAL_EXPIRY, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.spark import live
@@ -41,9 +42,9 @@ HEADERS: Final = StructType(
         StructField("expiration", LongType()),
         StructField("userId", StringType()),
         StructField("duplicateId", StringType()),
-        StructField("_AMQ_ORIG_MESSAGE_ID", LongType()),
-        StructField("_AMQ_ORIG_QUEUE", StringType()),
-        StructField("_AMQ_ACTUAL_EXPIRY", LongType()),
+        StructField(ORIGINAL_MESSAGE_ID, LongType()),
+        StructField(ORIGINAL_QUEUE, StringType()),
+        StructField(ACTUAL_EXPIRY, LongType()),
     ]
 )
 """What an audit reads of a message."""
@@ -229,10 +230,10 @@ def _headers(payloads: DataFrame) -> DataFrame:
 def _told(spark: SparkSession, files: Files, lives: DataFrame, headers: DataFrame) -> DataFrame:
     """Lives with the names of queues, what the messages say, and where copies of them went."""
     names = spark.createDataFrame(list(files.queues.items()), "queueId long, queue string")
-    copies = headers.filter(f.col("_AMQ_ORIG_MESSAGE_ID").isNotNull())
-    went = copies.groupBy(
-        f.col("_AMQ_ORIG_MESSAGE_ID").alias("id"), f.col("_AMQ_ORIG_QUEUE").alias("queue")
-    ).agg(f.max("id").alias("movedTo"), f.max(f.col("_AMQ_ACTUAL_EXPIRY").isNotNull()).alias("expired"))
+    copies = headers.filter(f.col(ORIGINAL_MESSAGE_ID).isNotNull())
+    went = copies.groupBy(f.col(ORIGINAL_MESSAGE_ID).alias("id"), f.col(ORIGINAL_QUEUE).alias("queue")).agg(
+        f.max("id").alias("movedTo"), f.max(f.col(ACTUAL_EXPIRY).isNotNull()).alias("expired")
+    )
     rows = lives.join(f.broadcast(names), "queueId", "left").join(headers, "id", "left")
     rows = rows.join(went, ["id", "queue"], "left")
     left = f.col("state") == ACKNOWLEDGED
@@ -254,7 +255,7 @@ def _findings(facts: _Facts, lives: DataFrame, headers: DataFrame) -> DataFrame:
 
 def _duplicates(headers: DataFrame) -> DataFrame:
     """Messages that one address took although they have one duplicate id. Copies are no such."""
-    stated = headers.filter(f.col("_AMQ_ORIG_MESSAGE_ID").isNull() & f.col("duplicateId").isNotNull())
+    stated = headers.filter(f.col(ORIGINAL_MESSAGE_ID).isNull() & f.col("duplicateId").isNotNull())
     grouped = stated.groupBy("address", "duplicateId").agg(f.collect_list("id").alias("ids"))
     twice = grouped.filter(f.size("ids") > 1)
     detail = f.format_string("at %s with id %s: messages %s", "address", "duplicateId", f.to_json("ids"))

@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from journalfs.format.core_message import (
+    ACTUAL_EXPIRY,
+    ORIGINAL_ADDRESS,
+    ORIGINAL_MESSAGE_ID,
+    ORIGINAL_QUEUE,
+)
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.store import open_store
@@ -33,10 +39,10 @@ COMMON: Final = (
     StructField("protocol", StringType()),
 )
 PROPERTIES: Final = {
-    "fromAddress": StructField("_AMQ_ORIG_ADDRESS", StringType()),
-    "fromQueue": StructField("_AMQ_ORIG_QUEUE", StringType()),
-    "fromId": StructField("_AMQ_ORIG_MESSAGE_ID", LongType()),
-    "expiredMs": StructField("_AMQ_ACTUAL_EXPIRY", LongType()),
+    "fromAddress": StructField(ORIGINAL_ADDRESS, StringType()),
+    "fromQueue": StructField(ORIGINAL_QUEUE, StringType()),
+    "fromId": StructField(ORIGINAL_MESSAGE_ID, LongType()),
+    "expiredMs": StructField(ACTUAL_EXPIRY, LongType()),
 }
 """What a message says of its origin, and the property that says it."""
 

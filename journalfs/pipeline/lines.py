@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
-DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
-"""The property by which stores and brokers know a message that they had before."""
+from journalfs.format.core_message import DUPLICATE_ID
 
 
 def with_duplicate_id(line: str, duplicate_id: str) -> str:

@@ -31,9 +31,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from journalfs.config.layout import locate_store
 from journalfs.errors import InDoubt, StoreBusy, SystemFailure, WrongCall
+from journalfs.format.core_message import DUPLICATE_ID
 from journalfs.pipeline.archive import archived
 from journalfs.pipeline.folders import TAKEN
-from journalfs.pipeline.lines import DUPLICATE_ID, lines_with_ids
+from journalfs.pipeline.lines import lines_with_ids
 from journalfs.pipeline.session import in_one_line
 from journalfs.spark.options import Options
 from journalfs.spark.storage import literal
