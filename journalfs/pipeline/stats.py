@@ -176,7 +176,10 @@ def _queues(facts: DataFrame, now_ms: int) -> list[QueueStats]:
         f.max("sent").alias("newest"),
         (f.lit(now_ms) - f.percentile_approx("sent", 0.5)).alias("medianAge"),
     )
-    found = [QueueStats(**row.asDict(), perHour=_rate(row)) for row in rows.collect()]
+    found = [
+        QueueStats(**row.asDict(), perHour=_rate(row.oldest, row.newest, row.messages))
+        for row in rows.collect()
+    ]
     return sorted(found, key=lambda one: (-one.messages, one.queue, one.address or ""))
 
 
@@ -184,11 +187,10 @@ def _count(what: Column) -> Column:
     return f.count(f.when(what, 1))
 
 
-def _rate(row: Mapping[str, int] | object) -> float | None:
-    oldest, newest, messages = (getattr(row, name) for name in ("oldest", "newest", "messages"))
-    if oldest is None or newest == oldest:
+def _rate(oldest: int | None, newest: int | None, messages: int) -> float | None:
+    if oldest is None or newest is None or newest == oldest:
         return None
-    return float(round((messages - 1) * HOUR / (newest - oldest), 3))
+    return round((messages - 1) * HOUR / (newest - oldest), 3)
 
 
 def _arrivals(
