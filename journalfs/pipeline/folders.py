@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from journalfs.errors import SystemFailure
-from journalfs.spark.place import local_path
+from journalfs.spark.place import is_elsewhere, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ class Folder(Protocol):
 
 def folder_at(spark: SparkSession, path: str) -> Folder:
     """A path without a scheme is one of this machine."""
-    if "://" in path and not path.startswith("file:"):
+    if is_elsewhere(path):
         return HadoopFolder(spark, path)
     return LocalFolder(local_path(path))
 

@@ -12,7 +12,7 @@ from journalfs.config.layout import locate_store
 from journalfs.errors import WrongCall
 from journalfs.selector import compile_selector
 from journalfs.spark import live_messages
-from journalfs.spark.place import Place, place_of
+from journalfs.spark.place import Place, is_elsewhere, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,7 +34,7 @@ class Source:
     @property
     def is_elsewhere(self) -> bool:
         """Whether only Hadoop gets there."""
-        return "://" in self.path and not self.path.startswith("file:")
+        return is_elsewhere(self.path)
 
     def place(self) -> Place:
         """Where it is on this machine. Raises `NotAStore`, `WrongCall`."""

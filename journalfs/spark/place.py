@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from journalfs.errors import SystemFailure, WrongCall
 
 STATUS: Final = Path(".journalfs", "status.json")
 """In the root of every mount, and nowhere else."""
+_FILE: Final = "file:"
+_ELSEWHERE: Final = re.compile(rf"(?!{_FILE})[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,19 @@ def place_of(path: str) -> Place:
 
 def local_path(path: str) -> Path:
     """A path, or a `file:` URI as Spark knows it. Raises `WrongCall` for what is elsewhere."""
-    parts = urlsplit(path)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    if len(parts.scheme) > 1 and path.startswith(f"{parts.scheme}://"):
+    if is_elsewhere(path):
         raise WrongCall(
             f"{path}: format journalfs reads directories that every worker sees under one path; "
             "for what is elsewhere there is journalfs.spark.live_messages"
         )
+    if path[: len(_FILE)].lower() == _FILE:
+        return Path(unquote(urlsplit(path).path))
     return Path(path).absolute()
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether only Hadoop gets there."""
+    return _ELSEWHERE.match(path) is not None
 
 
 def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:

@@ -13,6 +13,7 @@ from journalfs.errors import DecodeError, NotAStore
 from journalfs.format.journal_file import CONTROL_FILE_NAME, ControlFile, decode_control_file, read_header
 from journalfs.journal.directory import effective_names
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
+from journalfs.spark.place import is_elsewhere, local_path
 from journalfs.store.bindings import read_bindings
 
 if TYPE_CHECKING:
@@ -63,9 +64,9 @@ def literal(path: str) -> str:
 
 def _directories(path: str) -> Sequence[str]:
     """Journal, bindings, paging, large messages: elsewhere than here, where a broker puts them by itself."""
-    if "://" in path:
+    if is_elsewhere(path):
         return [f"{path.rstrip('/')}/{name}" for name in _DIRECTORIES]
-    layout = locate_store(Path(path.removeprefix("file:")))
+    layout = locate_store(local_path(path))
     here = (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
     return [f"file://{one}" for one in here]
 

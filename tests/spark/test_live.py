@@ -81,3 +81,11 @@ def test_files_after_a_compaction_that_did_not_end_are_those_of_the_mount(
     assert found == {file.path.name for file in listed}
     assert {used_again, merged} <= found
     assert old not in found
+
+
+def test_a_store_is_found_by_whatever_leads_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    data = make_store(tmp_path / "of two words", StoreSpec(messages=3)).data
+    wanted = files_of(spark, str(data))
+    assert wanted.journal
+    for path in (data, data.parent):
+        assert files_of(spark, str(path)) == files_of(spark, path.as_uri()) == wanted

@@ -79,11 +79,11 @@ def output_option(what: str, *, required: bool = False) -> Callable[[C], C]:
 def check_paths(store: str, output: str | None) -> None:
     """Raise what is wrong with paths of this machine while that costs nothing: Spark takes long to start."""
     from journalfs.config.layout import locate_store  # noqa: PLC0415 - longer than the help text
-    from journalfs.spark.place import local_path, place_of  # noqa: PLC0415
+    from journalfs.spark.place import is_elsewhere, local_path, place_of  # noqa: PLC0415
 
-    if not _is_elsewhere(store):
+    if not is_elsewhere(store):
         locate_store(place_of(store).store)
-    if output is None or _is_elsewhere(output):
+    if output is None or is_elsewhere(output):
         return
     folder = local_path(output)
     try:
@@ -97,8 +97,3 @@ def check_paths(store: str, output: str | None) -> None:
         if refused:
             refusal = OSError(number, os.strerror(number))
             raise SystemFailure.from_os(refusal, there, doing="write results there")
-
-
-def _is_elsewhere(path: str) -> bool:
-    """Whether only Hadoop gets there."""
-    return "://" in path and not path.startswith("file:")
