@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from journalfs.engine.links import rename, sync
 from journalfs.errors import SystemFailure
 from journalfs.spark.place import is_elsewhere, local_path
 
@@ -79,8 +80,10 @@ class LocalFolder:
                 return []
 
     def size_bytes(self, name: str) -> int:
+        path = self.path / name
         with self._refused("look at what is in it"):
-            return sum(path.stat().st_size for path in self._files(self.path / name))
+            files = path.rglob("*") if path.is_dir() else (path,)
+            return sum(one.stat().st_size for one in files if not one.is_dir())
 
     def read(self, name: str) -> bytes:
         with self._refused("read what was noted"):
@@ -97,12 +100,10 @@ class LocalFolder:
         if not source.exists():
             raise SystemFailure(f"{source} {_GONE}")
         with self._refused("make it durable"):
-            for path in self._files(source):
-                _sync(path)
-                _sync(path.parent)
+            for path in (*source.rglob("*"), source):
+                sync(path)
         with self._refused("give it the name that counts"):
-            os.rename(source, target)
-            _sync(self.path)
+            rename(source, target)
 
     def remove(self, name: str) -> None:
         path = self.path / name
@@ -112,24 +113,12 @@ class LocalFolder:
             else:
                 path.unlink(missing_ok=True)
 
-    @staticmethod
-    def _files(path: Path) -> list[Path]:
-        return [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
-
     @contextmanager
     def _refused(self, doing: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise SystemFailure.from_os(error, self.path, doing=doing) from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class HadoopFolder:
