@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -104,19 +104,4 @@ def rename(old: Path, new: Path) -> None:
 
 def remove_tree(folder: Path) -> None:
     """Remove a directory with all that is in it. Raises OSError."""
-    for path in _depth_first(folder):
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink()
-
-
-def _depth_first(folder: Path) -> Iterator[Path]:
-    with os.scandir(folder) as entries:
-        found = list(entries)
-    for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _depth_first(Path(entry.path))
-        else:
-            yield Path(entry.path)
-    yield folder
+    shutil.rmtree(folder)
