@@ -254,8 +254,9 @@ def _envelopes(batch: Batch) -> Any:
     if named:
         return whole
     # Of messages in queues of their own each: the line of one in no queue begins with its null.
-    given = [_NAMED + json.dumps(name, ensure_ascii=False) for name in _of_queue(batch).to_pylist()]
-    names = pa.array(given, pa.string())
+    queues = _of_queue(batch).dictionary_encode(null_encoding="encode")
+    given = [_NAMED + json.dumps(name, ensure_ascii=False) for name in queues.dictionary.to_pylist()]
+    names = pa.array(given, pa.string()).take(queues.indices)
     return pc.binary_join_element_wise(names, pc.utf8_slice_codeunits(whole, len(_NAMED) + 4), "")
 
 
