@@ -6,8 +6,8 @@ What was published is noted beside the archive, a batch at a time:
     ARCHIVE/_replays/NAME/pending-*.jsonl        is being published, or was when the replay ended
     ARCHIVE/_replays/NAME/target.json            where to
 
-Of two calls at a time under one name, the one whose pending batch the other took care of, or that finds one
-of the other's, ends and is to be repeated: no call moves a note that is not its own.
+Of two calls at a time under one name, the one whose pending batch the other took care of, or that finds a
+batch of the other's, ends and is to be repeated: no call moves a note that is not its own.
 
 A batch is one transaction: all of it or nothing. Each of its messages carries a duplicate id that is made of
 the replay's name and the archived message, so the store itself takes none of them twice, and tells of a
@@ -22,8 +22,9 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
@@ -51,6 +52,7 @@ BATCH_MESSAGES: Final = 10_000
 """In one transaction: half of what an address remembers unless it is told otherwise."""
 PENDING: Final = "pending"
 """What begins the name of a batch's note until it is published. Each has a name of its own."""
+BATCH: Final = "batch-"
 TARGET: Final = "target.json"
 KEY_SCHEMA: Final = StructType(
     [
@@ -151,21 +153,19 @@ def replay(
         _settle(spark, all_rows, notes, pending, remembered, was_published=pending_was_published)
     for unfinished in _begun(notes, f"_{PENDING}"):
         notes.remove(unfinished)
-    published, newest, before = 0, remembered.newest(), _noted(spark, notes).count()
-    todo = _keys(rows.filter("damage is null"), name).persist()
-    try:
-        for run in sorted(row.run for row in todo.select("run").distinct().collect()):
-            while keys := _next(spark, todo.filter(f.col("run") == run), notes, batch_messages):
-                pending = _note(notes, keys, newest)
-                # What was not there at first this call brings itself, so most batches need no second look.
-                known = Remembered(target).count(keys) if remembered.count(keys) else 0
-                _publish(spark, rows, keys, target, notes, pending=pending)
-                notes.commit(pending, _batch_name(notes))
-                newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
-                published, before = published + len(keys) - known, before + known
-                progress(published)
-    finally:
-        todo.unpersist()
+    done = _begun(notes, BATCH)
+    noted = _noted(spark, notes, done)
+    published, newest, before = 0, remembered.newest(), noted.count()
+    for keys in _batches(_keys(rows.filter("damage is null"), name), noted, batch_messages):
+        pending = _note(notes, keys, newest, done)
+        # What was not there at first this call brings itself, so most batches need no second look.
+        known = Remembered(target).count(keys) if remembered.count(keys) else 0
+        _publish(spark, rows, keys, target, notes, pending=pending)
+        done.append(_batch_name(notes))
+        notes.commit(pending, done[-1])
+        newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
+        published, before = published + len(keys) - known, before + known
+        progress(published)
     return Replayed(published, before, rows.filter("damage is not null").count())
 
 
@@ -231,14 +231,19 @@ def _keys(rows: DataFrame, name: str) -> DataFrame:
     return rows.select("run", "queue", "id", sent, "userId", own)
 
 
-def _next(spark: SparkSession, keys: DataFrame, notes: Folder, count: int) -> list[dict[str, Any]]:
-    done = _noted(spark, notes).select("duplicateId")
-    left = keys.join(done, "duplicateId", "left_anti")
-    return [row.asDict() for row in left.orderBy("id", "queue").limit(count).collect()]
+def _batches(keys: DataFrame, noted: DataFrame, messages: int) -> Iterator[list[dict[str, Any]]]:
+    """What is left to be published, sorted once for all batches. None of them is of two runs, and no message
+    is in two of them, as it may be in runs that somebody put together.
+    """
+    left = keys.dropDuplicates(["duplicateId"]).join(noted, "duplicateId", "left_anti")
+    ordered = left.orderBy("run", "id", "queue")
+    for _, of_run in groupby(ordered.toLocalIterator(), lambda row: row.run):
+        while rows := list(islice(of_run, messages)):
+            yield [row.asDict() for row in rows]
 
 
-def _noted(spark: SparkSession, notes: Folder) -> DataFrame:
-    paths = [literal(notes.uri(name)) for name in notes.names() if name.startswith("batch-")]
+def _noted(spark: SparkSession, notes: Folder, done: Sequence[str]) -> DataFrame:
+    paths = [literal(notes.uri(name)) for name in done]
     if not paths:
         return spark.createDataFrame([], KEY_SCHEMA)
     return spark.read.schema(KEY_SCHEMA).json(paths).filter("duplicateId is not null")
@@ -248,20 +253,23 @@ def _begun(notes: Folder, prefix: str) -> list[str]:
     return [name for name in notes.names() if name.startswith(prefix)]
 
 
-def _note(notes: Folder, keys: Sequence[dict[str, Any]], newest: str | None) -> str:
-    """Returns the note's name. Raises `SystemFailure` if somebody else publishes under the replay's name."""
+def _note(notes: Folder, keys: Sequence[dict[str, Any]], newest: str | None, done: Sequence[str]) -> str:
+    """Returns the note's name. Raises `SystemFailure` if somebody else publishes under the replay's name, or
+    has published: batches that are not among `done` may be the same messages.
+    """
     pending = f"{PENDING}-{uuid.uuid4().hex}.jsonl"
     lines = [json.dumps(one) for one in ({"newest": newest}, *keys)]
     notes.write(f"_{pending}", "".join(f"{line}\n" for line in lines).encode())
-    for other in _begun(notes, PENDING):
-        raise SystemFailure(f"{notes.uri(other)} {TAKEN}")
+    for other in (*_begun(notes, PENDING), *_begun(notes, BATCH)):
+        if other not in done:
+            raise SystemFailure(f"{notes.uri(other)} {TAKEN}")
     notes.commit(f"_{pending}", pending)
     return pending
 
 
 def _batch_name(notes: Folder) -> str:
-    numbers = [int(name[6:-6]) for name in notes.names() if name.startswith("batch-")]
-    return f"batch-{max(numbers, default=0) + 1:06d}.jsonl"
+    numbers = [int(name.removeprefix(BATCH).partition(".")[0]) for name in _begun(notes, BATCH)]
+    return f"{BATCH}{max(numbers, default=0) + 1:06d}.jsonl"
 
 
 def _publish(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -286,6 +287,32 @@ def test_of_two_replays_at_once_under_one_name_one_is_to_be_repeated(
     assert done.published + done.before == 3
     assert bodies(store) == ["0", "1", "2"]
     assert notes.names() == ["batch-000001.jsonl", "target.json"]
+
+
+def test_what_another_replay_published_meanwhile_is_not_published_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Even where the store has forgotten it: the notes tell."""
+    folder = archive_of(spark, tmp_path, 5)
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+
+    def other() -> None:
+        assert replay(spark, folder, notes, target, name="n").published == 5
+
+    with pytest.raises(SystemFailure, match=r"batch-000001\.jsonl was written by another run meanwhile"):
+        replay(spark, folder, MetFolder(notes.path, "before", other), target, name="n")
+    assert bodies(store) == ["0", "1", "2", "3", "4"]
+    assert replay(spark, folder, notes, target, name="n") == Replayed(0, 5, 0)
+
+
+def test_what_two_runs_have_is_published_once(spark: SparkSession, tmp_path: Path) -> None:
+    folder = archive_of(spark, tmp_path, 5)
+    shutil.copytree(folder.path / "run=000001", folder.path / "run=000002")
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+    assert replay(spark, folder, notes, target, name="n") == Replayed(5, 0, 0)
+    assert sorted(bodies(store)) == ["0", "1", "2", "3", "4"]
 
 
 def test_an_id_takes_the_place_of_another() -> None:
