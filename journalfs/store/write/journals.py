@@ -30,11 +30,11 @@ class Journals:
     def new_tx(self) -> TxId:
         return TxId(self.ids.draw())
 
-    def in_transaction(self, stage: Callable[[TxId], None], tx: TxId | None = None) -> Position:
-        """Stage a transaction of the message journal, of that number if one is given. If that fails, it is
-        rolled back. Raises JournalfsError.
+    def in_transaction(self, stage: Callable[[TxId], None]) -> Position:
+        """Stage a transaction of the message journal. If that fails, it is rolled back. Raises
+        JournalfsError.
         """
-        writer, tx = self.messages, self.new_tx() if tx is None else tx
+        writer, tx = self.messages, self.new_tx()
         try:
             stage(tx)
             return writer.stage_commit(tx)
