@@ -1,18 +1,9 @@
 /* Texts that become records of pages, from memory of exactly their size and into buffers of any. */
-#include "check.h"
 #include "jfs_page.h"
 #include "jfs_page_texts.h"
+#include "texts.h"
 
-enum { TEXTS = 40, QUEUES = 3, PAGE_BYTES = 3000 };
-
-static const int64_t every[] = {3, 4}, in_turn[] = {10, 11, 12};
-
-static uint8_t *exactly(const void *bytes, size_t length) {
-    uint8_t *const copy = malloc(length);
-    CHECK(copy != NULL);
-    memcpy(copy, bytes, length);
-    return copy;
-}
+enum { PAGE_BYTES = 3000 };
 
 /* A scan finds what was made; returns how many records it were. */
 static uint32_t check_records(const uint8_t *records, uint64_t length, int64_t first_id) {
@@ -32,29 +23,15 @@ static uint32_t check_records(const uint8_t *records, uint64_t length, int64_t f
 }
 
 static void make_all(uint64_t buffer_bytes) {
-    char text[2000];
-    jfs_stretch lines[TEXTS];
-    size_t length = 0;
-    for (int i = 0; i < TEXTS; i++) {
-        lines[i].begin = length;
-        for (int j = 0; j < i; j++) text[length++] = (char)('a' + j % 26);
-        if (i % 3 == 0) text[length++] = (char)0xc3; /* no UTF-8 at the end of the line */
-        lines[i].end = length;
-    }
-    uint8_t *const source = exactly(text, length), *const address = exactly("\1\0\0\0\2a\0", 7);
-    uint8_t *const properties = exactly("", 1);
-    const jfs_text_batch batch = {.address = address, .address_bytes = 7,
-                                  .properties = properties, .properties_bytes = 1,
-                                  .every = every, .every_count = 2, .in_turn = in_turn, .in_turn_count = QUEUES,
-                                  .first_id = 100, .tx_id = 9, .body_bytes_max = 1000, .record_bytes_max = 5000};
+    texts made = texts_make();
     jfs_text_progress progress = {0};
     jfs_page_room room = {malloc(buffer_bytes), buffer_bytes, 0, PAGE_BYTES, 0};
     uint32_t records = 0, pages = 1;
     jfs_status status;
-    CHECK(!jfs_texts_too_long(&batch, lines, TEXTS));
+    CHECK(!jfs_texts_too_long(&made.batch, made.lines, TEXTS));
     do {
         uint64_t used;
-        status = jfs_page_texts(&room, &batch, source, lines, TEXTS, &progress, &used);
+        status = jfs_page_texts(&room, &made.batch, made.source, made.lines, TEXTS, &progress, &used);
         CHECK(status == JFS_OK || status == JFS_FULL);
         CHECK(used <= room.buffer_bytes);
         CHECK(room.page_records == 0 || room.page_bytes + used <= PAGE_BYTES);
@@ -75,9 +52,7 @@ static void make_all(uint64_t buffer_bytes) {
     CHECK_EQ(records, TEXTS);
     CHECK(pages > 1);
     free(room.buffer);
-    free(source);
-    free(address);
-    free(properties);
+    texts_free(&made);
 }
 
 static void texts_go_on_wherever_a_buffer_ends(void) {

@@ -1,18 +1,8 @@
 /* Texts that are staged together, from memory of exactly their size and into buffers of any. */
-#include "check.h"
 #include "jfs_scan.h"
-#include "jfs_stage_texts.h"
+#include "texts.h"
 
-enum { BUFFER_BYTES = 8192, TEXTS = 40, QUEUES = 3 };
-
-static const int64_t every[] = {3, 4}, in_turn[] = {10, 11, 12};
-
-static uint8_t *exactly(const void *bytes, size_t length) {
-    uint8_t *const copy = malloc(length);
-    CHECK(copy != NULL);
-    memcpy(copy, bytes, length);
-    return copy;
-}
+enum { BUFFER_BYTES = 8192 };
 
 static uint32_t references_of(const jfs_scan *found) {
     uint32_t count = 0;
@@ -21,21 +11,7 @@ static uint32_t references_of(const jfs_scan *found) {
 }
 
 static void stage_all(uint64_t room_bytes) {
-    char text[2000];
-    jfs_stretch lines[TEXTS];
-    size_t length = 0;
-    for (int i = 0; i < TEXTS; i++) {
-        lines[i].begin = length;
-        for (int j = 0; j < i; j++) text[length++] = (char)('a' + j % 26);
-        if (i % 3 == 0) text[length++] = (char)0xc3; /* no UTF-8 at the end of the line */
-        lines[i].end = length;
-    }
-    uint8_t *const source = exactly(text, length), *const address = exactly("\1\0\0\0\2a\0", 7);
-    uint8_t *const properties = exactly("", 1);
-    const jfs_text_batch batch = {.address = address, .address_bytes = 7,
-                                  .properties = properties, .properties_bytes = 1,
-                                  .every = every, .every_count = 2, .in_turn = in_turn, .in_turn_count = QUEUES,
-                                  .first_id = 100, .tx_id = 9, .body_bytes_max = 1000, .record_bytes_max = 5000};
+    texts made = texts_make();
     jfs_text_progress progress = {0};
     jfs_ledger *ledger;
     jfs_stage *stage;
@@ -49,7 +25,7 @@ static void stage_all(uint64_t room_bytes) {
         const jfs_scan_options options = {0, BUFFER_BYTES, 1, 2, 0};
         jfs_scan found;
         jfs_stage_begin(stage, slot, 1, 0, progress.needed_bytes > room_bytes ? progress.needed_bytes : room_bytes);
-        status = jfs_stage_texts(stage, ledger, &batch, source, lines, TEXTS, &progress);
+        status = jfs_stage_texts(stage, ledger, &made.batch, made.source, made.lines, TEXTS, &progress);
         CHECK(status == JFS_OK || status == JFS_FULL);
         CHECK(stage->used_bytes <= stage->room_bytes);
         memset(stage->bytes + stage->used_bytes, 0, BUFFER_BYTES - stage->used_bytes);
@@ -66,9 +42,7 @@ static void stage_all(uint64_t room_bytes) {
     CHECK_EQ(records, TEXTS * 4);
     jfs_stage_free(stage);
     jfs_ledger_free(ledger);
-    free(source);
-    free(address);
-    free(properties);
+    texts_free(&made);
 }
 
 static void texts_go_on_wherever_a_buffer_ends(void) {
