@@ -24,7 +24,7 @@ from journalfs.pipeline.messages import Source
 from journalfs.pipeline.session import in_one_line, session, shown
 from tests.mounting import JOURNALFS
 from tests.pipeline.stores import envelopes, lines
-from tests.spark.conftest import HERE
+from tests.spark.drivers import HERE
 from tests.spark.writing import written_store
 
 STARTED_S_MAX = 240

@@ -7,11 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 import journalfs.spark
-
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from tests.spark.drivers import session
 
 
 def where_from(batches: Iterator[Any]) -> Iterator[Any]:
@@ -25,25 +22,8 @@ def where_from(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def main(store: str, archive: str, work: str) -> dict[str, Any]:
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": QUICK_START,
-        "spark.executor.extraJavaOptions": QUICK_START,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": f"{work}/warehouse",
-        "spark.local.dir": work,
-        "spark.archives": f"{archive}#lib",
-        "spark.executorEnv.PYTHONPATH": "lib",
-    }
-    builder = SparkSession.Builder().master("local-cluster[2,1,1024]").appName("journalfs-cluster")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    sent = {"spark.archives": f"{archive}#lib", "spark.executorEnv.PYTHONPATH": "lib"}
+    spark = session(work, "local-cluster[2,1,1024]", **sent)
     journalfs.spark.register(spark)
     of_workers = (
         spark.range(0, 4, 1, 4).mapInArrow(where_from, "file string, core string").distinct().collect()

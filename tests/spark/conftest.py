@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from journalfs.spark import register
 from tests.frozen import PristineStores
+from tests.spark.drivers import ENVIRONMENT, HERE, session
 from tests.tools.make_store import StoreMade, StoreSpec, make_store
 
-HERE = Path(__file__).parent
 MOUNT_S_MAX = 60
 
 MountStore = Callable[[Path], Path]
@@ -35,29 +35,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A quiet local session of two threads, in which a task may fail once; the JVM is set for a short start,
     not for speed.
     """
-    scratch = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_CONF_DIR"] = str(HERE)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.local.dir": str(scratch),
-    }
-    builder = SparkSession.Builder().master("local[2, 2]").appName("journalfs-tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    register(session)
-    yield session
-    session.stop()
+    os.environ.update(ENVIRONMENT)
+    made = session(tmp_path_factory.mktemp("spark"), "local[2, 2]", **{"spark.sql.session.timeZone": "UTC"})
+    register(made)
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="session")

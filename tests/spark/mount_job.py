@@ -14,33 +14,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tests.spark.cluster_job import QUICK_START
+from tests.spark.drivers import session
 
 SCHEMA = "id long, body string, queue string"
 VERSION = "mapreduce.fileoutputcommitter.algorithm.version"
 SPLIT_BYTES = 20_000
 
 
-def session(work: str, master: str) -> SparkSession:
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": QUICK_START,
-        "spark.executor.extraJavaOptions": QUICK_START,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": f"{work}/warehouse",
-        "spark.local.dir": work,
-        "spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES),
-        "spark.sql.files.openCostInBytes": "0",
-    }
-    builder = SparkSession.Builder().master(master).appName("journalfs-mount")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+def own_session(work: str, master: str) -> SparkSession:
+    splits = {"spark.sql.files.maxPartitionBytes": str(SPLIT_BYTES), "spark.sql.files.openCostInBytes": "0"}
+    return session(work, master, **splits)
 
 
 def stream(spark: SparkSession, path: str, work: str, *, to_its_end: bool) -> None:
@@ -73,7 +56,7 @@ def write(spark: SparkSession, path: str) -> None:
 
 
 def main(root: str, work: str) -> dict[str, Any]:
-    spark = session(work, "local-cluster[2,1,1024]")
+    spark = own_session(work, "local-cluster[2,1,1024]")
     read = spark.read.schema(SCHEMA).json(f"{root}/from/*")
     tasks = read.rdd.getNumPartitions()
     messages = Counter((row.queue, row.body) for row in read.collect())
@@ -95,6 +78,6 @@ if __name__ == "__main__":
     if what == "cluster":
         print(json.dumps(main(place, scratch)))
     elif what == "write":
-        write(session(scratch, "local[4]"), place)
+        write(own_session(scratch, "local[4]"), place)
     else:
-        stream(session(scratch, "local[2]"), place, scratch, to_its_end=what == "finish")
+        stream(own_session(scratch, "local[2]"), place, scratch, to_its_end=what == "finish")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,9 +13,8 @@ import pytest
 
 from tests.mount.conftest import until
 from tests.mounting import MountedStore, mounted_for_writing
-from tests.spark.conftest import HERE
+from tests.spark.drivers import CLUSTER_S_MAX, said_by, spark_home
 from tests.spark.mount_job import SPLIT_BYTES
-from tests.spark.test_cluster import CLUSTER_S_MAX, spark_home
 from tests.writing.conftest import new_store
 
 NOBODY = 65534
@@ -93,16 +91,7 @@ def test_executors_of_another_user_read_and_write(shared: Path) -> None:
     with mounted_for_writing(new_store(shared / "store"), shared / "mnt", *words) as mount:
         filled(mount)
         size = sum(part.stat().st_size for part in mount.path.glob("from/*/part-*"))
-        environment = {
-            **os.environ,
-            "HOME": str(work),
-            "SPARK_CONF_DIR": str(HERE),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "SPARK_HOME": str(home),
-        }
-        done = subprocess.run(
+        said = said_by(
             [
                 *AS_NOBODY,
                 sys.executable,
@@ -112,14 +101,10 @@ def test_executors_of_another_user_read_and_write(shared: Path) -> None:
                 str(mount.path),
                 str(work),
             ],
-            env=environment,
-            cwd=HERE.parents[1],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            timeout=CLUSTER_S_MAX,
+            HOME=str(work),
+            PYTHONDONTWRITEBYTECODE="1",
+            SPARK_HOME=str(home),
         )
-        said = json.loads(done.stdout.splitlines()[-1])
         assert said["user"] == NOBODY
         assert said["tasks"] >= size // SPLIT_BYTES > 4
         every = [[name, f"{name} {number}", 1] for name in ("one", "two") for number in range(MESSAGES)]

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tests.broker.polling import eventually
 from tests.mount.conftest import until
 from tests.mounting import MountedStore, QueueOnDisk, journalfs
-from tests.spark.conftest import HERE
+from tests.spark.drivers import ENVIRONMENT, ROOT
 from tests.writing.conftest import new_store
 
 SCHEMA = "id long, body string"
@@ -183,17 +183,11 @@ def test_a_batch_is_acknowledged_when_it_is_committed(
 @contextmanager
 def driver(job: str, path: Path, work: Path) -> Iterator[IO[str]]:
     """A driver in a process of its own, as what it says; killed in the end with all that it started."""
-    environment = {
-        **os.environ,
-        "SPARK_CONF_DIR": str(HERE),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
     command = [sys.executable, "-m", "tests.spark.mount_job", job, str(path), str(work)]
     process = subprocess.Popen(
         command,
-        env=environment,
-        cwd=HERE.parents[1],
+        env={**os.environ, **ENVIRONMENT},
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
