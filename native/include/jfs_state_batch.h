@@ -15,8 +15,8 @@ jfs_status jfs_state_ref_files(const jfs_state *state, const uint32_t *refs, uin
 jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, uint32_t count, uint32_t *out,
                                 uint32_t *found);
 
-/* Where messages are in a queue: refs[i] is JFS_NONE for one that is not there, and scheduled_ms[i], unless NULL, says
- * when it is due (record type 36; 0: no such time). `include` is JFS_INCLUDE_LIVE or JFS_INCLUDE_ALL.
+/* Where messages are in a queue: refs[i] is JFS_NONE for one that is not there, and scheduled_ms[i] says when it is due
+ * (record type 36; 0: no such time). `include` is JFS_INCLUDE_LIVE or JFS_INCLUDE_ALL.
  */
 jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, const int64_t *ids, uint32_t count,
                             uint32_t *refs, int64_t *scheduled_ms);

@@ -37,12 +37,12 @@ jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, 
         const uint32_t message = message_find(state, ids[i]);
         const ref_item *r;
         refs[i] = message == JFS_NONE ? JFS_NONE : ref_find(state, message, slot);
-        if (scheduled_ms != NULL) scheduled_ms[i] = 0;
+        scheduled_ms[i] = 0;
         if (refs[i] == JFS_NONE) continue;
         r = &state->refs.items[refs[i]];
         if (include == JFS_INCLUDE_LIVE && r->state != REF_LIVE) {
             refs[i] = JFS_NONE;
-        } else if (scheduled_ms != NULL && r->decor != 0) {
+        } else if (r->decor != 0) {
             scheduled_ms[i] = state->decors.items[r->decor].scheduled_ms;
         }
     }
