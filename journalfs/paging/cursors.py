@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -68,20 +69,22 @@ class Cursors:
     out are not changed any more, so who has one has what was true at that moment.
     """
 
-    __slots__ = ("_twice", "complete", "consumed", "delivering", "transactions", "undecided")
+    __slots__ = ("_positions", "_twice", "complete", "consumed", "delivering", "transactions", "undecided")
 
     def __init__(self) -> None:
         self.consumed: _Sets = {}
         self.delivering: _Sets = {}
         """Consumed by a transaction that is prepared and undecided."""
-        self.complete: Counter[PageOfQueue] = Counter()
-        """How many records say so."""
+        self.complete: dict[PageOfQueue, set[int]] = {}
+        """Records that say so."""
         self.transactions: dict[int, tuple[int, int]] = {}
         """Page transactions that committed: the record of each, and (message, queue) pairs not consumed."""
         self.undecided: Set[int] = NONE
         """Page transactions that are prepared: whether their messages count is not known yet."""
         self._twice: Counter[tuple[int, int, int]] = Counter()
         """Further records of positions that have one."""
+        self._positions: dict[PageOfQueue, array[int]] = {}
+        """Records of positions, 8 bytes each; some of them may be deleted by now."""
 
     @classmethod
     def from_records(
@@ -93,13 +96,15 @@ class Cursors:
         """From the live records of those types."""
         cursors = cls()
         consumed: dict[PageOfQueue, set[int]] = {}
-        for _, queue, page, number in acknowledged:
+        for record, queue, page, number in acknowledged:
             numbers = consumed.setdefault((queue, page), set())
             if number in numbers:
                 cursors._twice[queue, page, number] += 1
             numbers.add(number)
+            cursors._positions.setdefault((queue, page), array("q")).append(record)
         cursors.consumed.update(consumed)
-        cursors.complete.update((queue, page) for _, queue, page, _ in completed)
+        for record, queue, page, _ in completed:
+            cursors.complete.setdefault((queue, page), set()).add(record)
         cursors.transactions.update((tx_id, (record, left)) for record, tx_id, left, _ in transactions)
         return cursors
 
@@ -114,9 +119,7 @@ class Cursors:
             if change.user_type == MessageType.PAGE_TRANSACTION:
                 self._take_transaction(change, moved)
             elif change.user_type == MessageType.PAGE_COMPLETE:
-                self.complete[place] += -1 if change.kind == RecordKind.DELETE else 1
-                if self.complete[place] <= 0:
-                    del self.complete[place]
+                self._take_complete(change)
                 moved.places.add(place)
             else:
                 numbers = own.get(place)
@@ -129,7 +132,17 @@ class Cursors:
                 self.consumed[place] = numbers
             else:
                 self.consumed.pop(place, None)
+                self._positions.pop(place, None)
         return moved
+
+    def _take_complete(self, change: PageChange) -> None:
+        place = (change.a, change.b)
+        if change.kind != RecordKind.DELETE:
+            self.complete.setdefault(place, set()).add(change.record_id)
+        elif place in self.complete:
+            self.complete[place].discard(change.record_id)
+            if not self.complete[place]:
+                del self.complete[place]
 
     def _take_position(self, change: PageChange, numbers: set[int]) -> None:
         position = (change.a, change.b, change.c)
@@ -137,6 +150,7 @@ class Cursors:
             if change.c in numbers:
                 self._twice[position] += 1
             numbers.add(change.c)
+            self._positions.setdefault((change.a, change.b), array("q")).append(change.record_id)
         elif self._twice[position] > 0:
             self._twice[position] -= 1
         else:
@@ -183,6 +197,19 @@ class Cursors:
         committed.
         """
         return tx_id <= 0 or self.transactions.get(tx_id, (0, 0))[1] > 0
+
+    def places(self) -> set[PageOfQueue]:
+        """Of which there are positions or that are complete."""
+        return {*self.consumed, *self.complete}
+
+    def positions(self, place: PageOfQueue) -> array[int]:
+        """Records of positions in a page. Some may be deleted by now."""
+        return array("q", self._positions.get(place, ()))
+
+    def records(self, place: PageOfQueue) -> Iterator[int]:
+        """The same, and those that say that the page is complete."""
+        yield from self.positions(place)
+        yield from sorted(self.complete.get(place, ()))
 
     def standing(self, place: PageOfQueue, tx_ids: Iterable[int]) -> Standing:
         """What is true of a page for a queue; `tx_ids` are the page's transactions."""

@@ -13,11 +13,12 @@ nobody looks into it any more. Where bindings or pages cannot be read, nothing i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
+from journalfs.config.core_settings import value_in_force
 from journalfs.engine.page_file import remove_page, remove_page_folder
-from journalfs.engine.state_types import Operation
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
 from journalfs.format import record_bodies
@@ -26,12 +27,12 @@ from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.paging.address import PagedAddress
+from journalfs.paging.cursors import PageOfQueue
 from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.paging import Paging
 
 INVALID_SUFFIX = ".invalidPage"
-_POSITIONS = (MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE)
 
 
 class PageCleanup:
@@ -157,28 +158,28 @@ class PageCleanup:
         """Stage that these queues are done with a page."""
         position: Position | None = None
         for queue in queues:
-            positions = self._records(page, {int(queue)}, (MessageType.ACKNOWLEDGE_CURSOR,))
+            positions = self.core.cursors.positions((int(queue), int(page)))
             records = paged.summary(page).records
             body = record_bodies.page_complete(queue, page, records)
             position = self._replace(positions, MessageType.PAGE_COMPLETE, [body])
         return position
 
-    def _records(
-        self, page: PageNumber, queues: set[int], types: Iterable[MessageType] = _POSITIONS
-    ) -> list[Operation]:
-        """Live records about a page. Pages of other addresses have the same numbers."""
-        state = self.core.loader.state
-        return [one for kind in types for one in state.side(kind) if one.b == page and one.a in queues]
+    def _records(self, places: Iterable[PageOfQueue]) -> Iterator[int]:
+        """Records about pages."""
+        return chain.from_iterable(map(self.core.cursors.records, places))
 
-    def _replace(
-        self, records: Iterable[Operation], kind: MessageType, bodies: Iterable[bytes]
-    ) -> Position | None:
-        """Stage one transaction: new records of a kind in the place of others. None: there is nothing in
-        it.
+    def _counters(self, is_wanted: Callable[[QueueId], bool]) -> list[int]:
+        """Records of what queues have in pages."""
+        counters = self.core.loader.state.side(MessageType.PAGE_COUNTER_VALUE)
+        return [one.record_id for one in counters if is_wanted(QueueId(one.a))]
+
+    def _replace(self, records: Iterable[int], kind: MessageType, bodies: Iterable[bytes]) -> Position | None:
+        """Stage one transaction: new records of a kind in the place of others that are live. None: there is
+        nothing in it.
         """
         writer = self.journals.messages
         added = list(bodies)
-        gone = [RecordId(one.record_id) for one in records if writer.is_live(one.record_id)]
+        gone = [RecordId(one) for one in records if writer.is_live(one)]
         if not added and not gone:
             return None
 
@@ -204,11 +205,12 @@ class PageCleanup:
             return
         large = [MessageId(message_id) for _, message_id in paged.scan(page).large()]
         instead = path.with_name(path.name + INVALID_SUFFIX) if summary.damage else None
-        queues = {int(queue) for queue in self._queues(address)} | set(summary.queues)
+        queues = set(map(int, self._queues(address))) | summary.queues
         await self._remove_file(path, large if instead is None else [], instead)
         self.core.paging.own.changed.add(path.parent)
         self._current()
-        self._replace(self._records(page, queues), MessageType.PAGE_COMPLETE, [])
+        places = ((queue, int(page)) for queue in sorted(queues))
+        self._replace(self._records(places), MessageType.PAGE_COMPLETE, [])
         self._delete_transactions_of(paged, summary.tx_ids)
 
     async def _remove_file(self, path: Path, large: list[MessageId], instead: Path | None) -> None:
@@ -257,18 +259,15 @@ class PageCleanup:
         leaves them, and a broker warns of them.
         """
         bound = self.core.bindings.queues
-        state = self.core.loader.state
-        stale: list[Operation] = [
-            one for one in state.side(MessageType.PAGE_COUNTER_VALUE) if QueueId(one.a) not in bound
-        ]
-        for kind in _POSITIONS:
-            for one in state.side(kind):
-                queue = bound.get(QueueId(one.a))
-                paged = self.core.paged(queue.address) if queue is not None else None
-                # Where there is no folder at all, it may be back the next time.
-                if queue is None or (paged is not None and PageNumber(one.b) not in paged.files):
-                    stale.append(one)
-        self._replace(stale, MessageType.PAGE_COMPLETE, [])
+        stale: list[PageOfQueue] = []
+        for place in sorted(self.core.cursors.places()):
+            queue = bound.get(QueueId(place[0]))
+            paged = self.core.paged(queue.address) if queue is not None else None
+            # Where there is no folder at all, it may be back the next time.
+            if queue is None or (paged is not None and PageNumber(place[1]) not in paged.files):
+                stale.append(place)
+        records = chain(self._counters(lambda queue: queue not in bound), self._records(stale))
+        self._replace(records, MessageType.PAGE_COMPLETE, [])
         self.delete_transactions()
 
     # ---- leaving ----
@@ -287,23 +286,20 @@ class PageCleanup:
         done = self._queues_done(address, paged, current)
         number = await self.paging.leave(address)
         position = self._complete(paged, current, done)
-        marked = {one.a for one in self._records(number, {int(queue) for queue in queues})}
+        marked = self.core.cursors.places()
         bookmarks = [
             record_bodies.cursor_acknowledgement(queue, number, record_bodies.PAGE_BEGINNING)
             for queue in queues
-            if int(queue) not in marked
+            if (queue, number) not in marked
         ]
-        counters = [
-            one
-            for one in self.core.loader.state.side(MessageType.PAGE_COUNTER_VALUE)
-            if one.a in {int(queue) for queue in queues}
-        ]
+        counters = self._counters(set(queues).__contains__)
         position = self._replace(counters, MessageType.ACKNOWLEDGE_CURSOR, bookmarks) or position
         if position is not None:
             await self.journals.messages.durable(position)
         if current != number:
             await self._delete(address, current)
-        if self.core.layout.value_in_force("purge-page-folders"):
+        config = self.core.layout.config
+        if value_in_force(config.core if config is not None else {}, "purge-page-folders"):
             await self._purge(address)
 
     async def _purge(self, address: str) -> None:
@@ -324,9 +320,8 @@ class PageCleanup:
 
     def forget_queue(self, queue: QueueId) -> Position | None:
         """Stage deletes of all that the journal says of a queue's pages. Raises JournalfsError."""
-        state = self.core.loader.state
-        kinds = (*_POSITIONS, MessageType.PAGE_COUNTER_VALUE)
-        records = [one for kind in kinds for one in state.side(kind) if one.a == queue]
+        places = sorted(place for place in self.core.cursors.places() if place[0] == queue)
+        records = chain(self._records(places), self._counters(lambda one: one == queue))
         return self._replace(records, MessageType.PAGE_COMPLETE, [])
 
     async def forget_address(self, address: str) -> None:
