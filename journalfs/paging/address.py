@@ -400,14 +400,24 @@ class PagedAddress:
 
     def find(self, queue: QueueId, message_id: MessageId) -> tuple[PageNumber, int] | None:
         """Where a live message of the queue lies."""
+        return next(((number, found[0]) for number, found in self.find_all(queue, [message_id])), None)
+
+    def find_all(self, queue: QueueId, message_ids: Iterable[int]) -> Iterator[tuple[PageNumber, array[int]]]:
+        """Where live messages of the queue lie, by page. Each page is looked at once at most."""
+        left = set(message_ids)
+        rising = sorted(left)
         for number in self.numbers():
             summary = self.summary(number)
-            if summary.first_id <= message_id <= summary.last_id and queue in summary.queues:
-                ids = self.scan(number).message_ids()
-                for index in self.live(number, queue):
-                    if ids[index] == message_id:
-                        return number, index
-        return None
+            first = bisect.bisect_left(rising, summary.first_id)
+            if first == len(rising) or rising[first] > summary.last_id or queue not in summary.queues:
+                continue
+            ids, found = self.scan(number).message_ids(), array("I")
+            for index in self.live(number, queue):
+                if ids[index] in left:
+                    left.remove(ids[index])
+                    found.append(index)
+            if found:
+                yield number, found
 
     def damage(self) -> list[Damage]:
         found = [damage for number in self.numbers() for damage in self.summary(number).damage]

@@ -75,16 +75,15 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
         return []
     rest = [file for file in known if file.file_id in listed]
     newest = max((file.file_id for file in rest if file.records), default=-1)
-    cut_at = {file.slot: at for file in rest if (at := _cut_at(file, listed, rest)) is not None}
+    cut = [file for file in rest if _is_cut(file, listed, rest)]
     if not all(
         _unchanged(file, listed[file.file_id], grows=file.file_id >= newest)
         for file in rest
-        if file.slot not in cut_at
+        if file not in cut
     ):
         return []
     messages = _messages_by_file(state) if gone else Counter()
-    cut = [file for file in rest if file.slot in cut_at]
-    found = [_cut(loader, file, listed[file.file_id], cut_at[file.slot]) for file in cut]
+    found = [_cut(loader, file, listed[file.file_id]) for file in cut]
     return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
 
 
@@ -110,26 +109,31 @@ def _same_records(known: KnownFile, file: JournalFile) -> bool:
         return False
 
 
-def _cut_at(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> int | None:
-    """Where a file ends whose last records are gone; None for any other. An earlier state of a store that was
-    put back looks the same; but then the file is another one, older, or all files were written.
+def _is_cut(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> bool:
+    """Whether the last records of a file are gone. An earlier state of a store that was put back looks the
+    same; but then the file is another one, older, or all files were written.
     """
     file = listed[known.file_id]
     if file.stamp.inode != known.stamp.inode or file.stamp.mtime_ns < known.stamp.mtime_ns:
-        return None
+        return False
     if file.stamp != known.stamp and not any(listed[one.file_id].stamp == one.stamp for one in rest):
-        return None
+        return False
     try:
         if file.stamp.size_bytes < known.position or holds_prefix(file, known.position, known.prefix_crc):
-            return None
-        with MappedFile(file.path) as mapped:
-            scan = scan_journal(mapped, rid=file.rid, version=file.version, start=JOURNAL_HEADER_BYTES)
+            return False
+        return _end(file) < known.position
     except OSError:
-        return None
-    return scan.end if scan.end < known.position else None
+        return False
 
 
-def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile, end: int) -> Damage:
+def _end(file: JournalFile) -> int:
+    """Where the last record of a file ends. Raises OSError."""
+    with MappedFile(file.path) as mapped:
+        return scan_journal(mapped, rid=file.rid, version=file.version, start=JOURNAL_HEADER_BYTES).end
+
+
+def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile) -> Damage:
+    end = _end(file)
     reason = f"records that were here, up to {known.position}, when it was last read, are gone"
     name = name_of(file.path, loader.relative_to)
     return Damage(name, end, known.position - end, MISSING_RECORDS, reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -44,10 +44,8 @@ def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
     refs = places(content.state, content.slot, ids, live=True).refs
     runs: list[Run] = [JournalRun(array("I", (ref for ref in refs if ref != NOWHERE)))]
     if content.paged is not None:
-        rest = (
-            queue.message_run(MessageId(one)) for one, ref in zip(ids, refs, strict=True) if ref == NOWHERE
-        )
-        runs += [run for run in rest if isinstance(run, PageRun)]
+        rest = compress(ids, (ref == NOWHERE for ref in refs))
+        runs += [PageRun(*place) for place in content.paged.find_all(content.queue_id, rest)]
     return runs
 
 
