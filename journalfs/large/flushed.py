@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from journalfs.engine.links import sync
 from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.errors import Damaged, DecodeError
 from journalfs.format.flush_note import FlushNote, decode_note, encode_note
-from journalfs.large.writing import sync_directory, write_all
+from journalfs.large.writing import write_all
 
 _NOTE: Final = ".note"
 _BODY: Final = ".body"
@@ -132,7 +133,7 @@ class FlushedFolder:
             note_path.rename(path)
             os.truncate(path, note.size_bytes)
         if self._sync:
-            sync_directory(path.parent)
+            sync(path.parent)
             self._sync_folder()
 
     def _note_path(self, note_id: str) -> Path:
@@ -161,7 +162,7 @@ class FlushedFolder:
 
     def _sync_folder(self) -> None:
         if self._sync and self.path.is_dir():
-            sync_directory(self.path)
+            sync(self.path)
 
 
 def _is_file(path: Path) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from journalfs.engine.links import sync
 from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
@@ -48,7 +49,7 @@ class BodyWriter:
             if body.file is None or not self._link(body.file, path):
                 self._write(path, body.pieces)
         if self._sync:
-            sync_directory(self.directory)
+            sync(self.directory)
 
     def _link(self, file: Path, path: Path) -> bool:
         """Give a file the name of a body; False where it cannot have two."""
@@ -60,11 +61,7 @@ class BodyWriter:
             raise
         give_to_owner(path, self.directory)
         if self._sync:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync(path)
         return True
 
     def _write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
@@ -99,12 +96,3 @@ def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def sync_directory(path: Path) -> None:
-    """Make names in it durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

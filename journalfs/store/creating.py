@@ -17,6 +17,7 @@ from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, plan_store
 from journalfs.config.setting_names import Value
 from journalfs.engine.backend import BackendKind
+from journalfs.engine.links import sync
 from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
 from journalfs.store.bindings import read_bindings
 from journalfs.store.journals import (
@@ -106,7 +107,7 @@ class _Making:
             layout.node_manager_lock_dir,
             layout.root,
         }:
-            _sync(directory)
+            sync(directory)
         return Created(layout, settings, lock.node_id, kind)
 
     def _write_journals(self) -> BackendKind:
@@ -133,7 +134,7 @@ def _make_directory(place: Path, undo: ExitStack) -> None:
     for folder in reversed(missing):
         folder.mkdir()
         undo.callback(_put_back, folder, None)
-        _sync(folder.parent)
+        sync(folder.parent)
 
 
 def _contents(directory: Path) -> frozenset[str] | None:
@@ -154,11 +155,3 @@ def _put_back(directory: Path, before: frozenset[str] | None) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink()
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

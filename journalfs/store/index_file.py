@@ -15,6 +15,7 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from journalfs.engine.checksum import crc32c
+from journalfs.engine.links import sync
 from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.errors import IndexUnusable
 
@@ -83,7 +84,7 @@ def write_index(path: Path, description: object, sections: list[bytes]) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    sync(path.parent)
 
 
 def _sweep(path: Path) -> None:
@@ -104,14 +105,6 @@ def _is_running(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
