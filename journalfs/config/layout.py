@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
+from journalfs.config.core_settings import value_in_force
 from journalfs.config.files import TOML_NAME
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
+from journalfs.config.setting_names import Value
 from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion, WrongCall
 
 JOURNAL_PREFIX: Final = "activemq-data"
@@ -78,6 +80,10 @@ class StoreLayout:
         """What says that nothing is kept in files (`persistence-enabled`); None for a store that is kept."""
         said = self.config.core.get("persistence-enabled") if self.config is not None else None
         return said.file if said is not None and said.value is False else None
+
+    def value_in_force(self, name: str) -> Value | None:
+        """A setting of the broker as a whole; None: the broker works it out, or there is none."""
+        return value_in_force(self.config.core if self.config is not None else {}, name)
 
     @property
     def broker_xml(self) -> Path | None:

@@ -192,9 +192,12 @@ class JournalLoader:
         anomalies = anomaly_damage(self.state.anomalies(), self._name_of)
         reads = {self._name(read): read for read in self.files.read_files()}
         doubtful = set(self._doubtful())
-        missing = {one for one in self.missing if self._is_missing(one, reads.get(one.file))}
-        for one in doubtful:
-            missing -= {other for other in missing if (other.file, other.kind) == (one.file, one.kind)}
+        told = {(one.file, one.kind) for one in doubtful}
+        missing = (
+            one
+            for one in self.missing
+            if (one.file, one.kind) not in told and self._is_missing(one, reads.get(one.file))
+        )
         return sorted(
             {
                 *missing,

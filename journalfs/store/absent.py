@@ -75,15 +75,16 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
         return []
     rest = [file for file in known if file.file_id in listed]
     newest = max((file.file_id for file in rest if file.records), default=-1)
-    cut = [file for file in rest if _is_cut(file, listed, rest)]
+    cut_at = {file.slot: at for file in rest if (at := _cut_at(file, listed, rest)) is not None}
     if not all(
         _unchanged(file, listed[file.file_id], grows=file.file_id >= newest)
         for file in rest
-        if file not in cut
+        if file.slot not in cut_at
     ):
         return []
     messages = _messages_by_file(state) if gone else Counter()
-    found = [_cut(loader, file, listed[file.file_id]) for file in cut]
+    cut = [file for file in rest if file.slot in cut_at]
+    found = [_cut(loader, file, listed[file.file_id], cut_at[file.slot]) for file in cut]
     return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
 
 
@@ -109,31 +110,26 @@ def _same_records(known: KnownFile, file: JournalFile) -> bool:
         return False
 
 
-def _is_cut(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> bool:
-    """Whether the last records of a file are gone. An earlier state of a store that was put back looks the
-    same; but then the file is another one, older, or all files were written.
+def _cut_at(known: KnownFile, listed: Mapping[int, JournalFile], rest: Sequence[KnownFile]) -> int | None:
+    """Where a file ends whose last records are gone; None for any other. An earlier state of a store that was
+    put back looks the same; but then the file is another one, older, or all files were written.
     """
     file = listed[known.file_id]
     if file.stamp.inode != known.stamp.inode or file.stamp.mtime_ns < known.stamp.mtime_ns:
-        return False
+        return None
     if file.stamp != known.stamp and not any(listed[one.file_id].stamp == one.stamp for one in rest):
-        return False
+        return None
     try:
         if file.stamp.size_bytes < known.position or holds_prefix(file, known.position, known.prefix_crc):
-            return False
-        return _end(file) < known.position
+            return None
+        with MappedFile(file.path) as mapped:
+            scan = scan_journal(mapped, rid=file.rid, version=file.version, start=JOURNAL_HEADER_BYTES)
     except OSError:
-        return False
+        return None
+    return scan.end if scan.end < known.position else None
 
 
-def _end(file: JournalFile) -> int:
-    """Where the last record of a file ends. Raises OSError."""
-    with MappedFile(file.path) as mapped:
-        return scan_journal(mapped, rid=file.rid, version=file.version, start=JOURNAL_HEADER_BYTES).end
-
-
-def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile) -> Damage:
-    end = _end(file)
+def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile, end: int) -> Damage:
     reason = f"records that were here, up to {known.position}, when it was last read, are gone"
     name = name_of(file.path, loader.relative_to)
     return Damage(name, end, known.position - end, MISSING_RECORDS, reason)

@@ -21,6 +21,7 @@ from journalfs.store.core import Core
 from journalfs.store.index import IndexDescription
 from journalfs.store.opening import Opening
 from journalfs.store.part_numbers import PartNumbers
+from journalfs.store.sealed_parts import SealedParts
 from journalfs.store.snapshot_folder import (
     DESCRIPTION,
     SNAPSHOTS,
@@ -47,7 +48,9 @@ class SnapshotOpening(Opening):
     ) -> None:
         super().__init__(layout, StoppedClock(description.created_ms), index, ours=True)
         self._snapshot = description
-        self.sealed = None  # its parts are the same each time they are made
+
+    def _sealed_parts(self) -> SealedParts | None:
+        return None  # its parts are the same each time they are made
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         loader = super()._loader(state)

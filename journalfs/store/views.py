@@ -156,7 +156,7 @@ class QueueView:
             # Most are as they were: a queue may have very many.
             as_of = paged.standing(page_part.page, self.content.queue_id), bodies
             known = before.get(page_part.number)
-            if known is None or known[0] != as_of or self._selected is not None:
+            if known is None or known[0] != as_of:
                 made: list[PartRuns] = []
                 runs = self._filtered([self.page_parts.run(paged, page_part)])
                 self._add(made, page_part.number, runs, page_part.sealed_ms)

@@ -13,7 +13,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from journalfs.bindings.model import Address, Queue
-from journalfs.config.core_settings import value_in_force
 from journalfs.errors import JournalfsError
 from journalfs.store.core import Core
 from journalfs.store.write.address_rules import AddressRules
@@ -42,8 +41,7 @@ class AutoDeleting:
 
     @property
     def period_ms(self) -> int:
-        config = self.core.layout.config
-        period = value_in_force(config.core if config is not None else {}, "address-queue-scan-period")
+        period = self.core.layout.value_in_force("address-queue-scan-period")
         return period if isinstance(period, int) else 0
 
     async def run(self) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from journalfs.config.core_settings import value_in_force
 from journalfs.limits import WHOLE_LINE_BYTES_MAX
 from journalfs.store.api import ByteSource
 from journalfs.store.core import Core
@@ -75,16 +74,12 @@ class DeliveryRules:
 
     def is_recorded(self, count: int) -> bool:
         """`max-redelivery-records`: so many attempts are recorded of one message; -1: all."""
-        most = self._core_value("max-redelivery-records")
+        most = self.core.layout.value_in_force("max-redelivery-records")
         return not isinstance(most, int) or most < 0 or count <= most
 
     def counts_before(self) -> bool:
-        return bool(self._core_value("persist-delivery-count-before-delivery"))
+        return bool(self.core.layout.value_in_force("persist-delivery-count-before-delivery"))
 
     def _decimal(self, address: str, name: str, otherwise: float) -> float:
         value = self.addresses.value(address, name)
         return float(value) if isinstance(value, int | float) else otherwise
-
-    def _core_value(self, name: str) -> object:
-        config = self.core.layout.config
-        return value_in_force(config.core if config is not None else {}, name)

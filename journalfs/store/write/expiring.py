@@ -8,7 +8,6 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from journalfs.config.core_settings import value_in_force
 from journalfs.damage import FileStamp
 from journalfs.engine.page_listing import page_schedules
 from journalfs.engine.waiting import checkpoint
@@ -38,8 +37,7 @@ class Expiring:
     @property
     def period_ms(self) -> int:
         """From one scan to the next; 0 or less: there is none."""
-        config = self.core.layout.config
-        period = value_in_force(config.core if config is not None else {}, "message-expiry-scan-period")
+        period = self.core.layout.value_in_force("message-expiry-scan-period")
         return period if isinstance(period, int) else 0
 
     async def run(self) -> None:

@@ -158,9 +158,6 @@ class Flushed:
         await writer.durable(writer.position)
         self.drop(note_id)
 
-    def is_settled(self, note_id: str) -> bool:
-        return note_id in self._settled
-
     def drop(self, note_id: str) -> None:
         """Nobody needs the note any more. It goes soon."""
         self._gone.append(note_id)

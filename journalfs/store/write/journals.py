@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
 from journalfs.engine.waiting import together
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.format.record_types import BindingType
 from journalfs.ids import TxId
 from journalfs.journal.retention import Retention
@@ -30,11 +31,11 @@ class Journals:
     def new_tx(self) -> TxId:
         return TxId(self.ids.draw())
 
-    def in_transaction(self, stage: Callable[[TxId], None], tx: TxId | None = None) -> Position:
-        """Stage a transaction of the message journal, of that number if one is given. If that fails, it is
-        rolled back. Raises JournalfsError.
+    def in_transaction(self, stage: Callable[[TxId], None]) -> Position:
+        """Stage a transaction of the message journal. If that fails, it is rolled back. Raises
+        JournalfsError.
         """
-        writer, tx = self.messages, self.new_tx() if tx is None else tx
+        writer, tx = self.messages, self.new_tx()
         try:
             stage(tx)
             return writer.stage_commit(tx)
@@ -47,6 +48,11 @@ class Journals:
     def failure(self) -> Exception | None:
         """Why nothing can be written any more."""
         return self.messages.committer.failure or self.bindings.committer.failure
+
+    def refuse_failed(self, root: Path) -> None:
+        """Raises `ReadOnlyStore`, which names the store, when nothing can be written any more."""
+        if self.failure is not None:
+            raise ReadOnlyStore(f"{root}: takes no more changes ({self.failure})")
 
     def status(self) -> Mapping[str, object]:
         """What was written, and why nothing can be any more."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from journalfs.config.core_settings import value_in_force
 from journalfs.engine.page_file import remove_page, remove_page_folder
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
@@ -298,8 +297,7 @@ class PageCleanup:
             await self.journals.messages.durable(position)
         if current != number:
             await self._delete(address, current)
-        config = self.core.layout.config
-        if value_in_force(config.core if config is not None else {}, "purge-page-folders"):
+        if self.core.layout.value_in_force("purge-page-folders"):
             await self._purge(address)
 
     async def _purge(self, address: str) -> None:

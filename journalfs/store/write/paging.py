@@ -35,7 +35,7 @@ from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing, Record
 from journalfs.store.settings import settings_in_force
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.publishing import Published, Publishing
+from journalfs.store.write.publishing import Published, Publishing, has_ids
 from journalfs.store.write.routing import Alike, Routed
 
 PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
@@ -197,7 +197,7 @@ class Paging:
 
         Raises JournalfsError with nothing that would count; so does being cancelled.
         """
-        if any(one.message.duplicate_id is not None for one in routed):
+        if has_ids(routed):
             # One after the other: whether it is the first is known when the pages are written.
             async with self._publishing.turn(address):
                 return await self._stage_prepared(address, routed, settles)

@@ -150,7 +150,7 @@ class Publishing:
 
     async def _known_outcome(self, address: str, routed: Sequence[Routed]) -> None:
         """Wait for a long publication with duplicate ids: only what came of it says what is superfluous."""
-        while address in self._long and _has_ids(routed):
+        while address in self._long and has_ids(routed):
             await self._long[address].wait()
 
     @asynccontextmanager
@@ -173,7 +173,7 @@ class Publishing:
 
     async def prepared_in(self, tx: TxId, publication: LongPublication, routed: Sequence[Routed]) -> Prepared:
         """A few messages of a long publication. Their duplicate ids are staged, and nothing else yet."""
-        if _has_ids(routed) and not publication.has_turn:
+        if has_ids(routed) and not publication.has_turn:
             # Two could wait for each other's ids.
             await publication.turn.enter_async_context(self.turn(publication.address))
             publication.has_turn = True
@@ -352,7 +352,7 @@ class Publishing:
 
     def _refused(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
         """Messages that no queue took, and whose duplicate id the address does not remember yet."""
-        return [one for one in self._without_duplicates(address, routed) if not one.queues]
+        return self._without_duplicates(address, [one for one in routed if not one.queues])
 
     def _without_duplicates(self, address: str, routed: Sequence[Routed]) -> list[Routed]:
         """Messages that a queue takes, or whose duplicate id is new."""
@@ -513,7 +513,8 @@ class Publishing:
             raise SystemFailure.from_os(error, path, doing="read a large message") from error
 
 
-def _has_ids(routed: Iterable[Routed]) -> bool:
+def has_ids(routed: Iterable[Routed]) -> bool:
+    """Whether some may be duplicates."""
     return any(one.message.duplicate_id is not None for one in routed)
 
 

@@ -205,14 +205,10 @@ class Removing:
 
     def in_transaction(self, stage: Stager) -> Position:
         """Stage a transaction of a few records. If that fails, it is rolled back."""
-        writer, tx = self._journals.messages, self._journals.new_tx()
         try:
-            stage(tx)
-            position = writer.stage_commit(tx)
+            position = self._journals.in_transaction(stage)
         except JournalfsError:
             self.nothing_replaced()
-            if writer.has_open(tx):
-                writer.stage_rollback(tx)
             raise
         self.replaced(position)
         return position

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from journalfs.errors import JournalfsError, ReadOnlyStore
+from journalfs.errors import JournalfsError
 from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
@@ -53,9 +53,7 @@ class SelfReadingStore(JournalStore):
         return self.journals.failure is not None
 
     def _writable(self) -> None:
-        failure = self.journals.failure
-        if failure is not None:
-            raise ReadOnlyStore(f"{self.core.root}: takes no more changes ({failure})")
+        self.journals.refuse_failed(self.core.root)
 
     def _tell_failure(self) -> None:
         failure = self.journals.failure

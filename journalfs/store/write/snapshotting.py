@@ -28,7 +28,7 @@ import trio
 from journalfs.engine.links import copy_beginning, lengthen, link, remove_tree, rename, sync, write_durably
 from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import Turn, offload, unbroken
-from journalfs.errors import NameTaken, NoSuchName, ReadOnlyStore, SystemFailure
+from journalfs.errors import NameTaken, NoSuchName, SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.ids import FileId
@@ -117,7 +117,7 @@ class SnapshotMaking(Snapshots):
 
     async def create(self, name: str) -> None:
         async with self._making:
-            self._writable()
+            self._journals.refuse_failed(self._core.root)
             folder = self._core.root / SNAPSHOTS / folder_name(name)
             if os.path.lexists(folder):
                 raise NameTaken(f"{name}: there is a snapshot of that name")
@@ -125,17 +125,13 @@ class SnapshotMaking(Snapshots):
 
     async def delete(self, name: str) -> None:
         async with self._making:
-            self._writable()
+            self._journals.refuse_failed(self._core.root)
             snapshot = self.named(name)
             if snapshot is None:
                 raise NoSuchName(f"{name}: there is no such snapshot")
             folder = snapshot.folder
             going = folder.with_name(REMOVING + uuid.uuid4().hex[:_IDENTITY_CHARS])
             await unbroken(lambda: self._delete(folder, going))
-
-    def _writable(self) -> None:
-        if self._journals.failure is not None:
-            raise ReadOnlyStore(f"{self._core.root}: takes no more changes ({self._journals.failure})")
 
     async def _delete(self, folder: Path, going: Path) -> None:
         def remove() -> None:
