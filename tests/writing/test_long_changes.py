@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore
 from tests.writing.conftest import Address, Remount
 
@@ -38,8 +39,8 @@ def stage(address: Address, messages: int = MESSAGES) -> Path:
     return path
 
 
-def anonymous_bytes(mount: MountedStore) -> int:
-    for line in Path(f"/proc/{mount.process_id()}/status").read_text().splitlines():
+def anonymous_bytes(process: int) -> int:
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
     raise AssertionError("the kernel does not say")
@@ -65,12 +66,11 @@ class Others:
             thread.join()
 
     def _look(self) -> None:
-        process = Path(f"/proc/{self._mount.process_id()}/status")
+        process = self._mount.process_id()
         while not self._ended.is_set():
             (self._beside / ".status").read_bytes()
             self.served += 1
-            line = next(line for line in process.read_text().splitlines() if line.startswith("RssAnon:"))
-            self.most_bytes = max(self.most_bytes, int(line.split()[1]) * 1024)
+            self.most_bytes = max(self.most_bytes, anonymous_bytes(process))
 
 
 @pytest.mark.rule("S-133")
@@ -78,7 +78,7 @@ def test_others_are_served_while_many_messages_come_and_go(remount: Remount) -> 
     mount = remount()
     address = Address(mount)
     staged, beside = stage(address), address.queue("beside").path
-    before = anonymous_bytes(mount)
+    before = anonymous_bytes(mount.process_id())
     changes: dict[str, Callable[[], object]] = {
         "publish": lambda: staged.rename(address.first.path / "many.txt"),
         "move": lambda: (address.first.path / ".all.jsonl").rename(address.second.path / "all"),
@@ -102,7 +102,7 @@ def test_many_messages_come_to_pages_and_leave_them(remount: Remount) -> None:
     for _ in range(2):
         (address.first.path / "in.txt").write_text("before\n")
     staged, beside = stage(address), address.queue("beside").path
-    before = anonymous_bytes(mount)
+    before = anonymous_bytes(mount.process_id())
     changes: dict[str, Callable[[], object]] = {
         "publish": lambda: staged.rename(address.first.path / "many.txt"),
         "remove": (address.first.path / ".all.jsonl").unlink,
@@ -121,10 +121,10 @@ def begun(mount: MountedStore, address: Address, staged: Path) -> subprocess.Pop
     before = mount.control("status.json")["bytesWritten"]
     target = address.first.path / "many.txt"
     process = subprocess.Popen([sys.executable, "-c", RENAME, staged, target], stderr=subprocess.DEVNULL)
-    until = time.monotonic() + COMMAND_S_MAX
+    end = time.monotonic() + COMMAND_S_MAX
     while mount.control("status.json")["bytesWritten"] < before + 1_000_000:
         assert process.poll() is None, "it was done before it could be interrupted"
-        assert time.monotonic() < until
+        assert time.monotonic() < end
     return process
 
 
@@ -151,9 +151,7 @@ def test_a_publication_that_the_end_of_the_mount_breaks_off_did_not_happen(remou
     process = begun(mount, address, staged)
     os.kill(mount.process_id(), signal.SIGTERM)
     assert process.wait(COMMAND_S_MAX) != 0
-    until = time.monotonic() + COMMAND_S_MAX
-    while os.path.ismount(mount.path):
-        assert time.monotonic() < until
+    until(lambda: not os.path.ismount(mount.path), "it is unmounted")
     remount()
     assert address.first.status()["messages"] == 0
     assert staged.stat().st_size > 0
