@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+NS_PER_MS: Final = 1_000_000
 
 
 class Clock(Protocol):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from journalfs.clock import Clock
+from journalfs.clock import NS_PER_MS, Clock
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.checksum import crc32c_of_file, crc32c_of_mapped
@@ -35,7 +35,6 @@ UNSETTLED_GAP_WAIT_MS = 1_000
 """How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.
 """
 
-NS_PER_MS = 1_000_000
 
 NEWS_WINDOW_BYTES = 65_536
 """What is compared to find out whether a file went on: appending begins within one block behind the last

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from journalfs.clock import StoppedClock
+from journalfs.clock import NS_PER_MS, StoppedClock
 from journalfs.config.layout import StoreLayout
 from journalfs.engine.state import LiveState
 from journalfs.engine.waiting import Turn, offload
@@ -35,9 +35,6 @@ from journalfs.store.snapshot_folder import (
     sizes,
 )
 from journalfs.store.store import JournalStore
-
-MS = 1_000_000
-"""Nanoseconds in a millisecond."""
 
 
 class SnapshotOpening(Opening):
@@ -98,7 +95,7 @@ class StoreSnapshot:
 
     @property
     def mtime_ns(self) -> int:
-        return self._found.created_ms * MS if isinstance(self._found, SnapshotDescription) else 0
+        return self._found.created_ms * NS_PER_MS if isinstance(self._found, SnapshotDescription) else 0
 
     def status(self) -> Mapping[str, object]:
         """Sizes are bytes on the disk; raises `SystemFailure` when the folder cannot be read."""

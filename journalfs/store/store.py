@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from journalfs.clock import NS_PER_MS
 from journalfs.engine.state_batch import adopt_parts, keep_part, part_ids
 from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, QueueId
-from journalfs.journal.loader import NS_PER_MS, JournalLoader, PollResult
+from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.absent import lost_since
 from journalfs.store.api import Usage, VirtualDirectory

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from journalfs.clock import NS_PER_MS
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
@@ -24,7 +25,6 @@ from journalfs.store.sources import WatchedSource
 
 ALL_NAME = ".all.jsonl"
 TAIL_NAME = "_tail.jsonl"
-MS = 1_000_000
 """Nanoseconds in a millisecond."""
 
 
@@ -64,7 +64,7 @@ class MessageListing:
         return self._sizes[index]
 
     def mtime_ns(self, index: int) -> int:
-        return self._mtimes[index] * MS
+        return self._mtimes[index] * NS_PER_MS
 
 
 class QueueView:
@@ -121,12 +121,12 @@ class QueueView:
         self._mtime_ms = self.content.now_ms if self._version > 1 else self._newest_ms(parts)
 
     def _newest_ms(self, parts: Sequence[PartRuns]) -> int:
-        return max((entry.part.mtime_ns // MS for entry in parts), default=0)
+        return max((entry.part.mtime_ns // NS_PER_MS for entry in parts), default=0)
 
     @property
     def mtime_ns(self) -> int:
         self._refresh()
-        return self._mtime_ms * MS
+        return self._mtime_ms * NS_PER_MS
 
     # -- parts -----------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class QueueView:
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
         name = format_part_name(self.content.core.numbers.generation, number)
-        return Part(name, number, size_bytes, mtime_ms * MS, messages, self.content.core.edition)
+        return Part(name, number, size_bytes, mtime_ms * NS_PER_MS, messages, self.content.core.edition)
 
     def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:
         if self._selected is None:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from journalfs.clock import Clock
+from journalfs.clock import NS_PER_MS, Clock
 from journalfs.config.in_force import SettingInForce
 from journalfs.config.layout import StoreLayout
 from journalfs.store.core import Core
 from journalfs.store.events import Events
 from journalfs.store.settings import settings_in_force
 
-_NS_PER_MS: Final = 1_000_000
 _PERCENT: Final = 100
 
 
@@ -80,7 +79,7 @@ class DiskLimits:
         if self.limit is None:
             return False
         now_ns = self.clock.monotonic_ns()
-        return self._scanned_ns is None or now_ns - self._scanned_ns >= self.scan_period_ms * _NS_PER_MS
+        return self._scanned_ns is None or now_ns - self._scanned_ns >= self.scan_period_ms * NS_PER_MS
 
     def measure(self) -> tuple[Path, Space] | None:
         """A directory on whose disk the limit is reached; None: there is none. May be called in a thread."""

@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from journalfs.clock import Clock
+from journalfs.clock import NS_PER_MS, Clock
 from journalfs.limits import FOLLOW_INTERVAL_S
-
-NS_PER_MS = 1_000_000
 
 
 async def every_period(clock: Clock, period_ms: int, work: Callable[[], Awaitable[None]]) -> None:
