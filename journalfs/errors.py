@@ -79,12 +79,16 @@ class NotAStore(JournalfsError):
     exit_code = EXIT_NOT_A_STORE
     errno = errnos.EINVAL
 
-    def __init__(self, path: Path | str, reason: str, *, looked_for: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        reason: str,
+        *,
+        looked_for: Sequence[str] = (),
+        give: str = "a broker's data directory, a broker instance, or a journal directory",
+    ) -> None:
         looked = f" (looked for {', '.join(looked_for)})" if looked_for else ""
-        super().__init__(
-            f"{path}: {reason}{looked}; "
-            "give a broker's data directory, a broker instance, or a journal directory"
-        )
+        super().__init__(f"{path}: {reason}{looked}; give {give}")
         self.path = Path(path)
         self.looked_for = tuple(looked_for)
 

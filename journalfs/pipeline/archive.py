@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
 
 from journalfs.clock import SystemClock
-from journalfs.errors import NotAStore
+from journalfs.pipeline.folders import RUN, require_archive, runs
 from journalfs.spark.schema import ASKED_FOR_ONLY, COLUMNS, usual_schema
 from journalfs.spark.storage import literal
 
@@ -86,14 +86,8 @@ def archived(spark: SparkSession, folder: Folder) -> DataFrame:
 
     Any program that reads Parquet by folders gives the same.
     """
-    if not runs(folder):
-        raise NotAStore(folder.uri(), "no archive of messages is here")
+    require_archive(folder)
     return _read(spark, folder)
-
-
-def runs(folder: Folder) -> list[int]:
-    """Numbers of the runs that count."""
-    return [int(name[4:]) for name in folder.names() if name.startswith("run=") and name[4:].isdigit()]
 
 
 def archive_schema(*, bodies: bool) -> StructType:
@@ -151,7 +145,7 @@ def _clear(folder: Folder, number: int) -> None:
 
 
 def _name(number: int) -> str:
-    return f"run={number:06d}"
+    return f"{RUN}{number:06d}"
 
 
 def _date() -> Column:

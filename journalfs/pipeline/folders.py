@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from journalfs.engine.links import rename, sync
-from journalfs.errors import SystemFailure
+from journalfs.errors import NotAStore, SystemFailure
 from journalfs.spark.place import is_elsewhere, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+RUN: Final = "run="
+"""Begins the name of what a run added to an archive."""
+ARCHIVE: Final = "the folder that `journalfs pipeline archive --output` wrote to"
 TAKEN: Final = "was written by another run meanwhile; run this one again"
 _GONE: Final = "was taken care of by another run meanwhile; run this one again"
 
@@ -59,6 +62,18 @@ def folder_at(spark: SparkSession, path: str) -> Folder:
     if is_elsewhere(path):
         return HadoopFolder(spark, path)
     return LocalFolder(local_path(path))
+
+
+def runs(archive: Folder) -> list[int]:
+    """Numbers of an archive's runs that count."""
+    numbers = [name.removeprefix(RUN) for name in archive.names() if name.startswith(RUN)]
+    return [int(number) for number in numbers if number.isdigit()]
+
+
+def require_archive(folder: Folder) -> None:
+    """Raises `NotAStore` where no run of an archive is."""
+    if not runs(folder):
+        raise NotAStore(folder.uri(), "no archive of messages is here", give=ARCHIVE)
 
 
 class LocalFolder:

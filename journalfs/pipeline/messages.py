@@ -12,13 +12,11 @@ from journalfs.config.layout import locate_store
 from journalfs.errors import WrongCall
 from journalfs.selector import compile_selector
 from journalfs.spark import live_messages
-from journalfs.spark.place import Place, is_elsewhere, place_of
+from journalfs.spark.place import SEPARATOR, Place, is_elsewhere, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-SEPARATOR = "::"
 
 
 @dataclass(frozen=True, slots=True)

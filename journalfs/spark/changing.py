@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
 
 MESSAGES: Final = ".messages"
+EVENTS: Final = Path(".journalfs", "events.jsonl")
+"""In the root of a mount: what happened, a line each, oldest first."""
 
 
 def change(store: Path, action: Callable[[WritingStore], Awaitable[None]]) -> None:
@@ -68,6 +70,17 @@ def _said(directory: Path) -> dict[str, object]:
     except OSError as error:
         raise SystemFailure.from_os(error, directory, doing="look what it is") from error
     return found
+
+
+def refusal_in(mount: Path, name: str) -> str | None:
+    """Why a mount refused to change what has that name; None if it does not tell."""
+    try:
+        lines = (mount / EVENTS).read_bytes().splitlines()
+    except OSError:
+        return None  # the mount is gone, or shows this to its owner only: whoever asks has the errno
+    said = (json.loads(line) for line in reversed(lines))
+    reasons = (one["reason"] for one in said if one["event"] == "refused" and name in one["what"])
+    return next(reasons, None)
 
 
 def acknowledge(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -165,16 +166,25 @@ def _put_properties(message: dict[str, Any], value: Any) -> None:
             _add(message, name, "string", one)
             continue
         kind, text = one.get("type") or "string", one.get("value")
-        _add(message, name, kind, _value(kind, text))
+        try:
+            _add(message, name, kind, _value(kind, text))
+        except ValueError:
+            raise WrongCall(
+                f"property {name!r}: {text!r} is no {kind}; mend the value, or write it with type 'string'"
+            ) from None
 
 
 def _value(kind: str, text: str | None) -> Any:
+    """Raises ValueError for a text that does not say what its kind is."""
     if text is None or kind == "null":
         return None
     if kind == "boolean":
-        return text == "true"
+        return ("false", "true").index(text) == 1
     if kind in _WHOLE:
         return int(text)
     if kind in ("float", "double") and text not in ("NaN", "Infinity", "-Infinity"):
-        return float(text)
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError(text)  # JSON has other words for these
+        return number
     return text

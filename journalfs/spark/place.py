@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from urllib.parse import unquote, urlsplit
 
 from journalfs.errors import SystemFailure, WrongCall
 
+SNAPSHOTS: Final = Path(".journalfs", "snapshots")
+WHERE: Final = ".where"
+SEPARATOR: Final = "::"
+"""Between the names of an address and of a queue."""
 STATUS: Final = Path(".journalfs", "status.json")
 """In the root of every mount, and nowhere else."""
 _FILE: Final = "file:"
@@ -29,12 +34,25 @@ class Place:
     read_only: bool = False
     """Whether it is a mount, or a snapshot in one, that takes no changes."""
 
+    def destination(self, queues: Sequence[str]) -> tuple[str, str | None]:
+        """The address, and the queue if it is only one, that messages are written to. Raises `WrongCall`."""
+        if self.address is not None and not queues:
+            return self.address, self.queue
+        if len(queues) != 1 or self.address is not None:
+            raise WrongCall(
+                "writing needs one address or queue: a path in a mount, or option 'queues' (--to of a "
+                "replay) with ADDRESS or ADDRESS::QUEUE"
+            )
+        address, separator, queue = queues[0].partition(SEPARATOR)
+        return address, queue if separator else None
+
 
 def place_of(path: str) -> Place:
     """Raises `WrongCall` for a path in a mount that is neither its root, an address nor a queue."""
     given = local_path(path)
     for folder in (given, *given.parents):
-        status = _json(folder / STATUS)
+        # Whatever is looked up in a view is taken for a selector.
+        status = _json(folder / STATUS) if WHERE not in folder.parts else None
         if status is not None:
             return _in_mount(folder, given.relative_to(folder), status)
     return Place(given)
@@ -62,7 +80,7 @@ def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:
     read_only = bool(status["readOnly"])
     names: Sequence[str] = inside.parts
     if len(names) > 2 or any(name.startswith((".", "_")) for name in names):
-        raise WrongCall(f"{root / inside}: give a mount's root, an address's or a queue's directory")
+        raise WrongCall(f"{root / inside}: {_why_not(root, names)}")
     if not names:
         return Place(store, root, read_only=read_only)
     said = _json(root / inside / ".status")
@@ -70,6 +88,23 @@ def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:
         raise WrongCall(f"{root / inside}: there is no such address or queue in this mount")
     queue = said.get("queue")
     return Place(store, root, str(said["address"]), None if queue is None else str(queue), read_only)
+
+
+def _why_not(root: Path, names: Sequence[str]) -> str:
+    """What to give instead of a path in a mount that is none of a store, an address or a queue."""
+    if tuple(names[:2]) == SNAPSHOTS.parts:
+        there = ", ".join(sorted(name for name in os.listdir(root / SNAPSHOTS) if name[:1] not in "._"))
+        if len(names) == 2:
+            return f"give one of the snapshots in it ({there or 'there is none'})"
+        return f"there is no snapshot {names[2]!r} in this mount (it has {there or 'none'})"
+    if WHERE in names:
+        at = names.index(WHERE)
+        selector = f" {names[at + 1]!r}" if len(names) > at + 1 else ""
+        return (
+            f"format journalfs reads no views; give {root.joinpath(*names[:at])}, and the selector{selector} "
+            "as option 'selector' (--where of a pipeline)"
+        )
+    return "give a mount's root, an address's or a queue's directory"
 
 
 def _json(path: Path) -> dict[str, object] | None:

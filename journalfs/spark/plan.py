@@ -13,6 +13,7 @@ from journalfs.engine.columns import Array, address_of, by_file, lines_array
 from journalfs.engine.state_batch import large_positions
 from journalfs.errors import NoSuchName
 from journalfs.spark.pieces import PIECE_BYTES, Piece, Pieces, partitions, split, task_count
+from journalfs.spark.place import SEPARATOR
 from journalfs.store.content import QueueContent
 from journalfs.store.runs import JournalRun, PageRun, Run
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from journalfs.store.queues import StoreQueue
     from journalfs.store.store import JournalStore
 
-SEPARATOR = "::"
 
 Choose = Callable[[Array], Array]
 """Of message ids, whether each is wanted."""

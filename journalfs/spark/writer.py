@@ -17,15 +17,14 @@ from pyspark.sql.types import StructType
 from journalfs.config.layout import locate_store
 from journalfs.engine.ownership import make_directory
 from journalfs.errors import SystemFailure, WrongCall
-from journalfs.spark.changing import change, directory_of
+from journalfs.spark.changing import change, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options
-from journalfs.spark.place import Place, place_of
+from journalfs.spark.place import place_of
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
 
-SEPARATOR: Final = "::"
 PREFIX: Final = "spark-"
 FOLDER: Final = ("journalfs", "spark")
 """In a store that is not mounted, where files wait for the driver."""
@@ -46,31 +45,19 @@ class Target:
     address: str
     queue: str | None
     staging: Path
-    published: Path | None
-    """In a mount, the name that publishes what was staged."""
+    mount: Path | None = None
+    """The root of the mount in which it is, where there is one."""
 
 
 def target_of(options: Options, job: str) -> Target:
     """Raises `WrongCall` unless path and options name one address or one queue."""
     place = place_of(options.path)
-    address, queue = _named(place, options.queues)
+    address, queue = place.destination(options.queues)
     if place.mount is None:
         staging = locate_store(place.store).root.joinpath(*FOLDER, job)
-        return Target(place.store, address, queue, staging, None)
+        return Target(place.store, address, queue, staging)
     folder = directory_of(place.mount, address, queue)
-    return Target(place.store, address, queue, folder / f".{PREFIX}{job}", folder / f"{PREFIX}{job}")
-
-
-def _named(place: Place, queues: Sequence[str]) -> tuple[str, str | None]:
-    if place.address is not None and not queues:
-        return place.address, place.queue
-    if len(queues) != 1 or place.address is not None:
-        raise WrongCall(
-            "writing needs one address or queue: a path in a mount, or option 'queues' with ADDRESS or "
-            "ADDRESS::QUEUE"
-        )
-    address, separator, queue = queues[0].partition(SEPARATOR)
-    return address, queue if separator else None
+    return Target(place.store, address, queue, folder / f".{PREFIX}{job}", place.mount)
 
 
 class StagingWriter(DataSourceArrowWriter):
@@ -126,13 +113,25 @@ class StagingWriter(DataSourceArrowWriter):
                     path.unlink()
             if not names:
                 staging.rmdir()
-            elif self._target.published is not None:
-                os.rename(staging, self._target.published)
+            elif self._target.mount is not None:
+                self._rename(self._target.mount)
             else:
                 self._publish(sorted(names))
                 shutil.rmtree(staging)
         except OSError as error:
             raise SystemFailure.from_os(error, staging, doing="publish what the tasks wrote") from error
+
+    def _rename(self, mount: Path) -> None:
+        """Publish in a mount, which tells only in its events why it refuses."""
+        staging = self._target.staging
+        try:
+            os.rename(staging, staging.with_name(staging.name.removeprefix(".")))
+        except OSError as error:
+            reason = refusal_in(mount, staging.name)
+            if reason is None:
+                raise
+            refused = f"{staging.parent}: cannot publish what the tasks wrote: {reason}"
+            raise SystemFailure(refused, system_errno=error.errno) from error
 
     def _publish(self, names: Sequence[str]) -> None:
         target = self._target

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from journalfs.clock import FakeClock
 from journalfs.errors import NotAStore, SystemFailure
-from journalfs.pipeline.archive import Run, archive, archived, runs
-from journalfs.pipeline.folders import HadoopFolder, LocalFolder, folder_at
+from journalfs.pipeline.archive import Run, archive, archived
+from journalfs.pipeline.folders import HadoopFolder, LocalFolder, folder_at, runs
 from journalfs.pipeline.messages import Source
 from tests.cli.running import journalfs, objects
 from tests.frozen import PristineStores

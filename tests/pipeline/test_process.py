@@ -92,6 +92,55 @@ def test_without_java(tmp_path: Path) -> None:
     assert "needs a Java runtime" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (
+            ["replay", "{none}", "{store}", "--to", "a"],
+            3,
+            "none: no archive of messages is here; give the folder",
+        ),
+        (["replay", "{store}", "{store}", "--to", "a"], 3, "store: no archive of messages is here"),
+        (["replay", "{archive}", "{none}", "--to", "a"], 3, "none: there is no such directory"),
+        (
+            ["replay", "{archive}", "{archive}", "--to", "a"],
+            3,
+            "archive: this is an archive of messages; give",
+        ),
+        (["replay", "{archive}", "{store}"], 1, "option 'queues' (--to of a replay)"),
+        (
+            ["replay", "{archive}", "hdfs://far/store", "--to", "a"],
+            1,
+            "hdfs://far/store: messages are published",
+        ),
+        (
+            ["replay", "{archive}", "{store}", "--to", "a", "--notes", "{file}/x"],
+            2,
+            "file: cannot note there what is published: Not a directory",
+        ),
+        (["stats", "{archive}"], 3, "archive: this is an archive of messages; give the store"),
+        (["stats", "{none}"], 3, "none: there is no such directory"),
+        (["audit", "{file}"], 3, "file: "),
+    ],
+)
+def test_paths_of_all_pipelines_are_looked_at_first(
+    tmp_path: Path, words: list[str], code: int, text: str
+) -> None:
+    """Without Java: what needs it would say so."""
+    store = written_store(tmp_path, {"a": []})
+    paths = {name: str(tmp_path / name) for name in ("none", "file", "archive")}
+    (tmp_path / "file").write_text("")
+    (tmp_path / "archive" / "run=000001").mkdir(parents=True)
+    program = Path(sys.executable).with_name("journalfs")
+    call = [str(program), "pipeline", *(word.format(store=store, **paths) for word in words)]
+    done = subprocess.run(
+        call, env={"PATH": f"{program.parent}:{HERE}"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert text in done.stderr.replace("file://", "")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_paths_are_looked_at_before_spark_starts(tmp_path: Path) -> None:
     """Without Java: what needs it would say so."""
     store = written_store(tmp_path, {"a": []})

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 
 from tests.frozen import ExpectedStores, PristineStores
@@ -100,6 +101,17 @@ def test_message_files_are_chosen_by_suffix(spark: SparkSession, many: StoreMade
     assert {int(row.path.rsplit("/", 1)[1].removesuffix(".txt")) for row in rows} == set(queue.live)
     lengths = {i: len(many.body(i).encode()) for i in queue.live}
     assert {int(row.path.rsplit("/", 1)[1].removesuffix(".txt")): row.length for row in rows} == lengths
+
+
+def test_operators_of_a_selector_are_patterns_without_a_backslash(
+    spark: SparkSession, many: StoreMade, many_mounted: Path
+) -> None:
+    queue = many_mounted / many.queues[0].address / many.queues[0].name
+    wanted = sorted(line["id"] for line in envelopes(queue) if line["priority"] * 2 > 8)
+    rows = spark.read.schema("id long").json(f"{queue}/.where/JMSPriority \\* 2 > 8").collect()
+    assert sorted(row.id for row in rows) == wanted != []
+    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
+        spark.read.text(f"{queue}/.where/JMSPriority * 2 > 8")
 
 
 def test_a_queue_is_read_as_parts_only(spark: SparkSession, many_mounted: Path, many: StoreMade) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from journalfs.errors import NoRoute, NoSuchName, StoreBusy, WrongCall
+from journalfs.errors import NoRoute, NoSuchName, StoreBusy, SystemFailure, WrongCall
 from journalfs.spark.options import Options
 from journalfs.spark.schema import usual_schema
 from journalfs.spark.writer import StagingWriter
@@ -177,6 +177,26 @@ def test_a_store_that_somebody_holds_is_not_written(store: Path) -> None:
         held.close()
     writer.abort([message])
     assert left(store) == []
+
+
+def test_a_mount_s_reason_reaches_whoever_writes(store: Path, tmp_path: Path) -> None:
+    table = pa.table({"body": ["x"], "priority": pa.array([77], pa.int32())})
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        folder = mount.path / "a" / "a"
+        with pytest.raises(SystemFailure, match=f"{folder}: cannot publish .*: priority: 77 is not between"):
+            write(folder, table)
+        assert mount.queue("a", "a").lines() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("int", "zz"), ("long", "1.5"), ("double", "much"), ("float", "nan"), ("boolean", "yes")],
+)
+def test_a_property_that_is_not_of_its_type_is_named(store: Path, kind: str, text: str) -> None:
+    value = pa.struct([("type", pa.string()), ("value", pa.string())])
+    properties = pa.array([[("size", {"type": kind, "value": text})]], pa.map_(pa.string(), value))
+    with pytest.raises(WrongCall, match=f"property 'size': '{text}' is no {kind}; mend the value"):
+        write(store, pa.table({"body": ["x"], "properties": properties}), queues=("a",))
 
 
 def test_what_cannot_be_written_is_refused_at_once(store: Path) -> None:

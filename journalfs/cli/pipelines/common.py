@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 import click
 
-from journalfs.errors import SystemFailure
+from journalfs.errors import NotAStore, ReadOnlyStore, SystemFailure, WrongCall
 
 C = TypeVar("C", bound=Callable[..., object])
 
@@ -78,14 +78,53 @@ def output_option(what: str, *, required: bool = False) -> Callable[[C], C]:
 
 def check_paths(store: str, output: str | None) -> None:
     """Raise what is wrong with paths of this machine while that costs nothing: Spark takes long to start."""
-    from journalfs.config.layout import locate_store  # noqa: PLC0415 - longer than the help text
-    from journalfs.spark.place import is_elsewhere, local_path, place_of  # noqa: PLC0415
+    from journalfs.spark.place import is_elsewhere  # noqa: PLC0415 - takes longer than the help text
 
     if not is_elsewhere(store):
-        locate_store(place_of(store).store)
-    if output is None or is_elsewhere(output):
+        _check_store(store)
+    if output is not None:
+        _check_output(output, "write results there")
+
+
+def check_replay(archive: str, target: str, to: str | None, notes: str | None) -> None:
+    """The same of what is replayed."""
+    from journalfs.pipeline.folders import LocalFolder, require_archive  # noqa: PLC0415 - as above
+    from journalfs.spark.place import is_elsewhere, local_path, place_of  # noqa: PLC0415
+
+    if not is_elsewhere(archive):
+        require_archive(LocalFolder(local_path(archive)))
+    if is_elsewhere(target):
+        raise WrongCall(f"{target}: messages are published in a mount or a store of this machine")
+    place = place_of(target)
+    place.destination(() if to is None else (to,))
+    _check_store(target)
+    if place.read_only:
+        raise ReadOnlyStore(f"{target}: the mount takes no changes, so nothing can be published in it")
+    _check_output(notes or archive, "note there what is published")
+
+
+def _check_store(path: str) -> None:
+    from journalfs.config.layout import locate_store  # noqa: PLC0415 - as above
+    from journalfs.pipeline.folders import LocalFolder, runs  # noqa: PLC0415
+    from journalfs.spark.place import local_path, place_of  # noqa: PLC0415
+
+    try:
+        locate_store(place_of(path).store)
+    except NotAStore:
+        folder = local_path(path)
+        if not folder.is_dir() or not runs(LocalFolder(folder)):
+            raise
+        give = "the store it was made of; what reads Parquet reads it, and `replay` publishes it"
+        raise NotAStore(path, "this is an archive of messages", give=give) from None
+
+
+def _check_output(path: str, doing: str) -> None:
+    """Whether results can be written to a folder, which need not be there."""
+    from journalfs.spark.place import is_elsewhere, local_path  # noqa: PLC0415 - as above
+
+    if is_elsewhere(path):
         return
-    folder = local_path(output)
+    folder = local_path(path)
     try:
         there = next(one for one in (folder, *folder.parents) if one.exists())
     except OSError as error:
@@ -96,4 +135,4 @@ def check_paths(store: str, output: str | None) -> None:
     ):
         if refused:
             refusal = OSError(number, os.strerror(number))
-            raise SystemFailure.from_os(refusal, there, doing="write results there")
+            raise SystemFailure.from_os(refusal, there, doing=doing)

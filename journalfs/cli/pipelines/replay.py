@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from journalfs.cli.common import json_option, write_json, write_table
-from journalfs.cli.pipelines.common import spark_options
+from journalfs.cli.pipelines.common import check_replay, spark_options
 from journalfs.errors import WrongCall
 
 NOTES: Final = "_replays"
@@ -58,6 +58,7 @@ def replay(
 
     if name is not None and not _NAME.fullmatch(name):
         raise WrongCall(f"{name!r} is no name of a replay: letters, digits, - and _")
+    check_replay(archive, target, to, notes)
     with session(master, dict(settings), title="replaying") as spark:
         from journalfs.pipeline import replay as pipeline  # noqa: PLC0415 - as above
         from journalfs.pipeline.folders import folder_at  # noqa: PLC0415
