@@ -1,4 +1,6 @@
-"""A job of the cluster test, in a process of its own: called with a store, an archive and a directory."""
+"""A job of the cluster tests, in a process of its own: called with a store, a directory and settings
+(JSON) that send the package along.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,8 @@ def where_from(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_pylist([{"file": journalfs.__file__, "core": core.__file__}])
 
 
-def main(store: str, archive: str, work: str) -> dict[str, Any]:
-    sent = {"spark.archives": f"{archive}#lib", "spark.executorEnv.PYTHONPATH": "lib"}
-    spark = session(work, "local-cluster[2,1,1024]", **sent)
+def main(store: str, work: str, sending: str) -> dict[str, Any]:
+    spark = session(work, "local-cluster[2,1,1024]", **json.loads(sending))
     journalfs.spark.register(spark)
     of_workers = (
         spark.range(0, 4, 1, 4).mapInArrow(where_from, "file string, core string").distinct().collect()

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import journalfs
 from tests.frozen import PristineStores
-from tests.spark.drivers import CLUSTER_S_MAX, said_by, spark_home
+from tests.spark.drivers import CLUSTER_S_MAX, ROOT, said_by, spark_home
 from tests.spark.rows import lines_of
+
+
+def run_job(stores: PristineStores, path: Path, **sending: str) -> dict[str, Any]:
+    """What the job says, which read what there is to be read."""
+    store = stores["transactions"]
+    command = [sys.executable, "-m", "tests.spark.cluster_job", str(store), str(path), json.dumps(sending)]
+    said: dict[str, Any] = said_by(command, SPARK_HOME=str(spark_home(path / "home")))
+    wanted = sorted([line["queue"], line["id"]] for line, _ in lines_of(store))
+    assert said["read"] == wanted
+    assert said["live"] == wanted
+    assert said["workers"]
+    return said
+
+
+def wheel(path: Path) -> Path:
+    """What `pip` builds of a copy of the tree, since building leaves files beside the sources."""
+    for name in ("journalfs", "mount", "native"):
+        shutil.copytree(
+            ROOT / name, path / "tree" / name, ignore=shutil.ignore_patterns("__pycache__", "_native.*[co]")
+        )
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, path / "tree")
+    alone = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(path)]
+    quick = {**os.environ, "JOURNALFS_CFLAGS": "-O1"}
+    build = [sys.executable, "-m", "pip", "wheel", *alone, str(path / "tree")]
+    subprocess.run(build, env=quick, check=True)
+    (built,) = path.glob("journalfs-*.whl")
+    return built
 
 
 @pytest.mark.long
@@ -21,12 +54,16 @@ def test_a_cluster_reads_with_the_package_that_was_sent(stores: PristineStores, 
     package = Path(journalfs.__file__).parent
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(package, "journalfs", filter=lambda one: None if "__pycache__" in one.name else one)
-    store = stores["transactions"]
-    command = [sys.executable, "-m", "tests.spark.cluster_job", str(store), str(archive), str(tmp_path)]
-    said = said_by(command, SPARK_HOME=str(spark_home(tmp_path / "home")))
-    assert said["workers"]
-    for paths in said["workers"]:
+    sending = {"spark.archives": f"{archive}#lib", "spark.executorEnv.PYTHONPATH": "lib"}
+    for paths in run_job(stores, tmp_path, **sending)["workers"]:
         assert all("/lib/journalfs/" in path for path in paths), "from the tree, not from what was sent"
-    wanted = sorted([line["queue"], line["id"]] for line, _ in lines_of(store))
-    assert said["read"] == wanted
-    assert said["live"] == wanted
+
+
+@pytest.mark.long
+@pytest.mark.timeout(CLUSTER_S_MAX + 60)
+def test_a_cluster_reads_with_a_wheel(stores: PristineStores, tmp_path: Path) -> None:
+    """As `spark-submit --py-files` sends it: workers load the compiled core out of a zip file."""
+    sent = shutil.copy(wheel(tmp_path), tmp_path / "journalfs.zip")
+    for package, core in run_job(stores, tmp_path, **{"spark.submit.pyFiles": str(sent)})["workers"]:
+        assert "/journalfs.zip/journalfs/" in package, "from the tree, not from what was sent"
+        assert not core.startswith(str(Path(journalfs.__file__).parent))
