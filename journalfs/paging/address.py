@@ -386,10 +386,23 @@ class PagedAddress:
             return True
         if standing.held or self._has_some_live(number, queue, standing) or self.count(number, queue):
             return False
+        return queue not in self.summary(number).queues or self.is_decided(number, queue)
+
+    def is_decided(self, number: PageNumber, queue: QueueId) -> bool:
+        """Whether no more of the page will come to be live for the queue: by what is prepared, or when it can
+        be read again.
+        """
         summary = self.summary(number)
-        if queue not in summary.queues:
-            return True
-        return not summary.unreadable and self.cursors.undecided.isdisjoint(summary.tx_ids)
+        if self.standing(number, queue).held or summary.unreadable:
+            return False
+        return self.cursors.undecided.isdisjoint(summary.tx_ids)
+
+    def is_all(self, number: PageNumber, queue: QueueId, indexes: Sequence[int]) -> bool:
+        """Whether these, which are live for the queue and of which there are some, are all that is."""
+        some_live = self._has_some_live(number, queue, self.standing(number, queue))
+        if some_live and self._some_live[number, queue] > max(indexes):
+            return False
+        return self.count(number, queue) == len(indexes)
 
     def _has_some_live(self, number: PageNumber, queue: QueueId, standing: Standing) -> bool:
         """Whether a record that was live before surely is: whoever consumes a page does not look at all of it

@@ -5,10 +5,12 @@ which order.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.broker.amqp_client import browse_by_amqp
@@ -91,6 +93,57 @@ def test_going_on_where_a_broker_pages(artemis_home: Path, tmp_path: Path, trans
     with broker, CoreClient(broker.port) as client:
         assert complaints(broker.log) == []
         assert client.message_count("paged") == 0
+        broker.stop()
+
+
+def test_pages_that_were_removed_whole(artemis_home: Path, tmp_path: Path) -> None:
+    """One subscription is emptied, another has whole pages removed out of the middle: a broker delivers
+    exactly the rest, and journalfs goes on after it.
+    """
+    settings = BrokerSettings(paging_addresses=("news",), journal_type="NIO", paging_max_size_bytes="20K")
+    broker = Broker(tmp_path / "broker", settings=settings)
+    with broker, CoreClient(broker.port) as client:
+        for name in ("one", "two"):
+            client.create_queue(name, address="news", routing="MULTICAST")
+        client.send_many("news", SENT, length=1000, body="message {n}")
+        assert client.attribute("address.news", "paging") is True
+        broker.stop()
+
+    async def remove(store: WritingStore) -> list[str]:
+        ids = [MessageId(one) for one in delivery_order(store, "two")]
+        assert await store.acknowledge(("news", "two"), ids[30:70]) == 40
+        assert await store.acknowledge_part(("news", "one"), ".all.jsonl") == SENT
+        complete = store.core.loader.state.side(MessageType.PAGE_COMPLETE)
+        pages = Counter(one.a for one in complete)
+        assert len(pages) == 2
+        assert min(pages.values()) > 1
+        await publish(store, "news", None, "in.txt", b"new 0\nnew 1\n")
+        assert in_delivery_order(store, "one") == ["new 0", "new 1"]
+        return in_delivery_order(store, "two")
+
+    order = write_in(broker.root, remove)
+    assert len(order) == SENT - 40 + 2
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert texts(take(client, "one", 2)) == [body_text("new 0"), body_text("new 1")]
+        assert client.message_count("one") == 0
+        assert client.message_count("two") == len(order)
+        assert len(client.consume_many("two", 40)) == 40
+        broker.stop()
+
+    async def read_and_remove(store: WritingStore) -> list[str]:
+        assert in_delivery_order(store, "one") == []
+        left = in_delivery_order(store, "two")
+        assert left == order[40:]
+        ids = [MessageId(one) for one in delivery_order(store, "two")]
+        assert await store.acknowledge(("news", "two"), ids[:12]) == 12
+        return left[12:]
+
+    left = write_in(broker.root, read_and_remove)
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert client.message_count("one") == 0
+        assert texts(take(client, "two", len(left))) == [body_text(body) for body in left]
         broker.stop()
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from tests.store.conftest import LittleStore
 pytestmark = [pytest.mark.mount, pytest.mark.rule("S-133")]
 
 TEXTS = [f"{number:0100}" for number in range(20_000)]
+PAGED_TEXTS = TEXTS[:2_000]
+"""In some eighty pages."""
 
 
 @contextmanager
@@ -48,9 +50,9 @@ def kill_in_the_middle(mount: MountedStore, *command: str | Path, written_bytes:
     process.wait(COMMAND_S_MAX)
 
 
-def publish(mount: MountedStore) -> None:
+def publish(mount: MountedStore, texts: Sequence[str] = TEXTS) -> None:
     staged = mount.path / "work" / "work.a" / "_many"
-    staged.write_text("".join(text + "\n" for text in TEXTS))
+    staged.write_text("".join(text + "\n" for text in texts))
     staged.rename(mount.path / "work" / "work.a" / "many.txt")
 
 
@@ -94,3 +96,25 @@ def test_killed_while_many_messages_leave(
             subprocess.run(command, check=True)
         found = texts_in(little_store.root)
         assert (found.get("work.a", []), found["work.b"]) == after
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("written_bytes", [1, 4_000])
+def test_killed_while_whole_pages_leave(
+    little_store: LittleStore, tmp_path: Path, backend: str, written_bytes: int
+) -> None:
+    """While it is staged, and while the pages go of which the journal has said that they are consumed."""
+    configure(little_store.root, backend, pages=True)
+    command = ("rm", tmp_path / "mnt" / "work" / "work.a" / ".all.jsonl")
+    with killed_in_the_end(little_store.root, tmp_path / "mnt") as mount:
+        publish(mount, PAGED_TEXTS)
+        kill_in_the_middle(mount, *command, written_bytes=written_bytes)
+    found = texts_in(little_store.root)["work.a"]
+    assert found in ([], PAGED_TEXTS), len(found)
+    with killed_in_the_end(little_store.root, tmp_path / "mnt") as mount:
+        subprocess.run(command, check=True)
+        publish(mount, TEXTS[:5])
+        end = time.monotonic() + COMMAND_S_MAX
+        while len(list((little_store.root / "paging").rglob("*.page"))) > 1:
+            assert time.monotonic() < end
+    assert texts_in(little_store.root)["work.a"] == TEXTS[:5]

@@ -13,9 +13,11 @@ nobody looks into it any more. Where bindings or pages cannot be read, nothing i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 from journalfs.engine.page_file import remove_page, remove_page_folder
 from journalfs.engine.waiting import Turn, checkpoint, offload
@@ -25,13 +27,16 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
-from journalfs.paging.address import PagedAddress
+from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.paging.cursors import PageOfQueue
+from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.paging import Paging
 
 INVALID_SUFFIX = ".invalidPage"
+DELETED_TOGETHER: Final = 64
+"""Pages of which the files are removed before the folder is listed again."""
 
 
 class PageCleanup:
@@ -132,8 +137,7 @@ class PageCleanup:
             self._to_check.setdefault(address, set()).update(there & held)
         if position is not None:
             await self.journals.messages.durable(position)
-        for page in finished:
-            await self._delete(address, page)
+        await self._delete(address, finished)
         await self._leave_if_consumed(address)
 
     # ---- what is consumed ----
@@ -152,6 +156,20 @@ class PageCleanup:
 
     def _is_finished(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
         return all(paged.is_consumed(page, queue) for queue in self._queues(address))
+
+    def empties(self, content: QueueContent, page: PageNumber, leaving: array[int]) -> bool:
+        """Whether a queue is done with a page for good once these leave it, which nobody else takes: nothing
+        is appended to the page any more, and nothing of it will come to count yet.
+        """
+        paged, queue, address = content.paged, content.queue_id, content.model.address
+        if paged is None or page not in paged.files or not paged.is_all(page, queue, leaving):
+            return False
+        # Only what is known from now on says that nothing was appended since.
+        if not self._current() or self.core.paged(address) is not paged or page not in paged.files:
+            return False
+        if page == self.paging.current_page(address, paged) or page in self.paging.held(address):
+            return False
+        return paged.is_all(page, queue, leaving) and paged.is_decided(page, queue)
 
     def _complete(self, paged: PagedAddress, page: PageNumber, queues: Iterable[QueueId]) -> Position | None:
         """Stage that these queues are done with a page."""
@@ -194,8 +212,20 @@ class PageCleanup:
 
     # ---- deleting ----
 
-    async def _delete(self, address: str, page: PageNumber) -> None:
-        """Delete a page of which nothing is live."""
+    async def _delete(self, address: str, pages: Sequence[PageNumber]) -> None:
+        """Delete pages of which nothing is live: the files of some, then what the journal says of them. The
+        folder is listed again for some together, since each listing is of all pages that are left.
+        """
+        for begin in range(0, len(pages), DELETED_TOGETHER):
+            removed: dict[PageNumber, PageSummary] = {}
+            try:
+                for page in pages[begin : begin + DELETED_TOGETHER]:
+                    await self._remove(address, page, removed)
+            finally:
+                self._forget_pages(address, removed)
+
+    async def _remove(self, address: str, page: PageNumber, removed: dict[PageNumber, PageSummary]) -> None:
+        """Remove a page's file and bodies, if it is there still and nothing hinders that."""
         paged = self.core.paged(address)
         if paged is None or page not in paged.files:
             return
@@ -204,13 +234,19 @@ class PageCleanup:
             return
         large = [MessageId(message_id) for _, message_id in paged.scan(page).large()]
         instead = path.with_name(path.name + INVALID_SUFFIX) if summary.damage else None
-        queues = set(map(int, self._queues(address))) | summary.queues
         await self._remove_file(path, large if instead is None else [], instead)
         self.core.paging.own.changed.add(path.parent)
+        removed[page] = summary
+
+    def _forget_pages(self, address: str, removed: Mapping[PageNumber, PageSummary]) -> None:
+        """Stage deletes of what the journal says of pages that were removed."""
         self._current()
-        places = ((queue, int(page)) for queue in sorted(queues))
-        self._replace(self._records(places), MessageType.PAGE_COMPLETE, [])
-        self._delete_transactions_of(paged, summary.tx_ids)
+        bound, paged = set(map(int, self._queues(address))), self.core.paged(address)
+        for page, summary in removed.items():
+            places = ((queue, int(page)) for queue in sorted(bound | summary.queues))
+            self._replace(self._records(places), MessageType.PAGE_COMPLETE, [])
+            if paged is not None:
+                self._delete_transactions_of(paged, summary.tx_ids)
 
     async def _remove_file(self, path: Path, large: list[MessageId], instead: Path | None) -> None:
         def remove() -> None:
@@ -296,7 +332,7 @@ class PageCleanup:
         if position is not None:
             await self.journals.messages.durable(position)
         if current != number:
-            await self._delete(address, current)
+            await self._delete(address, [current])
         if self.core.layout.value_in_force("purge-page-folders"):
             await self._purge(address)
 

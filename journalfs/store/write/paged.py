@@ -4,12 +4,14 @@ consumed, and keeping account of it.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable
 
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
 from journalfs.ids import PageNumber, QueueId
 from journalfs.large.writing import BodyWriter
+from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.page_cleanup import PageCleanup
@@ -43,6 +45,10 @@ class Paged:
     def cleanup_turn(self) -> Turn:
         """While somebody has it no page is deleted."""
         return self._cleanup.turn
+
+    def empties(self, content: QueueContent, page: PageNumber, leaving: array[int]) -> bool:
+        """Whether a queue is done with a page once these leave it, by their place in it."""
+        return self._cleanup.empties(content, page, leaving)
 
     def start(self) -> None:
         """Once journal and pages were read."""

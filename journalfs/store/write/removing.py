@@ -10,13 +10,14 @@ from __future__ import annotations
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import compress, groupby
 from operator import attrgetter
 from typing import TypeAlias
 
 from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_ids, places, unreferenced
-from journalfs.errors import HeldByReaders, JournalfsError
+from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
@@ -31,6 +32,8 @@ from journalfs.store.write.paced import Pauses, Transaction, pieces
 
 Stager: TypeAlias = Callable[[TxId], None]
 """Stages the records of a transaction."""
+
+Emptied: TypeAlias = Callable[[QueueContent, PageNumber, "array[int]"], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,10 @@ class Removing:
         """The same of transactions that were committed, with their positions."""
         self._bodies: deque[tuple[Position, MessageId]] = deque()
         """Large bodies, and when their messages are gone for good."""
+        self.empties: Emptied = lambda _content, _page, _leaving: False
+        """Whether a queue is done with a page once these leave it, by their place in it. Set by a store with
+        pages.
+        """
 
     def choose(self, content: QueueContent, runs: Iterable[Run]) -> Chosen:
         """What of `runs` is there and not on its way out yet; it is now."""
@@ -186,12 +193,32 @@ class Removing:
             self._stage_references_in(transaction.tx, chosen.content, ids)
             await transaction.after(len(ids))
         for one in chosen.paged:
-            tx_ids = chosen.content.page_scan(one.number).tx_ids()
-            for indexes in pieces(one.claim.ids):
-                self._stage_page_in(transaction.tx, chosen.queue, one.number, indexes)
+            content, number, leaving = chosen.content, one.number, one.claim.ids
+            tx_ids = content.page_scan(number).tx_ids()
+            if self.empties(content, number, leaving):
+                await self._stage_whole_page_in(transaction, chosen.queue, number, len(tx_ids))
+                consumed.update(tx_ids[index] for index in leaving)
+                continue
+            for indexes in pieces(leaving):
+                self._stage_page_in(transaction.tx, chosen.queue, number, indexes)
                 consumed.update(tx_ids[index] for index in indexes)
                 await transaction.after(len(indexes))
         self._stage_page_transactions(transaction.tx, consumed)
+
+    async def _stage_whole_page_in(
+        self, transaction: Transaction, queue: QueueId, number: PageNumber, records: int
+    ) -> None:
+        """One record stands for all positions in a page that is consumed whole."""
+        writer, tx = self._journals.messages, transaction.tx
+        body = record_bodies.page_complete(queue, number, records)
+        writer.stage_add_in(tx, RecordId(self._journals.ids.draw()), MessageType.PAGE_COMPLETE, body)
+        for positions in pieces(self._core.cursors.positions((int(queue), int(number)))):
+            for record in filter(writer.is_live, positions):
+                # A prepared transaction may have a hand in it.
+                with suppress(RecordRefused):
+                    writer.stage_delete_in(tx, RecordId(record))
+            await transaction.after(len(positions))
+        await transaction.after(1)
 
     def stage_few_in(self, tx: TxId, content: QueueContent, ids: array[int], paged: Iterable[Paged]) -> None:
         """The same of a few messages, at once."""

@@ -102,6 +102,7 @@ class WritingStore(SelfReadingStore):
         )
         self._arrivals = Arrivals(self._administered)
         paging = self._paged.paging
+        self._removing.empties = self._paged.empties
         self._administering = Administering(core, journals)
         self._rules = AddressRules(core)
         self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
