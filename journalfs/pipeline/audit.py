@@ -91,10 +91,9 @@ def audit(spark: SparkSession, source: Source) -> Audit:
     path = source.path if source.is_elsewhere else str(source.place().store)
     files = files_of(spark, path)
     slim = live.kept(decoded(spark, list(files.journal), live.SLIM))
-    found = live.effects(slim)
     # Nearly everything below asks for these.
-    effects = live.Effects(found.done.persist(StorageLevel.MEMORY_AND_DISK), found.prepared)
-    facts = _Facts(slim, effects, _messages(effects.done), live.deleted(effects.done))
+    effects = live.Effects(live.effects(slim).facts.persist(StorageLevel.MEMORY_AND_DISK))
+    facts = _Facts(slim, effects, _messages(effects.done), _deleted(effects.done))
     lives, payloads = _in_queues(facts), _journal_messages(spark, files, facts.known)
     if files.pages:
         pages = decoded(spark, list(files.pages), live.SLIM_PAGES)
@@ -103,7 +102,12 @@ def audit(spark: SparkSession, source: Source) -> Audit:
     headers = _headers(payloads).persist(StorageLevel.MEMORY_AND_DISK)
     whole = _told(spark, files, lives, headers).persist(StorageLevel.MEMORY_AND_DISK)
     findings = _findings(facts, whole, headers).persist(StorageLevel.MEMORY_AND_DISK)
-    return Audit(whole, findings, (slim, effects.done, headers, whole, findings))
+    return Audit(whole, findings, (slim, effects.facts, headers, whole, findings))
+
+
+def _deleted(done: DataFrame) -> DataFrame:
+    """Ids of deleted records. A delete counts wherever it stands: compaction moves records."""
+    return done.filter(f.col("kind").isin(*live.DELETES)).select("id").distinct()
 
 
 def _messages(done: DataFrame) -> DataFrame:
@@ -173,9 +177,8 @@ def _in_pages(facts: _Facts, pages: DataFrame) -> DataFrame:
     complete = (
         side.filter(_is(live.PAGE_DONE)).select(*key[:2]).distinct().withColumn("complete", f.lit(True))
     )
-    waiting = (
-        live.paged(facts.effects, facts.gone, pages).select("id", "queueId").withColumn("live", f.lit(True))
-    )
+    there = live.paged(done.join(facts.gone, "id", "left_anti").unionByName(prepared), pages)
+    waiting = there.select("id", "queueId").withColumn("live", f.lit(True))
     rows = pages.withColumn("queueId", f.explode("queues"))
     joined = (
         rows.join(consumed, ["queueId", "page", "number"], "left")

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
+from pyspark.sql import Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
@@ -58,10 +59,19 @@ WITH_NUMBERS: Final = (REF, ACK, DELIVERIES, PAGE_TX, SCHEDULE, CURSOR, PAGE_DON
 
 @dataclass(frozen=True)
 class Effects:
-    """What records do once transactions are decided. `at` orders them; `prepared` wait for a decision."""
+    """What records do once transactions are decided. `at` orders them; those that `waits` are of transactions
+    that are prepared and wait for a decision.
+    """
 
-    done: DataFrame
-    prepared: DataFrame
+    facts: DataFrame
+
+    @property
+    def done(self) -> DataFrame:
+        return self.facts.filter(~f.col("waits"))
+
+    @property
+    def prepared(self) -> DataFrame:
+        return self.facts.filter("waits")
 
 
 def effects(slim: DataFrame) -> Effects:
@@ -70,31 +80,48 @@ def effects(slim: DataFrame) -> Effects:
     A transaction's records take effect at its COMMIT, adds and updates in their order, then the deletes. It
     counts only if as many of its records as the COMMIT names are in the same file; so it is with PREPARE.
     """
-    place = f.struct("fileId", "fresh", "file", "offset")
-    facts = slim.withColumn("place", place)
-    inside = facts.filter(f.col("kind").isin(*IN_TX))
-    counted = inside.groupBy("tx", "file").agg(f.count("*").alias("found"))
-    ends = facts.filter(f.col("kind").isin(*ENDS)).join(counted, ["tx", "file"], "left")
-    whole = f.coalesce("found", f.lit(0)) == f.col("count")
-    ended = ends.groupBy("tx").agg(
-        f.max(f.when((f.col("kind") == "COMMIT") & whole, f.col("place"))).alias("committed"),
-        f.max(f.col("kind").isin("COMMIT", "ROLLBACK")).alias("decided"),
-        f.min(f.when(f.col("kind") == "PREPARE", whole)).alias("prepared"),
+    facts = slim.withColumn("place", f.struct("fileId", "fresh", "file", "offset"))
+    alone = facts.filter(~f.col("kind").isin(*IN_TX, *ENDS, "EVENT")).withColumns(
+        {
+            "at": f.struct("place", f.lit(False).alias("last"), f.col("place").alias("own")),
+            "waits": f.lit(False),
+        }
     )
-    of_tx = inside.join(ended, "tx", "left")
     last = f.col("kind").isin(*DELETES)
-    alone = facts.filter(~f.col("kind").isin(*IN_TX, *ENDS, "EVENT"))
-    done = alone.withColumn("at", f.struct("place", f.lit(False).alias("last"), f.col("place").alias("own")))
-    committed = of_tx.filter(f.col("committed").isNotNull()).withColumn(
-        "at", f.struct(f.col("committed").alias("place"), last.alias("last"), f.col("place").alias("own"))
+    inside = _decided(facts).withColumns(
+        {
+            "at": f.struct(
+                f.col("committed").alias("place"), last.alias("last"), f.col("place").alias("own")
+            ),
+            "waits": f.col("committed").isNull(),
+        }
     )
-    kept = [one for one in done.columns if one != "tx"]
+    columns = [one for one in alone.columns if one != "tx"]
     says = ~f.col("userType").isin(*WITH_NUMBERS) | f.col("a").isNotNull()
-    together = done.select(*kept).unionByName(committed.select(*kept))
-    undecided = of_tx.filter(f.col("prepared") & ~f.coalesce("decided", f.lit(False)))
-    return Effects(
-        together.filter(f.col("userType").isNull() | says),
-        undecided.filter(f.col("userType").isNull() | says),
+    together = alone.select(*columns).unionByName(inside.select(*columns))
+    return Effects(together.filter(f.col("userType").isNull() | says))
+
+
+def _decided(facts: DataFrame) -> DataFrame:
+    """Records of transactions that were committed, with the place of the COMMIT, or that are prepared.
+
+    They meet their transaction's end in one exchange: all that belongs to it is looked at together.
+    """
+    together = facts.filter(f.col("kind").isin(*IN_TX, *ENDS)).repartition("tx")
+    of_file, of_all = Window.partitionBy("tx", "file"), Window.partitionBy("tx")
+    kind = f.col("kind")
+    whole = f.col("found") == f.col("count")
+    return (
+        together.withColumn("found", f.count(f.when(kind.isin(*IN_TX), True)).over(of_file))
+        .withColumns(
+            {
+                "committed": f.max(f.when((kind == "COMMIT") & whole, f.col("place"))).over(of_all),
+                "decided": f.max(kind.isin("COMMIT", "ROLLBACK")).over(of_all),
+                "prepared": f.min(f.when(kind == "PREPARE", whole)).over(of_all),
+            }
+        )
+        .filter(kind.isin(*IN_TX))
+        .filter(f.col("committed").isNotNull() | (f.col("prepared") & ~f.col("decided")))
     )
 
 
@@ -102,63 +129,74 @@ def _is(*user_types: int) -> Column:
     return f.col("userType").isin(*user_types)
 
 
-def _last(wanted: Column, value: str) -> Column:
-    return f.max(f.when(wanted, f.struct("at", value)))
+def by_id(effects: Effects) -> DataFrame:
+    """What is said of each id that is not deleted, and what waits, together after one exchange.
 
-
-def deleted(done: DataFrame) -> DataFrame:
-    """Ids of deleted records. A delete counts wherever it stands: compaction moves records."""
-    return done.filter(f.col("kind").isin(*DELETES)).select("id").distinct()
-
-
-def messages(done: DataFrame, gone: DataFrame) -> DataFrame:
-    """Messages by id, with the place of the record that counts: the last, where compaction copied one."""
-    added = done.filter(f.col("kind").isin(*ADDS, *UPDATES) & _is(LARGE, MESSAGE))
-    found = added.groupBy("id").agg(
-        f.min("at").alias("since"),
-        f.max(f.struct("at", "file", "offset", "userType")).alias("record"),
+    Beside each fact stands the message of that id, if it is one, as `since` and as `record`, the place of the
+    record that counts: the last, where compaction copied one. A delete counts wherever it stands, for
+    compaction moves records.
+    """
+    counts = ~f.col("waits")
+    message = counts & f.col("kind").isin(*ADDS, *UPDATES) & _is(LARGE, MESSAGE)
+    of_id = Window.partitionBy("id")
+    place = f.struct("at", "file", "offset", "userType")
+    said = effects.facts.select("id", "kind", "userType", "a", "b", "c", "file", "offset", "at", "waits")
+    return (
+        said.repartition("id")
+        .withColumns(
+            {
+                "since": f.min(f.when(message, f.col("at"))).over(of_id),
+                "record": f.max(f.when(message, place)).over(of_id),
+                "gone": f.max(counts & f.col("kind").isin(*DELETES)).over(of_id),
+            }
+        )
+        .filter(~f.col("gone") | f.col("waits"))
+        .drop("gone", "file", "offset")
     )
-    return found.join(gone, "id", "left_anti").select(
-        "id", "since", "record.file", "record.offset", "record.userType"
-    )
 
 
-def references(effects: Effects, known: DataFrame) -> DataFrame:
-    """Messages in queues: referred to, and not acknowledged since. A prepared acknowledgement hides one."""
-    about = effects.done.filter(_is(REF, ACK, DELIVERIES, SCHEDULE) & f.col("kind").isin(*ADDS, *UPDATES))
-    about = about.join(known.select("id", "since"), "id").filter(f.col("at") > f.col("since"))
+def references(facts: DataFrame) -> DataFrame:
+    """Messages in queues, of what is said `by_id`: referred to, and not acknowledged since. A prepared
+    acknowledgement hides one.
+    """
+    counts = ~f.col("waits")
+    about = facts.filter(_is(REF, ACK, DELIVERIES, SCHEDULE) & f.col("kind").isin(*ADDS, *UPDATES))
+    about = about.filter(f.col("since").isNotNull() & (f.col("waits") | (f.col("at") > f.col("since"))))
+
+    def last(user_type: int, *values: str) -> Column:
+        return f.max(f.when(counts & _is(user_type), f.struct("at", *values)))
+
     found = about.groupBy("id", f.col("a").alias("queueId")).agg(
-        f.max(f.when(_is(REF), f.col("at"))).alias("referred"),
-        f.max(f.when(_is(ACK), f.col("at"))).alias("acknowledged"),
-        _last(_is(DELIVERIES), "b").alias("deliveries"),
-        _last(_is(SCHEDULE), "b").alias("schedule"),
+        last(REF).getField("at").alias("referred"),
+        last(ACK).getField("at").alias("acknowledged"),
+        last(DELIVERIES, "b").alias("deliveries"),
+        last(SCHEDULE, "b").alias("schedule"),
+        f.max(f.col("waits") & _is(ACK)).alias("held"),
+        f.first("record").alias("record"),
     )
     later = f.col("acknowledged").isNull() | (f.col("referred") > f.col("acknowledged"))
-    held = effects.prepared.filter(_is(ACK)).select("id", f.col("a").alias("queueId")).distinct()
-    return (
-        found.filter(f.col("referred").isNotNull() & later)
-        .join(held, ["id", "queueId"], "left_anti")
-        .select(
-            "id",
-            "queueId",
-            f.when(f.col("deliveries.at") > f.col("referred"), f.col("deliveries.b")).alias("deliveryCount"),
-            f.when(f.col("schedule.at") > f.col("referred"), f.col("schedule.b")).alias("scheduledMs"),
-        )
+    return found.filter(f.col("referred").isNotNull() & later & ~f.col("held")).select(
+        "id",
+        "queueId",
+        "record.file",
+        "record.offset",
+        "record.userType",
+        f.when(f.col("deliveries.at") > f.col("referred"), f.col("deliveries.b")).alias("deliveryCount"),
+        f.when(f.col("schedule.at") > f.col("referred"), f.col("schedule.b")).alias("scheduledMs"),
     )
 
 
-def paged(effects: Effects, gone: DataFrame, pages: DataFrame) -> DataFrame:
+def paged(facts: DataFrame, pages: DataFrame) -> DataFrame:
     """Records of pages that are live for a queue: not consumed, their page not completed, and their page
-    transaction, if any, committed and not used up.
+    transaction, if any, committed and not used up. `facts` wait, or are of ids that are not deleted.
     """
-    side = effects.done.filter(f.col("kind").isin(*ADDS, *UPDATES)).join(gone, "id", "left_anti")
+    adds, done = f.col("kind").isin(*ADDS), ~f.col("waits")
     key = [f.col("a").alias("queueId"), f.col("b").alias("page")]
-    adds = f.col("kind").isin(*ADDS)
-    consumed = side.filter(_is(CURSOR) & adds).select(*key, f.col("c").cast("int").alias("number"))
-    held = effects.prepared.filter(_is(CURSOR) & adds).select(*key, f.col("c").cast("int").alias("number"))
-    complete = side.filter(_is(PAGE_DONE) & adds).select(*key).distinct()
+    # Prepared ones are consumed as well: they are hidden until it is decided.
+    consumed = facts.filter(_is(CURSOR) & adds).select(*key, f.col("c").cast("int").alias("number"))
+    complete = facts.filter(done & _is(PAGE_DONE) & adds).select(*key)
     counts = (
-        side.filter(_is(PAGE_TX))
+        facts.filter(done & _is(PAGE_TX) & f.col("kind").isin(*ADDS, *UPDATES))
         .groupBy("id")
         .agg(
             f.max(f.when(adds, f.col("a"))).alias("tx"),
@@ -172,7 +210,7 @@ def paged(effects: Effects, gone: DataFrame, pages: DataFrame) -> DataFrame:
     rows = outside.unionByName(inside).withColumn("queueId", f.explode("queues")).drop("queues")
     return (
         rows.join(complete, ["queueId", "page"], "left_anti")
-        .join(consumed.unionByName(held).distinct(), ["queueId", "page", "number"], "left_anti")
+        .join(consumed, ["queueId", "page", "number"], "left_anti")
         .select("queueId", "file", "offset", "id", "source")
     )
 
@@ -203,14 +241,15 @@ def live_messages(
     schema = schema or usual_schema()
     check_schema(schema)
     files = files_of(spark, path)
-    # Many joins look at these: decoded once, and kept in memory or on disk, whatever there is room in.
+    # Looked at twice, by records of transactions and by others: decoded once, and kept in memory or on disk,
+    # whatever there is room in.
     slim = kept(decoded(spark, list(files.journal), SLIM))
-    facts = effects(slim)
-    gone = deleted(facts.done)
-    known = messages(facts.done, gone)
-    rows = _of_journal(spark, files, references(facts, known), known)
+    facts = by_id(effects(slim))
     if files.pages:
-        found = paged(facts, gone, decoded(spark, list(files.pages), SLIM_PAGES))
+        facts.persist(StorageLevel.MEMORY_AND_DISK)
+    rows = _of_journal(spark, files, references(facts))
+    if files.pages:
+        found = paged(facts, kept(decoded(spark, list(files.pages), SLIM_PAGES)))
         rows = rows.unionByName(_of_pages(spark, files, found))
     decode = partial(decode_messages, schema, batch_bytes, SystemClock().now_ms())
     return _with_bodies(spark, files, _named(spark, files, rows)).mapInArrow(decode, schema)
@@ -223,8 +262,8 @@ def kept(frame: DataFrame) -> DataFrame:
     return frame.filter(f.lit(uuid.uuid4().hex) != "").persist(StorageLevel.MEMORY_AND_DISK)
 
 
-def _of_journal(spark: SparkSession, files: Files, refs: DataFrame, known: DataFrame) -> DataFrame:
-    placed = refs.join(known.drop("since"), "id").withColumn(
+def _of_journal(spark: SparkSession, files: Files, refs: DataFrame) -> DataFrame:
+    placed = refs.withColumn(
         "source", f.when(f.col("userType") == LARGE, SOURCE_CORE_LARGE).otherwise(SOURCE_PERSISTER)
     )
     rows = placed.join(journal_payloads(spark, files.journal), ["file", "offset"])

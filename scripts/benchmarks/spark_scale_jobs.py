@@ -79,15 +79,22 @@ def _most_resident(pid: int) -> int:
 
 
 def moved(events: Path, runs: int) -> dict[str, float]:
-    """Bytes that all tasks of a run wrote for others, and that did not fit into memory."""
-    shuffled = spilled = 0
+    """Stages and tasks of a run, and bytes that tasks wrote for others, and that did not fit into memory."""
+    shuffled = spilled = stages = tasks = 0
     for file in events.iterdir():
         for line in file.read_text().splitlines():
             event: dict[str, Any] = json.loads(line)
+            stages += event["Event"] == "SparkListenerStageCompleted"
+            tasks += event["Event"] == "SparkListenerTaskEnd"
             metrics = event.get("Task Metrics") or {}
             shuffled += metrics.get("Shuffle Write Metrics", {}).get("Shuffle Bytes Written", 0)
             spilled += metrics.get("Disk Bytes Spilled", 0)
-    return {"shuffled_bytes": shuffled / runs, "spilled_bytes": spilled / runs}
+    return {
+        "shuffled_bytes": shuffled / runs,
+        "spilled_bytes": spilled / runs,
+        "stages": stages / runs,
+        "tasks": tasks / runs,
+    }
 
 
 def replay(spark: SparkSession, store: str) -> int:
