@@ -16,12 +16,10 @@ from journalfs.pipeline.audit import (
     MOVED,
     WAITING,
     audit,
-    missing_files,
 )
 from journalfs.pipeline.messages import Source
 from tests.cli.running import journalfs
 from tests.frozen import PristineStores
-from tests.pipeline.stores import store_with
 from tests.spark.rows import lines_of
 from tests.spark.writing import acknowledge, change, publish, written_store
 
@@ -57,20 +55,6 @@ def test_every_state(spark: SparkSession, tmp_path: Path) -> None:
     assert rows["a", ids[3]].ended is None
     assert found.findings.isEmpty()
     found.close()
-
-
-def test_what_is_odd(spark: SparkSession, tmp_path: Path) -> None:
-    store = store_with(tmp_path / "store", id_cache_size=1)
-    for duplicate_id in ("d", "e", "d"):
-        publish(store, "to", [{"body": "x", "duplicateId": duplicate_id}])
-    ids = [line["id"] for line, _ in lines_of(store)]
-    found = audit(spark, Source(str(store)))
-    (odd,) = found.findings.collect()
-    found.close()
-    assert (odd.finding, odd.id) == ("duplicate", ids[0])
-    assert odd.detail == f"at to with id d: messages [{ids[0]},{ids[2]}]"
-    files = spark.createDataFrame([(1,), (2,), (6,)], "fileId long")
-    assert [row.detail for row in missing_files(files).collect()] == ["no records of the files 3 to 5"]
 
 
 @pytest.mark.timeout(600)

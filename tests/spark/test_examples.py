@@ -68,6 +68,17 @@ def test_archive_to_parquet(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted((row.queue, row.body) for row in rows) == [("a", "1"), ("a", "3"), ("b", "2")]
 
 
+def test_archive_by_day(spark: SparkSession, tmp_path: Path) -> None:
+    day_ms = 86_400_000
+    store = written_store(tmp_path, {"a": [{"body": "1", "timestamp": day_ms}], "b": [{"body": "2"}]})
+    days = example("archive_by_day")["days"]
+    first = days(spark, str(store), str(tmp_path / "archive"), ("a",)).collect()
+    assert [(str(row.date), row.queue, row.messages) for row in first] == [("1970-01-02", "a", 1)]
+    publish(store, "a", [{"body": "3", "timestamp": day_ms + 1}])
+    again = days(spark, str(store), str(tmp_path / "archive")).collect()
+    assert {row.queue: row.messages for row in again} == {"a": 2, "b": 1}
+
+
 def test_publish_csv(spark: SparkSession, tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": []})
     (tmp_path / "in.csv").write_text("n,color\n1,red\n2,blue\n")
