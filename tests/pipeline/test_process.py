@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import signal
@@ -24,16 +25,16 @@ from journalfs.pipeline.messages import Source
 from journalfs.pipeline.session import in_one_line, session, shown
 from tests.mounting import JOURNALFS
 from tests.pipeline.stores import envelopes, lines
-from tests.spark.drivers import HERE
+from tests.spark.drivers import CLUSTER_S_MAX, HERE, spark_home
 from tests.spark.writing import written_store
 
 STARTED_S_MAX = 240
 SETTINGS = ("spark.driver.bindAddress=127.0.0.1", "spark.driver.host=127.0.0.1", "spark.driver.memory=512m")
 
 
-def command(store: Path, target: Path) -> list[str | Path]:
+def command(store: Path, target: Path, master: str = "local[1]") -> list[str | Path]:
     settings = [word for one in SETTINGS for word in ("--conf", one)]
-    return [JOURNALFS, "pipeline", "archive", store, "--output", target, "--master", "local[1]", *settings]
+    return [JOURNALFS, "pipeline", "archive", store, "--output", target, "--master", master, *settings]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -72,6 +73,19 @@ def test_what_it_prints(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1\t1\t")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(CLUSTER_S_MAX)
+def test_a_cluster(tmp_path: Path) -> None:
+    """`--master` of one whose executors are other processes."""
+    store = written_store(tmp_path, {"a": [{"body": str(number)} for number in range(10)]})
+    there = environment(SPARK_HOME=str(spark_home(tmp_path / "home")))
+    call = [*command(store, tmp_path / "archive", "local-cluster[2,1,1024]"), "--json"]
+    call += ["--conf", "spark.executor.memory=512m"]
+    done = subprocess.run(call, env=there, stdout=subprocess.PIPE, text=True, check=True)
+    assert json.loads(done.stdout)["messages"] == 10
+    assert list((tmp_path / "archive" / "run=000001").rglob("*.parquet"))
 
 
 def test_without_java(tmp_path: Path) -> None:
