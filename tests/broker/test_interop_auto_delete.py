@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Set
 from functools import partial
 from pathlib import Path
 
@@ -57,8 +58,8 @@ def left_by(client: CoreClient) -> tuple[set[str], set[str]]:
     return set(account.queues) - OTHERS, set(account.addresses) - OTHERS
 
 
-def is_left(client: CoreClient, queues: set[str]) -> bool:
-    return left_by(client) == (queues, queues | ADDRESS_BY_NAME)
+def is_left(client: CoreClient, queues: set[str], by_name: Set[str] = ADDRESS_BY_NAME) -> bool:
+    return left_by(client) == (queues, queues | by_name)
 
 
 async def use_and_wait(store: WritingStore) -> tuple[set[str], set[str]]:
@@ -98,4 +99,52 @@ def test_both_leave_the_same(artemis_home: Path, tmp_path: Path) -> None:
         with Broker(instance.root, settings=settings(-1)) as broker, CoreClient(broker.port) as client:
             assert is_left(client, LEFT_AFTER_A_START)
             assert complaints(broker.log) == []
+            broker.stop()
+
+
+def test_pages_go_with_their_address(artemis_home: Path, tmp_path: Path) -> None:
+    """A queue pages, and goes with what it holds: nothing of its address stays, nor does its page folder."""
+
+    def paging(scan_ms: int) -> BrokerSettings:
+        return BrokerSettings(
+            auto_delete=True,
+            address_queue_scan_period_ms=scan_ms,
+            paging_addresses=("paged",),
+            paging_max_size_bytes="20K",
+        )
+
+    theirs = new_instance(tmp_path / "theirs", "NIO")
+    with Broker(theirs.root, settings=paging(-1)) as broker, CoreClient(broker.port) as client:
+        made = {"name": "paged", "address": "paged", "routing-type": "ANYCAST", "durable": True}
+        made |= {"auto-created": True, "auto-create-address": True, "auto-delete": True}
+        client.operation("broker", "createQueue", json.dumps(made | {"auto-delete-message-count": -1}))
+        client.send_many("paged", 60, length=1000)
+        assert len(broker.store.page_files()) > 3
+        broker.stop()
+    ours = Broker(tmp_path / "ours", settings=paging(-1))
+    shutil.copytree(theirs.root, ours.root)
+
+    with Broker(theirs.root, settings=paging(100)) as broker, CoreClient(broker.port) as client:
+        client.consume("paged")
+        gone = partial(is_left, client, set(), set())
+        eventually(gone, deadline_s=30, what="the queue and its address are gone")
+        broker.stop()
+
+    async def use(store: WritingStore) -> None:
+        consumer = store.consumer(("paged", "paged"))
+        delivery = await consumer.next()
+        assert delivery is not None
+        await delivery.acknowledge()
+        await consumer.close()
+        for _ in range(4):
+            await store.auto_deleting.scan()
+        assert "paged" not in store.core.bindings.addresses
+
+    write_in(ours.root, use)
+    for instance in (theirs, ours):
+        assert list(instance.store.paging.iterdir()) == []
+        with Broker(instance.root, settings=paging(-1)) as broker, CoreClient(broker.port) as client:
+            assert is_left(client, set(), set())
+            assert complaints(broker.log) == []
+            assert list(broker.store.paging.iterdir()) == []
             broker.stop()
