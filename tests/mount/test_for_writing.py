@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from journalfs.errors import WrongCall
 from journalfs.format.server_lock import NodeState, decode_server_lock
 from journalfs.store.creating import create_store
 from journalfs.store.locks import lock_holder
+from journalfs.store.write.store import WritingStore
 from journalfs_mount.mountpoint import mounted_at
+from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
 from tests.config.test_broker_xml import read
 from tests.mounting import JOURNALFS, MountedStore, journalfs
@@ -115,6 +118,15 @@ def test_what_a_mount_holds_that_keeps_nothing(tmp_path: Path, places: list[Path
     refused = journalfs("compact", instance, env=environment)
     assert (refused.returncode, "broker.xml: persistence-enabled is false" in refused.stderr) == (6, True)
     assert os.listdir(temporary) == []
+
+
+@pytest.mark.rule("S-88")
+@pytest.mark.parametrize("browse", [False, True])
+def test_looking_deletes_nothing(store: Path, browse: bool) -> None:
+    opened = open_for_mount(store, MountOptions(browse=browse))
+    assert isinstance(opened, WritingStore)
+    with closing(opened):
+        assert opened.auto_deleting.enabled is not browse
 
 
 def test_the_words() -> None:

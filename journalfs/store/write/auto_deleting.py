@@ -34,6 +34,8 @@ class AutoDeleting:
     deleting: Deleting
     change: Callable[[], AbstractAsyncContextManager[None]]
     awaited: Callable[[], Sequence[str]]
+    enabled: bool = True
+    """Off: all stays."""
 
     @property
     def uses(self) -> Uses:
@@ -46,6 +48,8 @@ class AutoDeleting:
 
     async def run(self) -> None:
         """Look now, and then again and again until cancelled."""
+        if not self.enabled:
+            return
         await self.scan(first=True)
         await every_period(self.core.clock, self.period_ms, self.scan)
 

@@ -41,9 +41,11 @@ def open_for_writing(
     sync: SyncMode = SyncMode.ALWAYS,
     clock: Clock | None = None,
     index: bool | Path = True,
+    auto_delete: bool = True,
 ) -> WritingStore:
     """Open the store at `path` for writing. `close` it, whatever happens. Where the configuration says that
-    nothing is kept, nothing is: it is an empty store of its own.
+    nothing is kept, nothing is: it is an empty store of its own. `auto_delete` off: queues and addresses stay
+    that would go by themselves.
 
     Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
@@ -53,9 +55,11 @@ def open_for_writing(
         settings = _unsynced(settings)
     try:
         taking = _Taking if layout.not_kept_by is None else _TakingUnkept
-        return taking(layout, settings, sync, clock or SystemClock(), index).store()
+        store = taking(layout, settings, sync, clock or SystemClock(), index).store()
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
+    store.auto_deleting.enabled = auto_delete
+    return store
 
 
 def _unsynced(settings: JournalSettings) -> JournalSettings:

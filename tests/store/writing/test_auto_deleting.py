@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 import trio
 import trio.testing
 
+from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from journalfs.store.write.uses import NEVER
 from tests.reference.store import load
@@ -229,6 +231,26 @@ async def test_it_happens_by_itself_once_a_period(writable: Writable) -> None:
         assert names(store) == {"made"}
         writable.clock.advance(by_ms=1)
         await until(lambda: names(store) == set())
+
+
+@pytest.mark.rule("S-88")
+@pytest.mark.parametrize("auto_delete", [False, True])
+async def test_a_store_that_keeps_what_nobody_uses(writable: Writable, auto_delete: bool) -> None:
+    """Here an empty queue, which goes when a store is opened."""
+    configure(writable, AUTO_DELETE)
+    async with writable.open() as store:
+        await trio.testing.wait_all_tasks_blocked()
+        await store.create_queue(*MADE)
+    store = open_for_writing(writable.root, clock=writable.clock, index=False, auto_delete=auto_delete)
+    with closing(store):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.run)
+            await publish(store, "one", queue="work.a")
+            await trio.testing.wait_all_tasks_blocked()
+            if auto_delete:
+                await until(lambda: names(store) == set())
+            nursery.cancel_scope.cancel()
+        assert names(store) == (set() if auto_delete else {"made"})
 
 
 @pytest.mark.rule("S-108")
