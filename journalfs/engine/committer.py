@@ -78,8 +78,9 @@ class Committer:
         self._timer: trio.lowlevel.Task | None = None
         self.reached_position = 0
         """Everything up to here is durable, or in the kernel's hands where `journal-datasync` is off."""
-        self.reached_end: tuple[str, int] | None = None
-        """The same as a place: file, and the offset behind what was written to it; None: nothing was."""
+        self.reached_end: tuple[str, int] = "", 0
+        """The same as a place: file, and the offset behind what was written to it. Whoever opens the journal
+        says where that is before anything is written."""
         self.failure: WriteFailed | None = None
         self.counts = CommitCounts()
         self._token: trio.lowlevel.TrioToken | None = None

@@ -99,10 +99,28 @@ class JournalLoader:
     """The file of the last `advance`, known to be the one read last."""
 
     def load(self) -> None:
-        """Read everything and settle the live state."""
+        """Read everything, or up to `limit`, and settle the live state."""
+        read_before: list[ReadFile] = []
         for read in self._opened():
+            if read_before and self._is_begun(read):
+                # Whoever writes may be ahead of this by now. What is in a later file proves that those before
+                # are complete: their ends come first.
+                for earlier in read_before:
+                    self._load_file(earlier)
+                read_before.clear()
             self._load_file(read)
+            read_before.append(read)
         self.state.finish(following=self.following)
+
+    def _is_begun(self, read: ReadFile) -> bool:
+        """Whether there may be records by now. What this process writes itself is read as far as it said."""
+        if self.limit is not None or read.slot in self._refused:
+            return False
+        mapped = self.files[read.slot]
+        try:
+            return any(mapped.copy(JOURNAL_HEADER_BYTES, min(1, mapped.size_bytes - JOURNAL_HEADER_BYTES)))
+        except FileTorn:
+            return True
 
     def _opened(self) -> list[ReadFile]:
         """Map every file before any is applied: what is mapped stays readable when a broker deletes it."""
@@ -256,14 +274,29 @@ class JournalLoader:
         self.limit = (file_id, end)
         read = self._advancing
         if list_files or read is None or read.file.file_id != file_id:
+            self._advancing = None
             # What is left of the file before comes first.
-            result = self.poll()
+            result = self._poll_to_the_end()
+            if result is None:
+                return PollResult.APPENDED
             if result is not PollResult.REWRITTEN:
                 self._advancing = next(
                     (read for read in self.files.read_files() if read.file.file_id == file_id), None
                 )
             return result
         return PollResult.APPENDED if self._take_own(read) else PollResult.UNCHANGED
+
+    def _poll_to_the_end(self) -> PollResult | None:
+        """Compaction gives files other names, maybe just when they are to be opened: then they are listed
+        again. None: each time some were read and others were not.
+        """
+        for attempt in range(LISTINGS_MAX):
+            try:
+                result = self._poll()
+            except FileNotFoundError:
+                continue
+            return PollResult.APPENDED if attempt and result is PollResult.UNCHANGED else result
+        return None
 
     def _stop(self, read: ReadFile) -> int | None:
         """Where to end reading a file; None: at its end."""
@@ -281,27 +314,29 @@ class JournalLoader:
         self._matched = listing, current
         self._problems = listing.problems
         changed = False
-        previous: ReadFile | None = None
+        read_before: list[ReadFile] = []
         for read in current:
             try:
-                changed |= self._take_news(read, previous) if self.limit is None else self._take_own(read)
+                changed |= self._take_news(read, read_before) if self.limit is None else self._take_own(read)
             except FileNotFoundError:
                 raise
             except OSError as error:
                 self._refuse(read, error.strerror)
-            previous = read
+            read_before.append(read)
         if self._void:
             return PollResult.REWRITTEN
         return PollResult.APPENDED if changed else PollResult.UNCHANGED
 
-    def _take_news(self, read: ReadFile, previous: ReadFile | None) -> bool:
+    def _take_news(self, read: ReadFile, read_before: list[ReadFile]) -> bool:
         """Apply what was appended to a file. Returns whether anything was."""
         if not self._has_news(read):
             return False
         changed = False
-        if previous is not None and read.records == 0:
-            # A record in a later file proves that the one before is complete now: read its end first.
-            changed = self._read(previous, hold_back=True)
+        if read.records == 0:
+            # A record in a later file proves that those before are complete now: read their ends first.
+            for earlier in read_before:
+                changed |= self._read(earlier, hold_back=True)
+            read_before.clear()
         return self._read(read, hold_back=True) or changed
 
     def _take_own(self, read: ReadFile) -> bool:

@@ -108,6 +108,8 @@ class JournalWriter:
             current.handle = self.backend.open(current.name)
             current.end = append_position(current, self.backend.alignment_bytes)
             self._begin_stage()
+        # Nothing of this process is on its way yet.
+        self.committer.reached_end = self.current.name, self.current.end
         self.ready_file = pool.ready(above=self.current.file_id)
         for transaction in self.ledger.transactions():
             if not transaction.prepared or transaction.broken:
@@ -125,12 +127,9 @@ class JournalWriter:
         """Behind everything staged so far."""
         return Position(self._position)
 
-    def durable_end(self) -> tuple[FileId, int] | None:
-        """The place up to which everything is durable: file and offset. None: nothing was written yet."""
-        reached = self.committer.reached_end
-        if reached is None:
-            return None
-        name, end = reached
+    def durable_end(self) -> tuple[FileId, int]:
+        """The place up to which everything is durable: file and offset."""
+        name, end = self.committer.reached_end
         for file in reversed(self.data):
             if file.name == name:
                 return file.file_id, end

@@ -139,17 +139,12 @@ class SelfReadingStore(JournalStore):
         """Show everything from where it will stay: files are about to be emptied."""
         async with self._catching_up:
             result = self._advance(list_files=True)
-            messages = self.journals.messages
-            # Before the first flush nobody knows where to look from.
-            unknown = messages.durable_end() is None and messages.upkeep.compacting
-            if unknown or result is PollResult.REWRITTEN:
+            if result is PollResult.REWRITTEN:
                 await self._reload()
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = None
-        end, result = self.journals.messages.durable_end(), PollResult.UNCHANGED
-        if end is not None:
-            result = self.core.loader.advance(*end, list_files=list_files)
+        result = self.core.loader.advance(*self.journals.messages.durable_end(), list_files=list_files)
         if result is PollResult.APPENDED:
             self.core.measure()
         pages = self.core.pages or self._addresses_paging()

@@ -77,7 +77,7 @@ class _Journal:
 
     @classmethod
     def of(cls, writer: JournalWriter) -> _Journal:
-        file_id, end = writer.durable_end() or (writer.current.file_id, writer.current.end)
+        file_id, end = writer.durable_end()
         ends = [(file, end if file.file_id == file_id else file.end) for file in writer.data]
         return cls([(file, end) for file, end in ends if file.file_id <= file_id], (file_id, end))
 

@@ -13,6 +13,8 @@ from journalfs.engine.scan import scan_journal
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
+from tests.store.appending import JournalAppender
+from tests.store.conftest import QUEUE_A
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 
@@ -97,3 +99,17 @@ async def test_free_files_are_not_searched_for_what_this_process_wrote(
         assert len(store.core.loader.files) > 2
         # Files that are left behind are read to their ends.
         assert sum(ends) < written * 3 // 2
+
+
+@pytest.mark.parametrize("texts", [[], ["one"]])
+async def test_nothing_is_read_anew_that_is_not_durable_yet(writable: Writable, texts: list[str]) -> None:
+    async with writable.open() as store:
+        if texts:
+            await published(store, *texts)
+        end = store.journals.messages.durable_end()
+        [file] = [file for file in store.journals.messages.data if file.file_id == end[0]]
+        # As if it were on its way to the disk.
+        JournalAppender(store.core.layout.journal_dir / file.name, *end).send(1 << 40, QUEUE_A, "later")
+        await store._reload()
+        assert store.core.loader.state.counts().highest_id < 1 << 40
+        assert bodies(store) == texts
