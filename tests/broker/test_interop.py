@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,10 @@ from tests.cli.running import journalfs
 BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
 
 
-def new_instance(root: Path, journal_type: JournalType, *, file_size: str = "1M") -> Broker:
+def new_instance(root: Path, journal_type: JournalType, *, file_size: str = "1M", **settings: Any) -> Broker:
     """A broker that never ran, over a store that journalfs made."""
-    broker = Broker(root, settings=BrokerSettings(journal_type=journal_type, journal_file_size=file_size))
+    settings |= {"journal_type": journal_type, "journal_file_size": file_size}
+    broker = Broker(root, settings=BrokerSettings(**settings))
     broker.lay_out()
     done = journalfs("create", broker.root)
     assert done.returncode == 0, done.stderr
