@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
@@ -20,11 +20,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from journalfs.clock import SystemClock
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
 from journalfs.format.core_message import ACTUAL_EXPIRY, ORIGINAL_MESSAGE_ID, ORIGINAL_QUEUE
+from journalfs.pipeline.notes import decoded_with_notes
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.spark import live
-from journalfs.spark.decode import decode_messages
-from journalfs.spark.options import DEFAULT_BATCH_BYTES
 from journalfs.spark.record_files import decoded
 from journalfs.spark.storage import Files, files_of
 
@@ -225,9 +224,8 @@ def _headers(payloads: DataFrame) -> DataFrame:
         "body",
         f.lit(None).cast("binary").alias("large"),
     )
-
-    read = partial(decode_messages, HEADERS, DEFAULT_BATCH_BYTES, SystemClock().now_ms())
-    return rows.mapInArrow(read, HEADERS).filter("id is not null").dropDuplicates(["id"])
+    found = decoded_with_notes(rows, HEADERS, SystemClock().now_ms())
+    return found.filter("id is not null").dropDuplicates(["id"])
 
 
 def _told(spark: SparkSession, files: Files, lives: DataFrame, headers: DataFrame) -> DataFrame:

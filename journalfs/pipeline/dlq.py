@@ -20,6 +20,7 @@ from journalfs.format.core_message import (
     ORIGINAL_MESSAGE_ID,
     ORIGINAL_QUEUE,
 )
+from journalfs.pipeline.notes import annotation_of
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.store import open_store
@@ -151,7 +152,7 @@ def _annotations() -> Column:
 
 def _annotation(property_name: str) -> Column:
     """The value of the annotation that is named after a property."""
-    name = f"x-opt-{property_name.removeprefix('_AMQ_').replace('_', '-')}"
+    name = annotation_of(property_name)
     same = f.filter("notes", lambda pair: f.get(pair, f.lit(0)).getField("v") == name)
     return f.get(f.get(same, f.lit(0)), f.lit(1)).getField("v")
 

@@ -57,6 +57,24 @@ def test_every_state(spark: SparkSession, tmp_path: Path) -> None:
     found.close()
 
 
+def test_amqp_messages_say_where_they_were_in_annotations(spark: SparkSession, tmp_path: Path) -> None:
+    value = {"section": "value", "value": {"t": "string", "v": "x"}}
+    store = written_store(tmp_path, {"a": [{"amqp": {"body": value}}] * 3, "b": []})
+    ids = [line["id"] for line, _ in lines_of(store)]
+    for number, expiry in ((0, {}), (1, {"x-opt-ACTUAL-EXPIRY": ("long", 7)})):
+        origin = {"x-opt-ORIG-QUEUE": ("string", "a"), "x-opt-ORIG-MESSAGE-ID": ("long", ids[number])}
+        notes = {**origin, **expiry}.items()
+        annotations = [[{"t": "symbol", "v": name}, {"t": kind, "v": of}] for name, (kind, of) in notes]
+        publish(store, "b", [{"body": "core"}, {"amqp": {"messageAnnotations": annotations, "body": value}}])
+        acknowledge(store, "a", [ids[number]])
+    found = audit(spark, Source(str(store)))
+    rows = {row.id: row for row in found.lives.collect()}
+    found.close()
+    assert [rows[one].state for one in ids] == [MOVED, EXPIRED, WAITING]
+    copies = {row._AMQ_ORIG_MESSAGE_ID: row.id for row in rows.values() if row._AMQ_ORIG_QUEUE == "a"}
+    assert [rows[one].movedTo for one in ids] == [copies[ids[0]], copies[ids[1]], None]
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["transactions", pytest.param("large-and-paged", marks=pytest.mark.long)])
 def test_what_waits_is_what_is_live(spark: SparkSession, stores: PristineStores, name: str) -> None:
