@@ -23,6 +23,8 @@ class FileCounters:
     adds: int
     replaceable: int
     live_adds: int
+    open_bytes: int
+    """Of transactions that have not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ class Ledger:
     def counters(self, slot: int) -> FileCounters:
         out = ffi.new("jfs_ledger_file *")
         check(lib.jfs_ledger_file_of(self.pointer, slot, out), "asking about a journal file")
-        return FileCounters(out.live_bytes, out.positives, out.adds, out.replaceable, out.live_adds)
+        return FileCounters(
+            out.live_bytes, out.positives, out.adds, out.replaceable, out.live_adds, out.open_bytes
+        )
 
     def negatives(self, in_slot: int, of_slot: int) -> int:
         """How much of one file another one cancels."""

@@ -157,7 +157,8 @@ class Upkeep:
 
     def compaction_due(self) -> bool:
         """The broker's rule: more than compact-min-files files, and less than compact-percentage of them
-        alive.
+        alive. What an open transaction holds is not dead: a broker takes it for that, and would write a long
+        one again and again.
         """
         writer, settings = self._writer, self._writer.settings
         files = writer.data[:-1]
@@ -166,7 +167,7 @@ class Upkeep:
         if any(file.file_id in self.contradicted or self._lacks_copy(file) for file in files):
             return False
         counters = [writer.ledger.counters(file.slot) for file in files]
-        live = sum(one.live_bytes for one in counters)
+        live = sum(one.live_bytes + one.open_bytes for one in counters)
         adds = sum(one.adds for one in counters)
         replaceable = sum(one.replaceable for one in counters)
         if adds > 0 and replaceable // adds > UPDATE_FACTOR:

@@ -6,6 +6,7 @@ typedef struct {
     uint64_t adds;
     uint64_t replaceable;
     uint64_t live_adds;
+    int64_t open_bytes;
 } jfs_ledger_file;
 
 typedef struct {

@@ -20,6 +20,7 @@ typedef struct {
     uint64_t adds;        /* ADD records written into it, live or not */
     uint64_t replaceable; /* groups of updates that a later one of their kind replaces */
     uint64_t live_adds;   /* of those, live */
+    int64_t open_bytes;   /* of adds and updates of transactions that have not ended */
 } jfs_ledger_file;
 
 typedef struct {

@@ -111,6 +111,11 @@ static jfs_status tx_claim(jfs_ledger *ledger, uint32_t slot, tx_entry *tx, cons
     return JFS_OK;
 }
 
+/* What stays of a file if the transaction is committed. */
+static int64_t may_live(const tx_operation *operation) {
+    return operation->kind == JFS_DELETE_TX ? 0 : operation->bytes;
+}
+
 static jfs_status tx_operate(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
     tx_entry *tx;
     tx_operation operation = {record->record_id, slot, record->length, record->kind, record->user_type, 0, NONE};
@@ -123,6 +128,7 @@ static jfs_status tx_operate(jfs_ledger *ledger, uint32_t slot, const jfs_record
     if (status == JFS_OK) status = tx_claim(ledger, slot, tx, record, &operation);
     if (status != JFS_OK) return status;
     tx->operations[tx->operation_count++] = operation;
+    ledger->files[slot].counters.open_bytes += may_live(&operation);
     tx->counted = tx_counted(tx, slot) + 1;
     tx->counted_file = slot;
     return JFS_OK;
@@ -191,6 +197,7 @@ static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *re
         }
     }
     for (uint32_t i = 0; i < tx->operation_count && status == JFS_OK; i++) {
+        ledger->files[tx->operations[i].file].counters.open_bytes -= may_live(&tx->operations[i]);
         status = settle(ledger, tx, &tx->operations[i], committed);
     }
     tx_forget(ledger, tx);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,6 +75,32 @@ def test_an_open_transaction_keeps_the_files_it_wrote_to() -> None:
     trio.run(run)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_an_open_transaction_holds_is_not_dead(committed: bool) -> None:
+    """Or a long one was written anew again and again before it ended."""
+
+    async def run() -> None:
+        writer = opened()
+        for number in range(12):
+            for record_id in (2 * number + 1, 2 * number + 2):
+                writer.stage_add_in(TxId(99), RecordId(record_id), 45, bytes(650))
+            writer.switch()
+        await writer.durable(writer.position)
+        assert len(writer.data) > writer.settings.compact_min_files + 1
+        assert all(writer.ledger.counters(file.slot).open_bytes > 1300 for file in writer.data[:-1])
+        assert not writer.upkeep.compaction_due()
+        if committed:
+            writer.stage_commit(TxId(99))
+        else:
+            writer.stage_rollback(TxId(99))
+        assert all(not writer.ledger.counters(file.slot).open_bytes for file in writer.data)
+        alive = [writer.ledger.counters(file.slot).live_bytes > 1300 for file in writer.data[:-1]]
+        assert alive == [committed] * 12
+        assert writer.upkeep.compaction_due() is not committed
+
+    trio.run(run)
+
+
 @settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 150))
 def test_kept_while_appending_as_a_load_counts_it(seed: int, steps: int) -> None:
@@ -93,6 +120,7 @@ def test_kept_while_appending_as_a_load_counts_it(seed: int, steps: int) -> None
             old, new = writer.ledger.counters(kept.slot), fresh.counters(counted.slot)
             # What earlier files that are gone cancelled counts on neither side of the reckoning any more.
             assert (old.live_bytes, old.live_adds) == (new.live_bytes, new.live_adds)
+            assert old.open_bytes == new.open_bytes >= 0
             assert sorted(fresh.live_ids()) == sorted(writer.ledger.live_ids())
         kept_names = {writer.data[i].name for i in _free(writer.ledger, writer.data)}
         counted_names = {files[i].name for i in _free(fresh, files)}

@@ -214,6 +214,8 @@ async def test_messages_go_to_queues_in_turn_across_pieces(writable: Writable, t
         await store.publish_files("work", None, [staged_file(tmp_path)])
         assert bodies(store, "work.a") == [f"line {number}" for number in range(0, MANY, 2)]
         assert bodies(store, "work.b") == [f"line {number}" for number in range(1, MANY, 2)]
+        await store.journals.messages.upkeep.tidy()
+        assert not store.journals.messages.upkeep.compactions, "all of it lives"
 
 
 # ---- where something else than plain records becomes of them ----
