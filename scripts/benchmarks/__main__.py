@@ -18,6 +18,7 @@ from scripts.benchmarks import (
     publishing,
     report,
     spark,
+    spark_gib,
     spark_scale,
     spark_source,
 )
@@ -46,6 +47,8 @@ APPEND = {
 }
 SPARK = {
     "files": spark.spark,
+    "gib": spark_gib.reading,
+    "gib-write": spark_gib.writing,
     "source": spark_source.source,
     "replay": spark_source.replay,
     "scale": spark_scale.scale,

@@ -23,10 +23,13 @@ SPECS = {
     "million": StoreSpec(messages=1_000_000, body_chars=100),
     "hundred": StoreSpec(messages=100_000, body_chars=100),
     "bulk": StoreSpec(messages=260_000, body_chars=1200),
+    "gib": StoreSpec(messages=400_000, body_chars=1200),
     "third": StoreSpec(messages=87_000, body_chars=1200),
     "few": StoreSpec(messages=10_000, body_chars=200, addresses=20),
 }
-"""By name. `bulk` is 700 MB of journal; `million` has bodies of about 200 bytes as the store encodes them."""
+"""By name. `bulk` is 700 MB of journal and `gib` 1 GiB; `million` has bodies of about 200 bytes as the store
+encodes them.
+"""
 
 SMALL_DIVISOR = 100
 

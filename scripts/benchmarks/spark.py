@@ -23,7 +23,7 @@ def spark(context: Context) -> None:
     """One session; each round runs every job on either side in turn, with empty and with filled caches."""
     lines = context.work / "lines-spark"
     with context.mounted("bulk") as mounted:
-        _copy_parts(mounted, lines)
+        copy_parts(mounted, lines)
         states = ["warm", "cold"] if can_drop_caches() else ["warm"]
         runs = str(context.runs)
         command = [
@@ -59,7 +59,7 @@ def spark(context: Context) -> None:
             context.keep(conclude(case, taken[f"{job}-{state}"], context.commit))
 
 
-def _copy_parts(mounted: Mounted, target: Path) -> None:
+def copy_parts(mounted: Mounted, target: Path) -> None:
     target.mkdir(exist_ok=True)
     for part in sorted((mounted.path / QUEUE).glob("part-*.jsonl")):
         subprocess.run(["cp", str(part), str(target)], check=True)

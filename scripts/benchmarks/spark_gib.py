@@ -1,0 +1,91 @@
+"""A GiB in Spark: read in every way there is, and written, beside the same lines in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+from scripts.benchmarks.context import Context
+from scripts.benchmarks.measure import Case, Goal, conclude
+from scripts.benchmarks.mounting import QUEUE
+from scripts.benchmarks.spark import copy_parts
+
+READERS = {
+    "mount": ("JSON of the mount", Goal("ratio", "at least", 0.8)),
+    "source": ('`format("journalfs")`', None),
+    "replay": ("`live_messages`, the replay by joins", None),
+}
+WRITERS = {
+    "mount": "text lines into a queue of the mount",
+    "source": '`format("journalfs")` into a queue of the mount',
+}
+WRITTEN_ROWS = 1 << 20
+"""Of 1 KiB each."""
+SHOWN_CHARS = 4000
+
+
+def reading(context: Context) -> None:
+    """One question to all: the sizes of the bodies."""
+    lines = context.work / "lines-gib"
+    with context.mounted("gib") as mounted:
+        copy_parts(mounted, lines)
+        taken = _taken(context, "read", context.data("gib"), mounted.path / QUEUE, lines)
+    shutil.rmtree(lines)
+    for side, (title, goal) in READERS.items():
+        case = Case(
+            f"spark-gib-{side}",
+            "Spark, one GiB",
+            f"Sizes of the bodies of {context.messages('gib'):,} messages, 1 GiB of journal: {title}",
+            "s",
+            "lower",
+            {},
+            against="disk",
+            goal=goal,
+            note="`disk` is the same lines as JSON files. Everything in the page cache.",
+        )
+        values = {"journalfs": taken[side], "disk": taken["disk"]}
+        context.keep(conclude(case, values, context.commit))
+
+
+def writing(context: Context) -> None:
+    """The same rows written in each way; what was written before is removed outside the clock."""
+    rows = WRITTEN_ROWS // 100 if context.small else WRITTEN_ROWS
+    store, files = context.work / "stores" / "written", context.work / "lines-written"
+    shutil.rmtree(store, ignore_errors=True)
+    subprocess.run([context.journalfs, "create", str(store)], check=True, stdout=subprocess.DEVNULL)
+    with context.mounted_at(store) as mounted:
+        for side in WRITERS:
+            (mounted.path / side / side).mkdir(parents=True)
+        taken = _taken(context, "write", mounted.path, files, rows)
+    shutil.rmtree(store)
+    for side, title in WRITERS.items():
+        case = Case(
+            f"spark-gib-write-{side}",
+            "Spark, one GiB",
+            f"Write {rows:,} rows of 1 KiB: {title}",
+            "s",
+            "lower",
+            {},
+            against="disk",
+            note="`disk` is text files, which Spark does not sync; messages are durable when it is done.",
+        )
+        values = {"journalfs": taken[side], "disk": taken["disk"]}
+        context.keep(conclude(case, values, context.commit))
+
+
+def _taken(context: Context, what: str, *places: object) -> dict[str, list[float]]:
+    command = [sys.executable, "-m", "scripts.benchmarks.spark_gib_jobs", what, str(context.runs)]
+    done = subprocess.run(
+        [*command, *map(str, places)],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{what}: {done.stderr[-SHOWN_CHARS:]}")
+    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    return found
