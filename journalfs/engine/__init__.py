@@ -6,31 +6,11 @@ loads no compiled module from there.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-import tempfile
 import zipimport
-from importlib.machinery import ExtensionFileLoader
-from typing import Final
-
-_CORE: Final = f"{__name__}._native"
-_FILE: Final = "_native.abi3.so"
-
-
-def _load_from(archive: zipimport.zipimporter) -> None:
-    """Load the compiled module from a copy, which needs no name once it is loaded."""
-    content = archive.get_data(f"{archive.archive}/{__name__.replace('.', '/')}/{_FILE}")
-    with tempfile.NamedTemporaryFile(suffix=_FILE) as copy:
-        copy.write(content)
-        copy.flush()
-        loader = ExtensionFileLoader(_CORE, copy.name)
-        spec = importlib.util.spec_from_file_location(_CORE, copy.name, loader=loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    sys.modules[_CORE] = module
-
 
 _own_loader = sys.modules[__name__].__loader__
 if isinstance(_own_loader, zipimport.zipimporter):
-    _load_from(_own_loader)
+    from journalfs.engine.zipped import load_core
+
+    load_core(_own_loader)

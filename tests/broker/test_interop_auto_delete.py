@@ -54,7 +54,7 @@ def lay_out(client: CoreClient) -> None:
 
 def left_by(client: CoreClient) -> tuple[set[str], set[str]]:
     """Names of queues and of addresses. No message is looked at: a queue may go in between."""
-    account = account_of(client, leave_out=tuple(QUEUES))
+    account = account_of(client, leave_out=(*QUEUES, "paged"))
     return set(account.queues) - OTHERS, set(account.addresses) - OTHERS
 
 

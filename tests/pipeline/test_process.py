@@ -225,7 +225,8 @@ def test_failures_of_spark_are_one_line(spark: SparkSession, tmp_path: Path) -> 
     assert spark.range(3).count() == 3, "it was there before, and stays"
 
 
-def test_progress_is_shown_on_a_terminal(spark: SparkSession) -> None:
+def test_progress_is_shown_on_a_terminal(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     written = io.StringIO()
     with shown(spark, "counting", Console(file=written, force_terminal=True, width=80)):
         assert spark.range(0, 100, 1, 4).selectExpr("max(id)").collect()[0][0] == 99

@@ -127,11 +127,12 @@ def test_consuming(desk: Path) -> None:
 
 def is_followed(group: int) -> bool:
     """Whether a process of the group has a stream open."""
-    listed = subprocess.run(["pgrep", "-g", str(group)], capture_output=True, text=True, check=False)
-    for pid in listed.stdout.split():
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            opened = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
-        except FileNotFoundError:
+            if os.getpgid(int(process.name)) != group:
+                continue
+            opened = [os.readlink(entry) for entry in (process / "fd").iterdir()]
+        except (FileNotFoundError, ProcessLookupError):
             continue
         if any(name.endswith("/.follow") for name in opened):
             return True

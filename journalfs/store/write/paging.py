@@ -455,14 +455,14 @@ class Paging:
                 folder = paged.path
             writer = self._writers[address] = PageWriter(
                 folder,
-                PageEnd(PageNumber(1), 0, 0) if paged is None else self._end_of(paged),
+                PageEnd(PageNumber(1), 0, 0) if paged is None else self._end_of(address, paged),
                 datasync=self.datasync,
                 own=self._core.paging.own,
                 failed=self._journals.messages.committer.give_up,
             )
         return writer
 
-    def _end_of(self, paged: PagedAddress) -> PageEnd:
+    def _end_of(self, address: str, paged: PagedAddress) -> PageEnd:
         """Where to go on: in the last page, unless something is wrong with its end, or a queue is done with
         it; then behind it.
         """
@@ -470,7 +470,9 @@ class Paging:
         if last is None:
             return PageEnd(PageNumber(1), 0, 0)
         summary, size_bytes = paged.summary(last), paged.files[last].stamp.size_bytes
-        is_complete = any(page == last for _, page in paged.cursors.complete)
+        queues = {int(one.queue_id) for one in self._core.bindings.queues.values() if one.address == address}
+        # No page is begun needlessly: behind an empty one it would look as if that had lost something.
+        is_complete = any(page == last and queue in queues for queue, page in paged.cursors.complete)
         if is_complete or summary.damage or paged.scan(last).end != size_bytes:
             return PageEnd(PageNumber(last + 1), 0, 0)
         return PageEnd(last, size_bytes, summary.records)
