@@ -271,15 +271,19 @@ def _take_pages(found: PageFolder, pages: Path, copying: _Copying) -> list[Linke
     make_directory(folder)
     if (found.path / ADDRESS_FILE_NAME).exists():
         link(found.path / ADDRESS_FILE_NAME, folder / ADDRESS_FILE_NAME)
-    for page in found.pages:
+    taken = list(found.pages)
+    while len(taken) > 1 and not taken[-1].stamp.size_bytes:
+        # What is being written to several pages was not durable in these yet.
+        taken.pop()
+    for page in taken:
         name = folder / page.path.name
-        if page is not found.pages[-1]:
+        if page is not taken[-1]:
             link(page.path, name)
         elif not copying.copied(page.path, name, page.stamp.size_bytes):
             link(page.path, name)
             sync(name)  # the others were synced when the next one was begun
     sync(folder)
-    return [LinkedPage(folder.name, page.path.name, page.stamp.size_bytes) for page in found.pages]
+    return [LinkedPage(folder.name, page.path.name, page.stamp.size_bytes) for page in taken]
 
 
 def _discard(making: Path) -> None:
