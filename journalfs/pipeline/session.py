@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -76,6 +77,8 @@ def _own(spark: SparkSession) -> Iterator[SparkSession]:
 
     def end(number: int, frame: FrameType | None) -> None:
         interrupted.set()
+        # The gateway tells the root logger of calls that it was interrupted in.
+        logging.getLogger().disabled = True
         process.terminate()
         raise KeyboardInterrupt
 
@@ -91,6 +94,7 @@ def _own(spark: SparkSession) -> Iterator[SparkSession]:
     finally:
         if listening:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            logging.getLogger().disabled = False
         if not interrupted.is_set():
             spark.stop()
 
