@@ -77,8 +77,8 @@ def _own(spark: SparkSession) -> Iterator[SparkSession]:
 
     def end(number: int, frame: FrameType | None) -> None:
         interrupted.set()
-        # The gateway tells the root logger of calls that it was interrupted in.
-        logging.getLogger().disabled = True
+        # The gateway would tell of calls that it was interrupted in, and that it cannot end.
+        logging.disable()
         process.terminate()
         raise KeyboardInterrupt
 
@@ -94,7 +94,6 @@ def _own(spark: SparkSession) -> Iterator[SparkSession]:
     finally:
         if listening:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            logging.getLogger().disabled = False
         if not interrupted.is_set():
             spark.stop()
 
