@@ -31,6 +31,12 @@ ORIGINAL_MESSAGE_ID: Final = "_AMQ_ORIG_MESSAGE_ID"
 ORIGINAL_ROUTING_TYPE: Final = "_AMQ_ORIG_ROUTING_TYPE"
 ACTUAL_EXPIRY: Final = "_AMQ_ACTUAL_EXPIRY"
 """What brokers note on a copy that goes to a dead-letter or an expiry address."""
+PROPERTY_PREFIX: Final = "_AMQ_"
+
+
+def annotation_of(property_name: str) -> str:
+    """The annotation of an AMQP message that says the same: `_AMQ_ORIG_QUEUE` -> `x-opt-ORIG-QUEUE`."""
+    return f"x-opt-{property_name.removeprefix(PROPERTY_PREFIX).replace('_', '-')}"
 
 
 @unique

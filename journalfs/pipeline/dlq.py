@@ -19,8 +19,8 @@ from journalfs.format.core_message import (
     ORIGINAL_ADDRESS,
     ORIGINAL_MESSAGE_ID,
     ORIGINAL_QUEUE,
+    annotation_of,
 )
-from journalfs.pipeline.notes import annotation_of
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.store import open_store

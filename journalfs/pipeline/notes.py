@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from journalfs.format.core_message import PROPERTY_PREFIX, annotation_of
 from journalfs.spark.decode import decode_messages
 from journalfs.spark.options import DEFAULT_BATCH_BYTES
 
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
 
 PROTOCOL: Final = StructField("protocol", StringType())
 ENVELOPE: Final = StructType([StructField("envelope", StringType())])
-PROPERTY_PREFIX: Final = "_AMQ_"
-
-
-def annotation_of(property_name: str) -> str:
-    """`_AMQ_ORIG_QUEUE` -> `x-opt-ORIG-QUEUE`."""
-    return f"x-opt-{property_name.removeprefix(PROPERTY_PREFIX).replace('_', '-')}"
 
 
 def decoded_with_notes(payloads: DataFrame, schema: StructType, now_ms: int) -> DataFrame:

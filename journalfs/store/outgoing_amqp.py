@@ -26,7 +26,7 @@ from journalfs.format.amqp_message import (
     without_ttl,
 )
 from journalfs.format.amqp_types import NULL, Value, scalar
-from journalfs.format.core_message import DUPLICATE_ID
+from journalfs.format.core_message import DUPLICATE_ID, annotation_of
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.format.record_types import MessageType
 from journalfs.store.bodies import Body, Buffer, pieces, whole
@@ -250,8 +250,7 @@ def _text(text: str) -> Value:
 
 
 def _annotation_key(name: str) -> Value:
-    """`_AMQ_ORIG_QUEUE` -> `x-opt-ORIG-QUEUE`."""
-    return scalar("symbol", b"x-opt-" + name.removeprefix("_AMQ_").replace("_", "-").encode())
+    return scalar("symbol", annotation_of(name).encode())
 
 
 def _annotation_value(code: Code, value: PropertyValue) -> Value:
