@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 
 from scripts.benchmarks.context import Context, Mounted
 from scripts.benchmarks.measure import Case, Goal, can_drop_caches, conclude
 from scripts.benchmarks.mounting import QUEUE
+from scripts.benchmarks.other_process import said_by
 from scripts.benchmarks.spark_jobs import JOBS
 
 TITLES = {
@@ -25,19 +24,9 @@ def spark(context: Context) -> None:
     with context.mounted("bulk") as mounted:
         copy_parts(mounted, lines)
         states = ["warm", "cold"] if can_drop_caches() else ["warm"]
-        runs = str(context.runs)
-        command = [
-            sys.executable,
-            "-m",
-            "scripts.benchmarks.spark_jobs",
-            str(mounted.path / QUEUE),
-            str(lines),
-            runs,
-        ]
-        done = subprocess.run(
-            [*command, *states], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+        taken: dict[str, dict[str, list[float]]] = said_by(
+            "spark_jobs", mounted.path / QUEUE, lines, context.runs, *states
         )
-        taken: dict[str, dict[str, list[float]]] = json.loads(done.stdout.splitlines()[-1])
     for state in states:
         for job in JOBS:
             note = (

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
-import sys
 
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import Case, Goal, conclude
 from scripts.benchmarks.mounting import QUEUE
+from scripts.benchmarks.other_process import said_by
 from scripts.benchmarks.spark import copy_parts
 
 READERS = {
@@ -24,7 +22,6 @@ WRITERS = {
 }
 WRITTEN_ROWS = 1 << 20
 """Of 1 KiB each."""
-SHOWN_CHARS = 4000
 
 
 def reading(context: Context) -> None:
@@ -77,15 +74,5 @@ def writing(context: Context) -> None:
 
 
 def _taken(context: Context, what: str, *places: object) -> dict[str, list[float]]:
-    command = [sys.executable, "-m", "scripts.benchmarks.spark_gib_jobs", what, str(context.runs)]
-    done = subprocess.run(
-        [*command, *map(str, places)],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"{what}: {done.stderr[-SHOWN_CHARS:]}")
-    found: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, list[float]] = said_by("spark_gib_jobs", what, context.runs, *places)
     return found

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import Better, Case, conclude
+from scripts.benchmarks.other_process import said_by
 
 GROUP = "Spark, growth"
 HEAP_MIB = 512
@@ -80,13 +78,5 @@ def _journal_bytes(context: Context, name: str) -> int:
 
 
 def _taken(context: Context, name: str, cores: int) -> Taken:
-    command = [sys.executable, "-m", "scripts.benchmarks.spark_scale_jobs", str(context.data(name))]
-    done = subprocess.run(
-        [*command, str(cores), str(HEAP_MIB), str(context.runs)],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
-    found: Taken = json.loads(done.stdout.splitlines()[-1])
+    found: Taken = said_by("spark_scale_jobs", context.data(name), cores, HEAP_MIB, context.runs)
     return found

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import Case, Goal, conclude
 from scripts.benchmarks.mounting import QUEUE
+from scripts.benchmarks.other_process import said_by
 
 TITLES = {
     "body": "sum of the sizes of the bodies",
@@ -53,13 +49,7 @@ def replay(context: Context) -> None:
 
 def _taken(context: Context, what: str) -> dict[str, dict[str, list[float]]]:
     with context.mounted("bulk") as mounted:
-        places = [str(context.data("bulk")), str(mounted.path / QUEUE)]
-        done = subprocess.run(
-            [sys.executable, "-m", "scripts.benchmarks.spark_source_jobs", what, *places, str(context.runs)],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=True,
+        found: dict[str, dict[str, list[float]]] = said_by(
+            "spark_source_jobs", what, context.data("bulk"), mounted.path / QUEUE, context.runs
         )
-    found: dict[str, dict[str, list[float]]] = json.loads(done.stdout.splitlines()[-1])
     return found
