@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +15,10 @@ import trio
 import journalfs
 from journalfs.format.record_types import MessageType
 from journalfs.store.write.store import WritingStore
-from tests.differential.encode import record
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, queue_of
-from tests.store.writing.test_paging import XID, ids_of, pages_of, side
+from tests.store.writing.test_paging import ids_of, pages_of, prepare_two, side
 
 A, B = ("work", "work.a"), ("work", "work.b")
 PROGRAM = str(Path(journalfs.__file__).parent)
@@ -144,13 +142,7 @@ async def test_a_page_of_which_more_may_come_to_count_is_not_complete(writable: 
     write_page(writable.little, 1, [small(2000), small(2001)])
     write_page(writable.little, 2, [small(3000), small(3001, tx_id=70)])
     write_page(writable.little, 3, [small(4000)])
-    consumed = struct.pack(">qqi", QUEUE_A, 1, 0)
-    writable.little.journal.append(
-        record(13, 1, tx_id=60, record_id=61, user_type=39, body=consumed),
-        record(17, 1, tx_id=60, count=1, body=XID),
-        record(13, 1, tx_id=70, record_id=71, user_type=35, body=struct.pack(">qi", 70, 1)),
-        record(17, 1, tx_id=70, count=1, body=XID),
-    )
+    prepare_two(writable.little, consumes_in=QUEUE_A, sends=1)
     async with writable.open() as store:
         assert ids_of(store, "work.a") == [2001, 3000, 4000]
         await store.acknowledge_part(A, ".all.jsonl")

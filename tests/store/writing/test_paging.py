@@ -18,7 +18,7 @@ from journalfs.store.write.store import WritingStore
 from tests.differential.encode import record
 from tests.paging.test_writer import files_end_at
 from tests.reference.pages import Page, address_pages
-from tests.store.conftest import QUEUE_A, QUEUE_B
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
@@ -235,18 +235,23 @@ async def test_a_page_that_a_queue_is_done_with_takes_no_more(paging: Writable) 
         assert [page.number for page in pages_of(paging.root)] == [1, 2]
 
 
+def prepare_two(little: LittleStore, *, consumes_in: int, sends: int) -> None:
+    """One prepared transaction consumes the first message of page 1 in a queue, and one, 70, sends."""
+    consumed = struct.pack(">qqi", consumes_in, 1, 0)
+    little.journal.append(
+        record(13, 1, tx_id=60, record_id=61, user_type=39, body=consumed),
+        record(17, 1, tx_id=60, count=1, body=XID),
+        record(13, 1, tx_id=70, record_id=71, user_type=35, body=struct.pack(">qi", 70, sends)),
+        record(17, 1, tx_id=70, count=1, body=XID),
+    )
+
+
 @pytest.mark.rule("S-112")
 async def test_what_a_transaction_will_decide_keeps_its_page(paging: Writable) -> None:
     """Consumed by one prepared transaction in one queue, and sent by another to the next page."""
     write_page(paging.little, 2, [small(3000, queues=BOTH, tx_id=70)])
     write_page(paging.little, 3, [small(4000, queues=BOTH)])
-    consumed = struct.pack(">qqi", QUEUE_B, 1, 0)
-    paging.little.journal.append(
-        record(13, 1, tx_id=60, record_id=61, user_type=39, body=consumed),
-        record(17, 1, tx_id=60, count=1, body=XID),
-        record(13, 1, tx_id=70, record_id=71, user_type=35, body=struct.pack(">qi", 70, 2)),
-        record(17, 1, tx_id=70, count=1, body=XID),
-    )
+    prepare_two(paging.little, consumes_in=QUEUE_B, sends=2)
     async with paging.open() as store:
         assert bodies_of(store, "work.a") == ["paged 2000", "paged 4000"]
         assert bodies_of(store, "work.b") == ["paged 4000"]
