@@ -123,6 +123,20 @@ class Damaged(JournalfsError):
         self.reason = reason
 
 
+class PartMissing(JournalfsError):
+    """A part of the store is not there, and what is left of it says that it was."""
+
+    identifier = "part-missing"
+    exit_code = EXIT_DAMAGED
+    errno = errnos.EIO
+
+    def __init__(self, directory: Path | str, missing: str, found: str, setting: str) -> None:
+        super().__init__(
+            f"{directory}: {missing}, but {found}: not opened for writing, which would begin anew and clear "
+            f"away what is left; see that its disk is mounted and that {setting} is right"
+        )
+
+
 class Gone(JournalfsError):
     """A file of the store that a broker deleted after it was listed: nothing in it is live any more."""
 
@@ -319,7 +333,9 @@ class StoreNotKept(JournalfsError):
 
 
 class NoRoute(JournalfsError):
-    """A message for an address that no queue is bound to: a broker would drop it without a word."""
+    """A message for an address that no queue is bound to, or none of the routing type that it states: a
+    broker would drop it without a word.
+    """
 
     identifier = "no-route"
     exit_code = EXIT_WRONG_CALL
@@ -390,6 +406,24 @@ class HeldByReaders(JournalfsError):
     errno = errnos.EBUSY
 
 
+class HeldByTransaction(JournalfsError):
+    """Something is to be removed or changed that a prepared transaction has consumed, or sends to.
+    `transaction` is its name below `.journalfs/transactions`.
+    """
+
+    identifier = "held-by-transaction"
+    exit_code = EXIT_BUSY
+    errno = errnos.EBUSY
+
+    def __init__(self, what: str, transaction: str) -> None:
+        super().__init__(
+            f"{what} is held by the prepared transaction {transaction}, until that is committed or rolled "
+            "back by whoever began it, or by the management of a broker that is started on the store; "
+            f".journalfs/transactions/{transaction} has what it does"
+        )
+        self.transaction = transaction
+
+
 class TooManyConsumers(JournalfsError):
     """A queue that has as many consumers as its `max-consumers` allows."""
 
@@ -421,7 +455,7 @@ class BadEnvelope(JournalfsError):
     """What was written is not what the file's name promises: no envelope, no JSON, or too long a line.
 
     Nothing of the write that brought it is published; where that is the end of the file, which leaves
-    something unfinished, nothing of that.
+    something unfinished, nothing of that. Of staged files that were to be published at once, nothing is.
     """
 
     identifier = "bad-envelope"
@@ -429,13 +463,22 @@ class BadEnvelope(JournalfsError):
     errno = errnos.EINVAL
 
     def __init__(
-        self, reason: str, *, key: str | None = None, line: int | None = None, at_end: bool = False
+        self,
+        reason: str,
+        *,
+        key: str | None = None,
+        line: int | None = None,
+        at_end: bool = False,
+        file: str | None = None,
     ) -> None:
+        """`file`: the name of the one that is at fault, of all that were to be published at once."""
         place = f"line {line}: " if line is not None else ""
         named = f"{key}: " if key is not None else ""
         kept_back = (
             "this unfinished rest was not published" if at_end else "nothing of this write was published"
         )
+        if file is not None:
+            place, kept_back = f"{file}: {place}", "nothing was published"
         super().__init__(f"{place}{named}{reason}; {kept_back}")
         self.reason = reason
         self.key = key

@@ -259,10 +259,11 @@ class Committer:
             return
         for completion in completions:
             flush = self._by_tag.pop(completion.tag)
-            flush.done = True
             if completion.error:
+                # It stays first of what is under way, so that whoever collects next reaches nothing by it.
                 self._fail(flush, completion.error)
                 return
+            flush.done = True
             self._measure(flush)
         self._finish()
 

@@ -110,6 +110,10 @@ def measure_of(found: Any) -> Measure:
     )
 
 
+def _counted(count: int) -> bytes:
+    return b',"deliveryCount":%d' % count if count else b""
+
+
 class LineBatch:
     """Lines that follow each other, readable at any offset. Nothing is rendered before it is asked for.
 
@@ -193,6 +197,17 @@ class LineBatch:
         self._starts = starts
         self._starts_view = ffi.from_buffer("uint64_t[]", starts)
         self._batch.starts = self._starts_view
+
+    def set_delivery_count(self, index: int, count: int) -> None:
+        """Say that line `index` was delivered so often, unless it says more."""
+        line = self.lines[index]
+        if count <= line.delivery_count:
+            return
+        more_bytes = len(_counted(count)) - len(_counted(line.delivery_count))
+        line.delivery_count = count
+        starts = self._starts
+        for at in range(index + 1, self.count + 1) if starts is not None else ():
+            starts[at] += more_bytes  # type: ignore[index] # there are some
 
     def set_large(self, index: int, body: MappedFile | bytes | None) -> None:
         """Give line `index` its large body, inflated if it was compressed. None: its file is not there."""

@@ -84,11 +84,12 @@ class LineSplitter:
 
 
 class NoJson(Exception):  # noqa: N818 - what was found, as in the rest of the engine
-    """`offset` in what was given last is where a value goes wrong."""
+    """`offset` in what was given last is where a value goes wrong, or nests deeper than is looked at."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, *, too_deep: bool) -> None:
         super().__init__(f"no JSON at byte {offset}")
         self.offset = offset
+        self.too_deep = too_deep
 
 
 class JsonSplitter:
@@ -151,7 +152,7 @@ class JsonSplitter:
                 self._values, source, len(data), before, at, pointer, STRETCHES_AT_ONCE, count, begin
             )
             if status == lib.JFS_MALFORMED:
-                raise NoJson(int(at[0]))
+                raise NoJson(int(at[0]), too_deep=bool(lib.jfs_values_too_deep(self._values)))
             if count[0]:
                 found.append((pointer, int(count[0])))
             if status != lib.JFS_FULL:

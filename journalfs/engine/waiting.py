@@ -42,14 +42,24 @@ class Turn:
     always, no scheduler is gone through.
     """
 
-    __slots__ = ("_taken", "_waiting")
+    __slots__ = ("_taken", "_waiting", "_watching")
 
     def __init__(self) -> None:
         self._taken = False
         self._waiting: trio.lowlevel.ParkingLot | None = None
+        self._watching: trio.lowlevel.ParkingLot | None = None
 
     def locked(self) -> bool:
         return self._taken
+
+    async def nobodys(self) -> None:
+        """Return when nobody is at it, for those who need no turn of their own. If they took one after the
+        other, whoever comes next would find somebody at it for as long as many come.
+        """
+        while self._taken:
+            if self._watching is None:
+                self._watching = trio.lowlevel.ParkingLot()
+            await self._watching.park()
 
     async def __aenter__(self) -> None:
         if self._taken:
@@ -65,6 +75,8 @@ class Turn:
         self._taken = bool(self._waiting)
         if self._waiting:
             self._waiting.unpark()
+        elif self._watching:
+            self._watching.unpark_all()
 
 
 class Bell:

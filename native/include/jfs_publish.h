@@ -35,6 +35,8 @@ jfs_status jfs_values_split(jfs_values *values, const uint8_t *bytes, uint64_t l
                             jfs_stretch *found, uint64_t room, uint64_t *count, uint64_t *begin);
 /* Whether what was looked at may end here: 1 when nothing is unfinished or only a number, which an end finishes. */
 int jfs_values_may_end(const jfs_values *values);
+/* Whether what was JFS_MALFORMED may be JSON, nested deeper than is looked at: 511 levels. */
+int jfs_values_too_deep(const jfs_values *values);
 
 /* Bytes that jfs_text_bodies needs for stretches of so many bytes together. */
 uint64_t jfs_text_bodies_room(uint64_t bytes, uint64_t count);

@@ -10,6 +10,7 @@ typedef struct {
     uint32_t depth;
     uint8_t state;
     uint8_t hex_left;
+    uint8_t too_deep; /* it may be JSON, but opens more levels than are counted */
     const char *literal; /* what is left of true, false or null */
 } jfs_json;
 

@@ -44,7 +44,10 @@ static inline int is_space(uint8_t byte) { return byte == ' ' || byte == '\t' ||
 static inline int is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 
 static int open_level(jfs_json *json, int object) {
-    if (json->depth == DEPTH_MAX) return 0;
+    if (json->depth == DEPTH_MAX) {
+        json->too_deep = 1;
+        return 0;
+    }
     const uint64_t bit = 1ull << (json->depth % 64);
     if (object)
         json->objects[json->depth / 64] |= bit;

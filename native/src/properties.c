@@ -72,16 +72,11 @@ static int odd_boolean(const jfs_value *value) {
 
 /* A JSON object keeps one value a key. Few keys are compared; a map of more comes from a program, whose map had each
  * once. */
-static int has_repeated_key(jfs_entries entries) {
-    enum { COMPARED_MAX = 24 };
-    jfs_view keys[COMPARED_MAX];
-    if (entries.count > COMPARED_MAX) return 0;
-    jfs_reader reader = jfs_reader_over(entries.bytes);
-    for (uint32_t i = 0; i < entries.count; i++) {
-        keys[i] = jfs_next_property(&reader).key;
-        for (uint32_t j = 0; j < i; j++)
-            if (keys[i].bytes == keys[j].bytes && memcmp(keys[i].at, keys[j].at, keys[i].bytes) == 0) return 1;
-    }
+enum { COMPARED_MAX = 24 };
+
+static int is_among(const jfs_view *keys, uint32_t count, jfs_view key) {
+    for (uint32_t i = 0; i < count; i++)
+        if (keys[i].bytes == key.bytes && memcmp(keys[i].at, key.at, key.bytes) == 0) return 1;
     return 0;
 }
 
@@ -101,6 +96,7 @@ int jfs_take_properties(jfs_reader *reader, jfs_entries *out, const char **reaso
         *reason = "more properties are announced than there is room for";
         return 0;
     }
+    jfs_view keys[COMPARED_MAX];
     for (uint32_t i = 0; i < count; i++) {
         jfs_property property = jfs_next_property(reader);
         if (property.value.code == UINT8_MAX) {
@@ -113,9 +109,12 @@ int jfs_take_properties(jfs_reader *reader, jfs_entries *out, const char **reaso
             return 0;
         }
         if (odd_boolean(&property.value)) *irregular = 1;
+        if (count > COMPARED_MAX) continue;
+        if (is_among(keys, i, property.key)) *irregular = 1;
+        keys[i] = property.key;
     }
     *out = (jfs_entries){{begin, (uint64_t)(reader->at - begin)}, count};
-    if (count == 0 || has_repeated_key(*out)) *irregular = 1;
+    if (count == 0) *irregular = 1;
     return 1;
 }
 

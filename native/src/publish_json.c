@@ -21,6 +21,8 @@ void jfs_values_assign(jfs_values *values, const jfs_values *other) { *values = 
 
 int jfs_values_may_end(const jfs_values *values) { return !values->open || jfs_json_may_end(&values->json); }
 
+int jfs_values_too_deep(const jfs_values *values) { return values->json.too_deep; }
+
 static inline int is_gap(uint8_t byte) { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
 
 jfs_status jfs_values_split(jfs_values *values, const uint8_t *bytes, uint64_t length, uint64_t before, uint64_t *at,

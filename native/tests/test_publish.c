@@ -126,7 +126,24 @@ static void mistakes(void) {
     }
 }
 
+static void too_deep(void) {
+    enum { DEEPEST = 511 };
+    for (uint64_t levels = DEEPEST; levels <= DEEPEST + 1; levels++) {
+        uint8_t opened[DEEPEST + 1];
+        memset(opened, '[', sizeof opened);
+        jfs_values *values;
+        jfs_stretch found[1];
+        uint64_t at = 0, count, begin;
+        CHECK_EQ(jfs_values_new(&values), JFS_OK);
+        CHECK_EQ(jfs_values_split(values, opened, levels, 0, &at, found, 1, &count, &begin),
+                 levels == DEEPEST ? JFS_OK : JFS_MALFORMED);
+        CHECK_EQ(jfs_values_too_deep(values), levels > DEEPEST);
+        jfs_values_free(values);
+    }
+}
+
 int main(void) {
+    RUN(too_deep);
     RUN(bodies);
     RUN(lines);
     RUN(values);
