@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from journalfs.showing import shown
 
+MISSING_FILE: Final = "missing-file"
+"""Kind of damage."""
 
+
+@lru_cache(maxsize=4096)
 def name_of(path: Path, root: Path) -> str:
     """What a store's file is called: relative to the data directory, or whole where it lies elsewhere.
     `path_of` leads back.

@@ -45,6 +45,10 @@ class OpenFile(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
+    @property
+    def alignment_bytes(self) -> int:
+        """What is submitted for it begins and ends at multiples of this."""
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:
@@ -64,11 +68,16 @@ class Backend(Protocol):
 
     kind: BackendKind
     alignment_bytes: int
-    """Submitted writes begin and end at multiples of this; so does the first record of a file."""
+    """Submitted writes begin and end at multiples of this, unless a file is open to be written densely; so
+    does the first record of a file.
+    """
     depth: int
     """Most submitted writes under way at once (`journal-max-io`)."""
     event_fd: int | None
     """Readable when a submitted write is done; None: ask `completed` after the next checkpoint."""
+
+    def free_bytes(self) -> int:
+        """What files that are made may take of the disk, as far as is known."""
 
     def names(self) -> list[str]:
         """Names of the plain files in the directory, sorted."""
@@ -103,7 +112,8 @@ class Backend(Protocol):
 
     def sync_directory(self) -> None: ...
 
-    def open(self, name: str) -> OpenFile: ...
+    def open(self, name: str, *, dense: bool = False) -> OpenFile:
+        """`dense`: to be written byte by byte, also where that takes longer than whole blocks."""
 
     def close_file(self, file: OpenFile) -> None: ...
 

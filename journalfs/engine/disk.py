@@ -44,6 +44,7 @@ class DiskFile:
     name: str
     size_bytes: int
     fd: int
+    alignment_bytes: int = 1
     map: Any = field(default=ffi.NULL)
 
 
@@ -80,6 +81,10 @@ class DiskBackend:
         self._error = ffi.new("int *")
 
     # ---- names and contents ----
+
+    def free_bytes(self) -> int:
+        found = os.statvfs(self.directory)
+        return found.f_bavail * found.f_frsize
 
     def names(self) -> list[str]:
         with os.scandir(self.directory) as entries:
@@ -157,11 +162,13 @@ class DiskBackend:
 
     # ---- writing ----
 
-    def open(self, name: str) -> DiskFile:
-        direct = os.O_DIRECT if self.kind is BackendKind.AIO and self._datasync else 0
+    def open(self, name: str, *, dense: bool = False) -> DiskFile:
+        # Through the page cache the kernel completes blocks, as it does for NIO.
+        direct = os.O_DIRECT if self.kind is BackendKind.AIO and self._datasync and not dense else 0
         fd = os.open(self.directory / name, os.O_RDWR | os.O_CLOEXEC | direct)
         try:
-            file = DiskFile(name, os.fstat(fd).st_size, fd)
+            alignment_bytes = 1 if dense else self.alignment_bytes
+            file = DiskFile(name, os.fstat(fd).st_size, fd, alignment_bytes)
             if self.kind is BackendKind.MAPPED:
                 out, error = ffi.new("uint8_t **"), ffi.new("int *")
                 if lib.jfs_file_map(fd, file.size_bytes, out, error) == lib.JFS_SYSTEM:

@@ -59,6 +59,7 @@ def _put(target: bytearray, offset: int, data: bytes) -> None:
 class SimulatedFile:
     name: str
     inode: _Inode
+    alignment_bytes: int = 1
 
     @property
     def size_bytes(self) -> int:
@@ -68,6 +69,7 @@ class SimulatedFile:
 @dataclass(frozen=True, slots=True)
 class _Submitted:
     inode: _Inode
+    alignment_bytes: int
     offset: int
     data: bytes
     durable: bool
@@ -83,6 +85,8 @@ class SimulatedDisk:
     alignment_bytes: int = 1
     depth: int = 1
     before: Callable[[str], None] | None = None
+    room_bytes: int = 1 << 40
+    """What it says that there is room for. Files are made all the same."""
     kind: BackendKind = BackendKind.SIMULATED
     event_fd: int | None = None
     _names: dict[str, _Inode] = field(default_factory=dict)
@@ -100,6 +104,9 @@ class SimulatedDisk:
             return self._names[name]
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from None
+
+    def free_bytes(self) -> int:
+        return self.room_bytes
 
     def names(self) -> list[str]:
         return sorted(name for name in self._names if "/" not in name)
@@ -155,8 +162,8 @@ class SimulatedDisk:
         self._durable_names = dict(self._names)
         self._changes.clear()
 
-    def open(self, name: str) -> SimulatedFile:
-        return SimulatedFile(name, self._inode(name))
+    def open(self, name: str, *, dense: bool = False) -> SimulatedFile:
+        return SimulatedFile(name, self._inode(name), 1 if dense else self.alignment_bytes)
 
     def close_file(self, file: OpenFile) -> None:
         """Nothing is held open."""
@@ -173,11 +180,11 @@ class SimulatedDisk:
         assert isinstance(file, SimulatedFile)
         assert len(self._submitted) < self.depth
         offset = stage.file_offset
-        assert offset % self.alignment_bytes == length % self.alignment_bytes == 0
+        assert offset % file.alignment_bytes == length % file.alignment_bytes == 0
         assert offset + length <= file.size_bytes, "a write beyond the end of a journal file"
         data = stage.content(length)
         file.inode.write(offset, data)
-        self._submitted.append(_Submitted(file.inode, offset, data, durable, tag))
+        self._submitted.append(_Submitted(file.inode, file.alignment_bytes, offset, data, durable, tag))
 
     def completed(self, timeout_ns: int) -> list[Completion]:
         done: list[Completion] = []
@@ -195,7 +202,7 @@ class SimulatedDisk:
 
     def _make_durable(self, write: _Submitted) -> None:
         """Direct writes sync themselves; NIO syncs the file, whatever was written to it before."""
-        if self.alignment_bytes == 1:
+        if write.alignment_bytes == 1:
             write.inode.sync()
             return
         write.inode.pending.remove((write.offset, write.data))

@@ -146,11 +146,6 @@ class TextBatch:
         return int(self._progress.needed_bytes)
 
     @property
-    def next_is_message(self) -> bool:
-        """After NO_ROOM: whether that record adds a message."""
-        return not self._progress.step
-
-    @property
     def begun(self) -> bool:
         """Whether anything of it was staged."""
         return bool(self._progress.message or self._progress.step)

@@ -1,7 +1,7 @@
 """Rewriting what lives of old files into few new ones, so that a power cut at any moment loses nothing.
 
 1. Go on in a new file, whose id leaves room below it for those of all outputs.
-2. Write the outputs beside the old files and make them durable.
+2. Delete as many free files as there will be outputs, write these beside the old files and make them durable.
 3. Write the control file: from here on the outputs count, whatever happens.
 4. Give the outputs their names.
 5. Take them into use, and the old files out of it.
@@ -25,6 +25,7 @@ from journalfs.errors import Damaged
 from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalFileState
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId
+from journalfs.journal.file_sizes import STEPS_BYTES
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile, encode_header
 from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, rewrite
@@ -58,6 +59,11 @@ def encode_control_file(old: Sequence[str], new: Sequence[str]) -> bytes:
     return encode_header(0, 1) + encode([NewRecord(int(RecordKind.ADD), record_id=1, body=body)], rid=0)
 
 
+def _whole_size(size_bytes: int) -> int:
+    """A size that can be written in blocks, and that nobody takes for what is left of a file."""
+    return -(-size_bytes // STEPS_BYTES[0]) * STEPS_BYTES[0]
+
+
 class Compaction:
     """One run. All that touches the disk is in threads, except for the moment of exchange."""
 
@@ -67,6 +73,8 @@ class Compaction:
 
     async def run(self) -> CompactionDone:
         writer = self._writer
+        # There would be no room for what it writes, and consuming would have lost what is held back for it.
+        writer.refuse_last_file()
         first_id = writer.data[0].file_id
         # Packing can get worse: next fit needs at most twice the files, and one for the split of young and
         # old. Checksums take a share of each file, less than half of even the smallest.
@@ -130,24 +138,28 @@ class Compaction:
     def _write_outputs(self, old: list[WriteFile], survivors: Survivors, first_id: int) -> list[WriteFile]:
         writer, backend = self._writer, self._backend
         size = writer.settings.file_size_bytes
+        # Old files may be larger than new ones are to be, and so may a record of theirs.
+        larger = _whole_size(max(size, *(file.size_bytes for file in old)))
         rewriter = Rewriter(
             survivors,
             first_id=first_id,
-            # Old files may be larger than new ones are to be, and so may a record of theirs.
-            file_size_bytes=max([size, *(file.size_bytes for file in old)]) if self._oversized(old) else size,
+            file_size_bytes=larger if self._oversized(old) else size,
             replaceable_types=writer.settings.replaceable_types,
             checksums=writer.settings.checksums,
         )
+        contents = rewrite(backend, old, rewriter)
+        writer.pool.give_way(len(contents))
         files: list[WriteFile] = []
-        for content in rewrite(backend, old, rewriter):
+        for content in contents:
             file_id = FileId(first_id + len(files))
             assert file_id < writer.current.file_id
             name = f"{writer.settings.prefix}-{writer.pool.new_id()}.{writer.settings.extension}"
             content[:16] = encode_header(file_id, 1)
-            backend.allocate(name + _COMPACTED, max(size, len(content)))
+            size_bytes = size if len(content) <= size else larger
+            backend.allocate(name + _COMPACTED, size_bytes)
             backend.write_at(name + _COMPACTED, 0, bytes(content))
             backend.sync(name + _COMPACTED)
-            files.append(WriteFile(name, file_id, max(size, len(content)), retained=True))
+            files.append(WriteFile(name, file_id, size_bytes, retained=True))
         backend.sync_directory()
         return files
 

@@ -14,7 +14,7 @@ from journalfs.limits import LENGTHENED_BYTES
 SIZE_BYTES_MIN = 1024
 """A broker makes no smaller files."""
 
-STEPS_BYTES = (64 * 1024, 100 * 1024)
+STEPS_BYTES = (64 * 1024, 100 * 1024, 100_000)
 """Sizes that people set are multiples of one of these."""
 
 

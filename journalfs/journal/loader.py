@@ -207,17 +207,10 @@ class JournalLoader:
         """Everything in the journal that could not be read, by file and offset."""
         gaps = (damage for gaps in self._gaps.values() for damage in gaps)
         anomalies = anomaly_damage(self.state.anomalies(), self._name_of)
-        reads = {self._name(read): read for read in self.files.read_files()}
         doubtful = set(self._doubtful())
-        told = {(one.file, one.kind) for one in doubtful}
-        missing = (
-            one
-            for one in self.missing
-            if (one.file, one.kind) not in told and self._is_missing(one, reads.get(one.file))
-        )
         return sorted(
             {
-                *missing,
+                *self._still_missing(doubtful),
                 *self._problems,
                 *self._refused.values(),
                 *self._unreadable(),
@@ -226,6 +219,15 @@ class JournalLoader:
                 *doubtful,
             }
         )
+
+    def _still_missing(self, doubtful: set[Damage]) -> Iterator[Damage]:
+        if not self.missing:
+            return
+        reads = {self._name(read): read for read in self.files.read_files()}
+        told = {(one.file, one.kind) for one in doubtful}
+        for one in self.missing:
+            if (one.file, one.kind) not in told and self._is_missing(one, reads.get(one.file)):
+                yield one
 
     def _is_missing(self, one: Damage, read: ReadFile | None) -> bool:
         """Whether what was known before is still gone: nothing was read of the file as far as it went."""
@@ -365,6 +367,7 @@ class JournalLoader:
             else:
                 self._gaps.pop(read.slot, None)
                 self.files.forget(read.slot)
+                self.state.forget_file(read.slot)
         for file in listing.files:
             if file.file_id in known or file.header_damaged:
                 continue

@@ -41,6 +41,8 @@ class WriteFile:
     """Id of the file that was written before this one, and where its records end."""
     retained: bool = False
     """The history has it, or need not have it."""
+    going: bool = False
+    """It is being emptied or deleted, which takes a moment."""
     handle: OpenFile | None = None
     version: int = VERSION
     lengthened: bool = False
@@ -68,6 +70,8 @@ class FilePool:
         self.last_id = last_id
         self._one_at_a_time = threading.RLock()
         self.free: deque[WriteFile] = deque()
+        self.crowded = False
+        """The disk is as full as it may be: free files are room for others, and not kept."""
         self.on_doubt: Callable[[str, OSError], None] | None = None
         """Told of a failed write or sync after which it is not known what is on the disk; asking again would
         be answered from memory. Called in whatever thread it happened."""
@@ -154,12 +158,50 @@ class FilePool:
                 backend.rename(file.name, f"{ATTIC}/{file.name}")
             else:
                 backend.remove(file.name)
-        elif self.held(file.name) or 0 <= settings.pool_files <= len(self.free) + files_in_use:
+        elif self.held(file.name) or self._beyond_the_pool(files_in_use):
             backend.remove(file.name)
         else:
             return self.reinitialise(file, self.new_id())
         backend.sync_directory()
         return None
+
+    def _beyond_the_pool(self, files_in_use: int) -> bool:
+        """Whether one more free file is too many."""
+        if self.crowded and self._spare(len(self.free) + 1, files_in_use) > 0:
+            return True
+        return 0 <= self._settings.pool_files <= len(self.free) + files_in_use
+
+    def _spare(self, free: int, files_in_use: int) -> int:
+        """How many of so many free files may go: one is for what makes room (see `reserve`)."""
+        return max(0, min(free - 1, free + files_in_use - self._settings.min_files))
+
+    def has_spare(self, *, files_in_use: int) -> bool:
+        """Whether `shed` would delete anything."""
+        return self._spare(len(self.free), files_in_use) > 0
+
+    def shed(self, *, files_in_use: int) -> int:
+        """Delete, for good, the free files that need not be there; how many. Raises OSError."""
+        with self._one_at_a_time:
+            return self._delete(self._spare(len(self.free), files_in_use))
+
+    def give_way(self, count: int) -> None:
+        """Delete, for good, as many free files as others are about to be made, but for one: so there are not
+        more and more of them. They are not used for those others: what they hold belongs to the ids of lives
+        they had, and compaction gives these to files again. Raises OSError.
+        """
+        with self._one_at_a_time:
+            self._delete(min(count, len(self.free) - 1))
+
+    def _delete(self, count: int) -> int:
+        """They hold nothing, so it does not matter in which order they go; those stay that are used next."""
+        for _ in range(count):
+            with self._doubtful(self.free[-1].name):
+                self._backend.remove(self.free[-1].name)
+            self.free.pop()
+        if count > 0:
+            with self._doubtful(ATTIC):
+                self._backend.sync_directory()
+        return max(0, count)
 
     def reserve(self, count: int) -> None:
         """Have that many free files. Raises OSError."""
@@ -182,10 +224,13 @@ class FilePool:
         OSError.
         """
         with self._one_at_a_time:
+            self.prepare(above=above)
+            return self.free.popleft()
+
+    def prepare(self, *, above: int) -> None:
+        """Have the oldest free file ready to be taken, a new one if there is none. Raises OSError."""
+        with self._one_at_a_time:
             if not self.free:
-                return self.create(self.new_id())
-            file = self.free[0]
-            if file.file_id <= above or self._backend.is_linked(file.name):
-                file = self.reinitialise(file, self.new_id())
-            self.free.popleft()
-            return file
+                self.free.append(self.create(self.new_id()))
+            elif self.free[0].file_id <= above or self._backend.is_linked(self.free[0].name):
+                self.free[0] = self.reinitialise(self.free[0], self.new_id())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.links import is_linked
 from journalfs.engine.scan import scan_journal
 from journalfs.journal.directory import read_directory
 from journalfs.journal.pool import WriteFile
@@ -17,7 +18,7 @@ from journalfs.journal.write_settings import WriteSettings
 @dataclass(frozen=True, slots=True)
 class CompactionPreview:
     """Names of all files, of those that compaction would free, and of these again those that nothing needs;
-    and how long each file is that it would write. Sizes in bytes.
+    how long each file is that it would write, and how many files there would be then. Sizes in bytes.
     """
 
     files: tuple[str, ...]
@@ -25,10 +26,12 @@ class CompactionPreview:
     frees: tuple[str, ...]
     reclaimable: tuple[str, ...]
     writes: tuple[int, ...]
+    files_after: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
+    path: Path
     file: WriteFile
     mapped: MappedFile
 
@@ -48,15 +51,37 @@ def preview_compaction(directory: Path, settings: WriteSettings, *, relative_to:
         if scan.count or scan.marked:
             file.slot = ledger.add_file()
             ledger.apply(file.slot, scan.pointer.records, scan.count)
-            sources.append(_Source(file, mapped))
+            sources.append(_Source(found.path, file, mapped))
     reclaimable = set(ledger.reclaimable([source.file.slot for source in sources[:-1]]))
+    writes = tuple(_outputs(sources, ledger, settings))
+    free_files = len(listing.files) - len(sources)
     return CompactionPreview(
         files=tuple(file.name for file in listing.files),
         size_bytes=sum(file.stamp.size_bytes for file in listing.files),
         frees=tuple(source.file.name for source in sources),
         reclaimable=tuple(source.file.name for source in sources if source.file.slot in reclaimable),
-        writes=tuple(_outputs(sources, ledger, settings)),
+        writes=writes,
+        files_after=_files_after(sources, free_files, len(writes), settings),
     )
+
+
+def _files_after(sources: list[_Source], free_files: int, outputs: int, settings: WriteSettings) -> int:
+    """How many there are when the journal was opened, compacted and closed (see `FilePool`)."""
+    in_use = len(sources)
+    # Opening it makes what `min_files` asks for, goes on in a file, and has another one ready, in which
+    # compaction goes on.
+    free_files = max(free_files, settings.min_files - in_use, 2 - in_use, 0)
+    taken = 1 if sources else 2
+    free_files = max(free_files - taken, 0)
+    free_files -= max(min(outputs, free_files - 1), 0)
+    emptied = sum(_is_usable(source, settings) for source in sources) + (not sources)
+    if settings.pool_files >= 0:
+        emptied = max(min(emptied, settings.pool_files - free_files - outputs - 2), 0)
+    return outputs + 1 + free_files + emptied
+
+
+def _is_usable(source: _Source, settings: WriteSettings) -> bool:
+    return source.file.size_bytes == settings.file_size_bytes and not is_linked(source.path)
 
 
 def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) -> list[int]:

@@ -39,6 +39,8 @@ class FileReport:
     """
     cancels_earlier: tuple[str, ...]
     """Earlier files that stay and in which it deletes something: without it that would come back."""
+    cancelled_by_current: int
+    """What of it is cancelled by records of the current file: that counts once another file is begun."""
     current: bool
     """Records are appended to it."""
     reclaimable: bool
@@ -52,6 +54,7 @@ def file_reports(ledger: Ledger, files: Sequence[Accounted]) -> list[FileReport]
     reports = []
     for index, file in enumerate(files):
         counters = ledger.counters(file.slot)
+        current = index == len(files) - 1
         cancelled = sum(ledger.negatives(later, file.slot) for later in slots[index:])
         earlier = tuple(
             other.name
@@ -67,7 +70,8 @@ def file_reports(ledger: Ledger, files: Sequence[Accounted]) -> list[FileReport]
                 live_adds=counters.live_adds,
                 uncancelled=max(0, counters.positives - cancelled),
                 cancels_earlier=earlier,
-                current=index == len(files) - 1,
+                cancelled_by_current=0 if current else ledger.negatives(slots[-1], file.slot),
+                current=current,
                 reclaimable=file.slot in free,
             )
         )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from journalfs.engine.waiting import Turn, offload, unbroken
-from journalfs.errors import JournalfsError
+from journalfs.errors import Damaged, JournalfsError
 from journalfs.journal.compaction import Compaction, CompactionDone
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.reports import FileReport, file_reports
@@ -34,8 +35,14 @@ class Upkeep:
         self.compactions = 0
         self.compacting = False
         self.files_freed = 0
+        self._deleted = False
+        """Files are gone since whoever reads the journal was last told to look."""
         self.contradicted: set[int] = set()
         """Ids of files that a checksum contradicts: they are not compacted, only freed when they can be."""
+        self.gone: Callable[[], str | None] = lambda: None
+        """Name of a file with records that is known to have been taken away. What other files say of its
+        messages would be left out of what compaction writes, and they may be put back.
+        """
 
     async def run(self) -> None:
         """Until cancelled, or until nothing can be written any more."""
@@ -59,6 +66,12 @@ class Upkeep:
             await unbroken(self._reclaim)
             if self.compaction_due():
                 await unbroken(self._compact)
+            if self._writer.pool.crowded:
+                await unbroken(self._shed)
+            if self._deleted:
+                # Whoever reads the journal beside its writer has them mapped: until then they take room.
+                await unbroken(self._writer.before_emptying)
+                self._deleted = False
             await unbroken(self._keep_ready)
 
     async def _retain(self) -> None:
@@ -85,6 +98,32 @@ class Upkeep:
         async with self.turn:
             return await unbroken(self._compact)
 
+    async def shed(self) -> int:
+        """Delete the free files that need not be there; how many. Raises OSError."""
+        async with self.turn:
+            return await unbroken(self._shed)
+
+    async def _shed(self) -> int:
+        writer, in_use = self._writer, self._files_in_use
+        shed = await offload(lambda: writer.pool.shed(files_in_use=in_use))
+        self._deleted |= shed > 0
+        return shed
+
+    @property
+    def _files_in_use(self) -> int:
+        return len(self._writer.data) + (self._writer.ready_file is not None)
+
+    def crowd(self, *, crowded: bool) -> bool:
+        """Whether the disk is as full as it may be: then no more free files are kept than there have to be.
+        Returns whether some are on their way out.
+        """
+        writer = self._writer
+        writer.pool.crowded = crowded
+        going = crowded and writer.pool.has_spare(files_in_use=self._files_in_use)
+        if going or writer.short_of_space:
+            writer.bell.ring()
+        return going
+
     async def have_ready(self) -> None:
         """Return when a file is ready to go on in, or none can be made, which `JournalWriter.switch` says."""
         while self._writer.ready_file is None and not self._writer.short_of_space:
@@ -102,11 +141,10 @@ class Upkeep:
         try:
             if writer.ready_file is None:
                 above = writer.current.file_id
-                file = await offload(lambda: writer.pool.ready(above=above))
+                # It stays where whoever has to go on meanwhile finds it: there may be no room for another.
+                await offload(lambda: writer.pool.prepare(above=above))
                 if writer.ready_file is None:
-                    writer.ready_file = file
-                else:
-                    writer.pool.free.appendleft(file)
+                    writer.ready_file = writer.pool.ready(above=writer.current.file_id)
             await offload(lambda: writer.pool.reserve(1))
         except OSError as error:
             writer.short_of_space = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -118,14 +156,14 @@ class Upkeep:
         first, each for good before the next, so that no delete goes before what it deletes.
         """
         writer = self._writer
-        if writer.short_of_space:
+        if writer.room_is_wanted:
             # The deletes may all be in the current file, and there may be no other to go on in.
             await writer.committer.flush_all()
         writer.release_handles()
         reached = writer.committer.reached_position
         counted: list[WriteFile] = []
         all_is_durable = reached >= writer.position
-        for file in writer.data if writer.short_of_space and all_is_durable else writer.data[:-1]:
+        for file in writer.data if writer.room_is_wanted and all_is_durable else writer.data[:-1]:
             if file.last_position > reached or self._lacks_copy(file):
                 break
             counted.append(file)
@@ -135,7 +173,11 @@ class Upkeep:
         if going:
             await writer.before_emptying()
         for file in going:
-            await self._retire(file)
+            file.going = True
+            try:
+                await self._retire(file)
+            finally:
+                file.going = False
             # Not before it is gone: if that fails, the file still counts, and so do the deletes of what it
             # holds.
             writer.data.remove(file)
@@ -149,11 +191,13 @@ class Upkeep:
 
     async def _retire(self, file: WriteFile) -> None:
         writer = self._writer
-        in_use = len(writer.data) - 1 + (writer.ready_file is not None)
+        in_use = self._files_in_use - 1
         free = await offload(lambda: writer.pool.retire(file, files_in_use=in_use))
         if free is not None:
             writer.pool.free.append(free)
             writer.short_of_space = False
+        else:
+            self._deleted = True
 
     def compaction_due(self) -> bool:
         """The broker's rule: more than compact-min-files files, and less than compact-percentage of them
@@ -163,6 +207,8 @@ class Upkeep:
         writer, settings = self._writer, self._writer.settings
         files = writer.data[:-1]
         if settings.compact_min_files == 0 or len(files) <= settings.compact_min_files:
+            return False
+        if self.gone() is not None:
             return False
         if any(file.file_id in self.contradicted or self._lacks_copy(file) for file in files):
             return False
@@ -175,6 +221,10 @@ class Upkeep:
         return live * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
 
     async def _compact(self) -> CompactionDone:
+        gone = self.gone()
+        if gone is not None:
+            reason = "taken away, with messages in it: the journal is not compacted before it is back"
+            raise Damaged(gone, 0, reason)
         self.compacting = True
         try:
             # While it goes on, whoever reads the journal beside its writer has to keep up.

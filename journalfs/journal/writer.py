@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import logging
 from array import array
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NewType
 
 from journalfs.clock import Clock
@@ -23,7 +24,7 @@ from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage,
 from journalfs.engine.text_batch import TOO_LONG, TextBatch
 from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
-from journalfs.format.record_types import RecordKind
+from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
@@ -45,6 +46,23 @@ _REFUSALS: Final = {
 
 _SPACE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ADDS: Final = frozenset({RecordKind.ADD, RecordKind.ADD_TX, RecordKind.EVENT})
+_OF_CONSUMING: Final = frozenset(
+    {
+        MessageType.ACKNOWLEDGE_CURSOR,
+        MessageType.PAGE_COMPLETE,
+        MessageType.PAGE_COUNTER_VALUE,
+        MessageType.PAGE_COUNTER_INCREMENT,
+        BindingType.ID_COUNTER,
+    }
+)
+"""User types of what is added to consume messages: that those of pages are, and the ids that it takes."""
+
+
+def _adds(kind: int, user_type: int) -> bool:
+    """Whether a record takes room, and is not there to make some."""
+    if kind in _ADDS:
+        return user_type not in _OF_CONSUMING
+    return user_type == MessageType.ADD_REFERENCE and kind in (RecordKind.UPDATE, RecordKind.UPDATE_TX)
 
 
 class JournalWriter:
@@ -62,8 +80,8 @@ class JournalWriter:
         self.short_of_space = False
         """No further file could be made: what is left is for what makes room."""
         self.before_emptying: Callable[[], Awaitable[None]] = checkpoint
-        """Awaited before files are emptied whose records nothing needs, or that live on in other files: for
-        whoever reads the journal beside its writer."""
+        """Awaited before files are emptied whose records nothing needs, or that live on in other files, and
+        after some were deleted: for whoever reads the journal beside its writer."""
         self.retention: Retention | None = None
         self.bell = Bell()
         self.committer = Committer(backend, clock, seal=self._seal)
@@ -72,6 +90,8 @@ class JournalWriter:
         self.record_bytes_max = settings.record_bytes_max(backend.alignment_bytes)
         self._position = 0
         self._staged_since_ns: int | None = None
+        self._owed: list[TxId] = []
+        """Transactions whose rollback found no room."""
         self._stage: Stage = self._empty_stage()
         self._closed = False
 
@@ -99,22 +119,45 @@ class JournalWriter:
 
     def _begin(self) -> None:
         pool = self.pool
-        while len(self.data) + len(pool.free) < max(self.settings.min_files, 2):
-            pool.free.append(pool.create(pool.new_id()))
+        with self._as_far_as_there_is_room():
+            while len(self.data) + len(pool.free) < max(self.settings.min_files, 2):
+                pool.free.append(pool.create(pool.new_id()))
         current = self.data[-1] if self.data else None
-        if current is None or current.version != 2 or self._room(current) <= 0:
+        if current is None or not self._goes_on(current):
             self._enter(pool.ready(above=current.file_id if current else 0))
         else:
-            current.handle = self.backend.open(current.name)
-            current.end = append_position(current, self.backend.alignment_bytes)
+            with self._as_far_as_there_is_room():
+                if self._room(current) <= 0:
+                    self._enter(pool.ready(above=current.file_id))
+        with self._as_far_as_there_is_room():
+            self.ready_file = pool.ready(above=self.current.file_id)
+        if self.current is current:
+            current.handle = self.backend.open(current.name, dense=self.short_of_space)
+            current.end = append_position(current, current.handle.alignment_bytes)
             self._begin_stage()
         # Nothing of this process is on its way yet.
         self.committer.reached_end = self.current.name, self.current.end
-        self.ready_file = pool.ready(above=self.current.file_id)
         for transaction in self.ledger.transactions():
             if not transaction.prepared or transaction.broken:
-                self._put(RecordKind.ROLLBACK, 0, transaction.tx_id, 0, b"")
+                self.roll_back(TxId(transaction.tx_id))
         self.bell.ring()
+
+    @contextmanager
+    def _as_far_as_there_is_room(self) -> Iterator[None]:
+        """A disk that is full is no reason not to open a journal: what is consumed makes room."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _SPACE_ERRORS:
+                raise
+            self.short_of_space = True
+
+    def _goes_on(self, current: WriteFile) -> bool:
+        """Whether what was found may be written on. Not what has another file's id, as a broker's compaction
+        may give it: an id and an offset would not say where that is.
+        """
+        alone = all(file.file_id != current.file_id for file in self.data[:-1])
+        return alone and current.version == 2
 
     # ---- what there is ----
 
@@ -126,6 +169,11 @@ class JournalWriter:
     def position(self) -> Position:
         """Behind everything staged so far."""
         return Position(self._position)
+
+    @property
+    def room_is_wanted(self) -> bool:
+        """Whether files are to be set free as soon as they can be: publishers wait for room, or get none."""
+        return self.short_of_space or self.pool.crowded
 
     def durable_end(self) -> tuple[FileId, int]:
         """The place up to which everything is durable: file and offset."""
@@ -180,11 +228,11 @@ class JournalWriter:
         """
         if self.settings.buffer_timeout_ns == 0:
             return None
-        self._require_open()
+        self._begin_staging()
+        self._refuse_in_last_file()
         status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
         while status == NO_ROOM:
-            kind = RecordKind.ADD if batch.next_is_message else RecordKind.UPDATE
-            self._make_room(kind, batch.needed_bytes)
+            self._make_room(batch.needed_bytes, for_add=True)
             status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
         if status == TOO_LONG:
             return None
@@ -198,12 +246,12 @@ class JournalWriter:
             for record_id in record_ids:
                 self.stage_update_in(tx, RecordId(record_id), user_type, body)
             return Position(self._position)
-        self._require_open()
+        self._begin_staging()
         batch = UpdateBatch(record_ids, tx_id=tx, user_type=user_type, body=body)
         length = record_bytes(RecordKind.UPDATE_TX, len(body))
         status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
         while status == NO_ROOM:
-            self._make_room(RecordKind.UPDATE_TX, length)
+            self._make_room(length)
             status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
         if status != STAGED:
             raise RecordRefused(f"updates of transaction {tx}: {_REFUSALS[status]}")
@@ -213,11 +261,11 @@ class JournalWriter:
         """Delete those of many records that are there and free of open transactions: for each 1 or 0."""
         if self.settings.buffer_timeout_ns == 0:
             return bytes(map(self._delete_if_free, record_ids))
-        self._require_open()
+        self._begin_staging()
         batch = DeleteBatch(record_ids)
         length = record_bytes(RecordKind.DELETE, 0)
         while self._staged(batch.stage(self._stage, self.ledger), batch.staged_records) == NO_ROOM:
-            self._make_room(RecordKind.DELETE, length)
+            self._make_room(length)
         return batch.staged()
 
     def _delete_if_free(self, record_id: int) -> bool:
@@ -236,6 +284,22 @@ class JournalWriter:
 
     def stage_rollback(self, tx: TxId) -> Position:
         return self._put(RecordKind.ROLLBACK, 0, tx, 0, b"")
+
+    def roll_back(self, tx: TxId) -> None:
+        """See to it that nothing counts of a transaction that could not be finished, if anything of it was
+        staged. Where there is no room for the record that ends it, it is staged before anything else is that
+        finds room; until then what the transaction claims stays claimed. After a failed write whoever opens
+        the journal next rolls it back.
+        """
+        if self.committer.failure is None and not self._closed and self.has_open(tx):
+            self._owed.append(tx)
+            self._roll_back_owed()
+
+    def _roll_back_owed(self) -> None:
+        with suppress(NoSpace):
+            while self._owed:
+                self._append(RecordKind.ROLLBACK, 0, self._owed[-1], 0, b"")
+                self._owed.pop()
 
     # ---- durability ----
 
@@ -285,10 +349,15 @@ class JournalWriter:
     # ---- inside ----
 
     def _put(self, kind: int, record_id: int, tx_id: int, user_type: int, body: bytes) -> Position:
-        self._require_open()
+        self._begin_staging()
+        if _adds(kind, user_type):
+            self._refuse_in_last_file()
+        return self._append(kind, record_id, tx_id, user_type, body)
+
+    def _append(self, kind: int, record_id: int, tx_id: int, user_type: int, body: bytes) -> Position:
         status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
         if status == NO_ROOM:
-            self._make_room(kind, record_bytes(kind, len(body)))
+            self._make_room(record_bytes(kind, len(body)), for_add=_adds(kind, user_type))
             status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
         if status != STAGED:
             name = RecordKind(kind).name
@@ -299,9 +368,11 @@ class JournalWriter:
             self.committer.submit_full()
         return Position(self._position)
 
-    def _require_open(self) -> None:
+    def _begin_staging(self) -> None:
         if self.committer.failure is not None or self._closed:
             raise ReadOnlyStore(f"{self.current.name}: the journal takes no more records{self._why()}")
+        if self._owed:
+            self._roll_back_owed()
 
     def _staged(self, status: int, records: int) -> int:
         """So many records were staged. Returns `status`."""
@@ -316,7 +387,7 @@ class JournalWriter:
 
     def _room(self, file: WriteFile) -> int:
         """Bytes of records that still fit, in whole blocks."""
-        alignment = self.backend.alignment_bytes
+        alignment = file.handle.alignment_bytes if file.handle is not None else self.backend.alignment_bytes
         whole = file.size_bytes // alignment * alignment
         return max(0, whole - append_position(file, alignment) - self.settings.checksum_bytes)
 
@@ -340,8 +411,8 @@ class JournalWriter:
         if self.settings.checksums:
             stage.checksum(file.file_id, file.previous)
         file.records_end = stage.file_offset + stage.used_bytes
-        length = stage.seal(self.backend.alignment_bytes)
         assert file.handle is not None
+        length = stage.seal(file.handle.alignment_bytes)
         file.end += length
         file.last_position = self._position
         self._staged_since_ns = None
@@ -349,12 +420,12 @@ class JournalWriter:
         self._begin_stage()
         self.committer.push(Flush(file.handle, stage, length, self._position))
 
-    def _make_room(self, kind: int, length: int) -> None:
+    def _make_room(self, length: int, *, for_add: bool = False) -> None:
         if length > self.record_bytes_max:
             raise RecordTooLarge(length, self.record_bytes_max)
         self._seal()
         if length > self._room(self.current):
-            self.switch(for_add=kind in _ADDS)
+            self.switch(for_add=for_add)
         self.committer.submit_full()
 
     def switch(self, *, for_add: bool = False, above: int = 0) -> None:
@@ -362,10 +433,8 @@ class JournalWriter:
         here and now. What adds takes a file only if another one is left then: a disk without room still takes
         what makes room. Raises NoSpace, with nothing changed.
         """
-        if for_add and self.short_of_space:
-            # Somebody may have made room meanwhile.
-            self.bell.ring()
-            raise NoSpace(self.current.name, "the last attempt to make one failed")
+        if for_add:
+            self._refuse_without_room()
         try:
             if for_add:
                 self.pool.reserve(1 if self.ready_file is not None else 2)
@@ -373,18 +442,74 @@ class JournalWriter:
             following = self.ready_file or self.pool.ready(above=above)
             if following.file_id <= above:
                 following = self.pool.reinitialise(following, self.pool.new_id())
-            handle = self.backend.open(following.name)
+            last = self.short_of_space or not self._could_go_on()
+            # What makes room one message at a time would not make as much as it takes in whole blocks.
+            handle = self.backend.open(following.name, dense=last)
         except OSError as error:
-            if error.errno in _SPACE_ERRORS:
-                self.short_of_space = True
-                raise NoSpace(self.current.name, error.strerror or str(error)) from error
-            raise SystemFailure.from_os(error, self.current.name, doing="go on in another file") from error
+            self.short_of_space |= error.errno in _SPACE_ERRORS
+            raise self._failed(error) from error
         self.ready_file = None
+        # Until another one is found to be there it is left to what makes room.
+        self.short_of_space = last
         self._seal()
         following.handle = handle
         following.previous = self.current.file_id, self.current.records_end
         self._enter(following)
         self.bell.ring()
+
+    def _failed(self, error: OSError) -> NoSpace | SystemFailure:
+        """What to raise when there is no other file to go on in."""
+        if error.errno in _SPACE_ERRORS:
+            return NoSpace(self.current.name, error.strerror or str(error))
+        return SystemFailure.from_os(error, self.current.name, doing="go on in another file")
+
+    def _could_go_on(self) -> bool:
+        """Whether there is a file, or room to make one, behind the one that is kept ready."""
+        return bool(self.pool.free) or self.backend.free_bytes() >= self.settings.file_size_bytes
+
+    def refuse_last_file(self) -> None:
+        """Raise NoSpace where going on in another file would leave none to what makes room."""
+        if not self._could_go_on():
+            raise NoSpace(self.current.name, "the last one is kept for what makes room")
+
+    def _refuse_in_last_file(self) -> None:
+        """What adds leaves the rest of the last file there is to what makes room. Raises NoSpace."""
+        if self.short_of_space and self.ready_file is None and not self.pool.free:
+            self._refuse_without_room()
+            try:
+                self.pool.reserve(1)
+            except OSError as error:
+                raise self._failed(error) from error
+
+    def _refuse_without_room(self) -> None:
+        """Raise NoSpace where no file could be made and nothing says that one could be now."""
+        if self.short_of_space:
+            # Somebody may have made room meanwhile.
+            self.bell.ring()
+            if self.backend.free_bytes() < 2 * self.settings.file_size_bytes:
+                raise NoSpace(self.current.name, "the last attempt to make one failed")
+
+    def refuse_beyond_room(self, length: int) -> None:
+        """Raise NoSpace where the disk has no room and so many bytes of records that belong together would
+        not fit into what is held back: what was staged of them would have used it up.
+        """
+        if not self.short_of_space or length <= self._room_held_back():
+            return
+        missing = length - self._room_held_back()
+        file_bytes = self.settings.file_size_bytes - self.pool.first_record
+        try:
+            # Somebody may have made room meanwhile.
+            self.pool.reserve(len(self.pool.free) + -(-missing // file_bytes))
+        except OSError as error:
+            if error.errno not in _SPACE_ERRORS:
+                raise SystemFailure.from_os(error, self.current.name, doing="make room") from error
+            left = self._room_held_back()
+            reason = f"{length} bytes are needed at once, and {left} are left for what makes room"
+            raise NoSpace(self.current.name, reason) from error
+
+    def _room_held_back(self) -> int:
+        files = [*self.pool.free, *([self.ready_file] if self.ready_file is not None else [])]
+        return self._room(self.current) + sum(map(self._room, files))
 
     def _enter(self, file: WriteFile) -> None:
         if file.handle is None:

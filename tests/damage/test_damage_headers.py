@@ -118,6 +118,7 @@ def test_a_file_cut_off_between_records(name: str, size: int, whole: int, store_
     [
         ([1048576, 1048576, 102400], []),  # the last one that is left of another setting
         ([1000000, 1000000, 1048576], []),
+        ([1048576, 1048576, 500000], []),
         ([1048576, 1048576, 99328], [2]),
         ([1048576, 1048576, 4096], [2]),
         ([65000], [0]),

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from journalfs.journal.write_settings import WriteSettings
-from tests.broker.distribution import distribution_home
+from tests.broker.distribution import class_path, distribution_home
 
-SOURCE = Path(__file__).parent / "java" / "JournalClasses.java"
+SOURCES = Path(__file__).parent / "java"
 SETTINGS = WriteSettings(file_size_bytes=64 * 1024, compact_min_files=0, checksums=True)
 
 
@@ -26,12 +26,14 @@ def run_real_classes(
         [
             "java",
             "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
             "-XX:-UsePerfData",
             "-Dlog4j2.level=off",
             f"-Djava.library.path={distribution_home()}/bin/lib/linux-x86_64",
             "-cp",
-            f"{distribution_home()}/lib/*",
-            str(SOURCE),
+            class_path(SOURCES),
+            "JournalClasses",
             str(folder),
             kind,
             str(SETTINGS.file_size_bytes),

@@ -53,6 +53,32 @@ def count_calls(alignment: int, seed: int = 7) -> int:
     return calls
 
 
+def killer(fatal: int) -> Callable[[str], None]:
+    """What ends it at storage call number `fatal`, from 0."""
+    left = fatal
+
+    def kill(_: str) -> None:
+        nonlocal left
+        if left <= 0:
+            raise KilledError
+        left -= 1
+
+    return kill
+
+
+async def consume_in_the_last_file(driver: Driver, writer: JournalWriter) -> None:
+    """As where the disk has no room for another file, until somebody makes some."""
+    room_bytes, driver.disk.room_bytes = driver.disk.room_bytes, 0
+    while not writer.short_of_space:
+        writer.switch()
+    for _ in range(10):
+        driver.delete()
+    await writer.durable(writer.position)
+    driver.note_durable()
+    driver.disk.room_bytes = room_bytes
+    await writer.upkeep.tidy()
+
+
 def run_scenario(
     alignment: int, before: Callable[[str], None], seed: int = 7
 ) -> tuple[Driver, BaseException | None]:
@@ -70,6 +96,7 @@ def run_scenario(
                 await writer.upkeep.compact()
                 stopped = await driver.work_until_refused(20)
             if stopped is None:
+                await consume_in_the_last_file(driver, writer)
                 await driver.consume()
         except (KilledError, OSError, JournalfsError) as error:
             stopped = error
@@ -83,17 +110,44 @@ def run_scenario(
 
 def killed_at(alignment: int, fatal: int, seed: int = 7) -> Driver:
     """The scenario, ended at storage call number `fatal`, from 0."""
-    left = fatal
-
-    def kill(_: str) -> None:
-        nonlocal left
-        if left <= 0:
-            raise KilledError
-        left -= 1
-
-    driver, stopped = run_scenario(alignment, kill, seed)
+    driver, stopped = run_scenario(alignment, killer(fatal), seed)
     assert isinstance(stopped, KilledError), fatal
     return driver
+
+
+def sweep_of_compactions(alignment: int, *, crashes: int) -> int:
+    """Compactions whose outputs take the place of free files, each followed by work that uses old ones again;
+    the power cut at every storage call. Returns how many calls there were.
+    """
+    fatal = 0
+    while True:
+        driver = Driver(SimulatedDisk(alignment, depth=1 if alignment == 1 else 4), 5)
+
+        async def run(driver: Driver = driver, fatal: int = fatal) -> bool:
+            writer = driver.start()
+            await driver.work(60)
+            writer.pool.reserve(5)
+            driver.disk.before = killer(fatal)
+            try:
+                for _ in range(3):
+                    await driver.work(8)
+                    files = len(driver.disk.names())
+                    done = await writer.upkeep.compact()
+                    assert done.new
+                    assert len(driver.disk.names()) == files
+            except KilledError:
+                return True
+            finally:
+                driver.disk.before = None
+                driver.note_durable()
+            return False
+
+        if not trio.run(run):
+            return fatal
+        for crash in range(crashes):
+            check_after(driver, driver.disk.crash(fatal * 31 + crash))
+        check_after(driver, driver.disk.process_killed())
+        fatal += 1
 
 
 def sweep(*, seeds: Iterable[int]) -> None:
@@ -111,17 +165,10 @@ def sweep_of_a_transaction_over_files(*, crashes: int) -> None:
     fatal = 0
     while True:
         driver = Driver(SimulatedDisk(512, depth=32), 1)
-        left = fatal
 
-        def kill(_: str) -> None:
-            nonlocal left
-            if left <= 0:
-                raise KilledError
-            left -= 1
-
-        def run(driver: Driver = driver) -> None:
+        def run(driver: Driver = driver, fatal: int = fatal) -> None:
             writer = driver.start()
-            driver.disk.before = kill
+            driver.disk.before = killer(fatal)
             driver.begin()
             while len(writer.data) < 3:
                 driver.extend()

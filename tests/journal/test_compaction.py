@@ -13,7 +13,7 @@ from journalfs.ids import RecordId, TxId
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.differential import encode
-from tests.journal.driving import SMALL, Driver, read_back
+from tests.journal.driving import SMALL, Driver, read_back, settings_for
 from tests.reference.journal import ADD, COMMIT, DELETE, PREPARE, UPDATE, UPDATE_TX, Record, scan
 
 
@@ -187,6 +187,61 @@ async def test_files_are_not_used_again_before_the_control_file_is_gone() -> Non
     assert {"write_at", "sync_directory", "remove"} <= {what for what, _ in seen}
     assert {free for _, free in seen} == {0}
     assert [file.name for file in writer.pool.free] == ["data-1.amq"]
+
+
+def journal_files(disk: SimulatedDisk) -> list[str]:
+    return [name for name in disk.names() if name.endswith(".amq")]
+
+
+@pytest.mark.parametrize("alignment", [1, 512])
+@pytest.mark.parametrize("live", [0, 1, 20, 60])
+async def test_with_so_much_alive_there_are_not_more_and_more_files(alignment: int, live: int) -> None:
+    disk = SimulatedDisk(alignment)
+    writer = opened(disk, settings_for(disk))
+    for record in range(live):
+        writer.stage_add(RecordId(record + 1), 45, bytes(100))
+    counts: list[int] = []
+    next_id = live
+    for _ in range(30):
+        for _ in range(60):
+            next_id += 1
+            writer.stage_add(RecordId(next_id), 45, bytes(100))
+            writer.stage_delete(RecordId(next_id))
+        await writer.durable(writer.position)
+        used = len(writer.data)
+        done = await writer.upkeep.compact()
+        await writer.upkeep.tidy()
+        counts.append(len(journal_files(disk)))
+        assert counts[-1] <= used + len(done.new) + 3
+    assert max(counts) == max(counts[:3])
+    assert len(read_back(disk).records) == live
+
+
+async def test_one_free_file_stays_for_what_makes_room() -> None:
+    disk = SimulatedDisk()
+    writer = opened(disk)
+    await writer.upkeep.tidy()
+    (spare,) = writer.pool.free
+    writer.stage_add(RecordId(1), 45, b"x")
+    await writer.upkeep.compact()
+    assert writer.pool.free[0].name == spare.name
+
+
+async def test_free_files_beyond_the_pool_go_while_others_are_written() -> None:
+    disk = SimulatedDisk()
+    limited = WriteSettings(
+        prefix="data", file_size_bytes=2048, buffer_size_bytes=700, compact_min_files=0, pool_files=6
+    )
+    writer = opened(disk, limited)
+    for turn in range(10):
+        for record in range(turn * 60 + 1, turn * 60 + 61):
+            writer.stage_add(RecordId(record), 45, bytes(100))
+            if record % 30:
+                writer.stage_delete(RecordId(record))
+        await writer.durable(writer.position)
+        await writer.upkeep.compact()
+        await writer.upkeep.tidy()
+        assert len(journal_files(disk)) <= 6 + 1
 
 
 async def test_work_goes_on_while_files_are_rewritten() -> None:

@@ -13,7 +13,7 @@ from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.ids import RecordId
 from tests.journal.driving import Driver, read_back
-from tests.journal.sweep import check_after, count_calls, killed_at, run_scenario
+from tests.journal.sweep import check_after, count_calls, killed_at, run_scenario, sweep_of_compactions
 
 ALIGNMENTS = pytest.mark.parametrize("alignment", [1, 512], ids=["packed", "blocks"])
 STEPS = 60
@@ -86,6 +86,11 @@ def test_killed_at_every_storage_call(alignment: int) -> None:
         for crash in range(3):
             check_after(driver, driver.disk.crash(fatal * 31 + crash))
         check_after(driver, driver.disk.process_killed())
+
+
+@ALIGNMENTS
+def test_killed_while_outputs_take_the_place_of_free_files(alignment: int) -> None:
+    assert sweep_of_compactions(alignment, crashes=3) > 50
 
 
 @ALIGNMENTS

@@ -106,9 +106,13 @@ async def test_file_ids_after_a_compaction_that_packs_worse(tmp_path: Path) -> N
     write(folder, 2, [add(2, 3, 60_000)])
     write(folder, 3, [add(3, 4, 60_000)])
     theirs = copied(folder, tmp_path / "theirs")
-    await trio.to_thread.run_sync(real_classes, theirs, "NIO", "compact")
+    await trio.to_thread.run_sync(real_classes, theirs, "NIO", "compact", "update 4 33 00")
     ids = [one for one in file_ids(theirs) if one]
     assert len(ids) != len(set(ids)), ids
+    # The file that they go on in is not the one to go on in: its id is that of another.
+    writer = opened(theirs)
+    assert [file.file_id for file in writer.data].count(writer.current.file_id) == 1
+    writer.release()
     writer = opened(folder)
     done = await writer.upkeep.compact()
     assert len(done.new) == 4

@@ -226,6 +226,28 @@ async def test_everyone_who_waits_is_told_of_a_failure(disk: SimulatedDisk, writ
     assert failures == 5
 
 
+async def test_who_leads_a_flush_is_told_where_another_found_that_it_failed(
+    disk: SimulatedDisk, writer: JournalWriter
+) -> None:
+    """A compaction drains the journal while somebody waits for the flush that it drains."""
+
+    def refuse(call: str) -> None:
+        if call == "complete":
+            raise OSError(errno.EIO, "refused")
+
+    def drain() -> None:
+        with pytest.raises(WriteFailed):
+            writer.drain()
+
+    disk.before = refuse
+    writer.committer.while_waiting = drain
+    position = writer.stage_add(RecordId(1), 45, b"one")
+    with pytest.raises(WriteFailed):
+        await writer.durable(position)
+    assert writer.committer.reached_position < position
+    assert writer.durable_end() == (writer.current.file_id, writer.pool.first_record)
+
+
 async def test_cancelled_while_waiting_the_record_is_durable(
     disk: SimulatedDisk, writer: JournalWriter
 ) -> None:
@@ -287,4 +309,61 @@ async def test_a_full_disk_refuses_messages_and_takes_acknowledgements(
     for acknowledged in range(1, record):
         writer.stage_delete(RecordId(acknowledged))
     await writer.durable(writer.position)
+    assert bodies(disk) == []
+
+
+async def test_a_rollback_that_finds_no_room_is_made_up_for(
+    disk: SimulatedDisk, writer: JournalWriter
+) -> None:
+    def full(what: str) -> None:
+        if what == "allocate":
+            raise OSError(errno.ENOSPC, "full")
+
+    transactions = range(1, 100)
+    for number in transactions:
+        writer.stage_add(RecordId(number), 45, b"stays")
+        writer.stage_delete_in(TxId(number), RecordId(number))
+    writer.stage_add(RecordId(100), 45, b"")
+    disk.before = full
+
+    def update_for_ever() -> None:
+        while True:
+            writer.stage_update(RecordId(100), 46, b"")
+
+    with pytest.raises(NoSpace):
+        update_for_ever()
+    for number in transactions:
+        writer.roll_back(TxId(number))
+    assert any(writer.has_open(TxId(number)) for number in transactions)
+    with pytest.raises(NoSpace):
+        writer.stage_delete(RecordId(100))
+    disk.before = lambda what: None
+    writer.stage_delete(RecordId(100))
+    assert not any(writer.has_open(TxId(number)) for number in transactions)
+    await writer.close()
+    assert bodies(disk) == [b"stays"] * len(transactions)
+
+
+async def test_whoever_needs_the_file_that_is_being_made_gets_it(
+    disk: SimulatedDisk, writer: JournalWriter
+) -> None:
+    """There was room for this one only: another could not be made."""
+    made = 0
+
+    def room_for_one(what: str) -> None:
+        nonlocal made
+        if what == "allocate":
+            made += 1
+            if made > 1:
+                raise OSError(errno.ENOSPC, "full")
+
+    writer.stage_add(RecordId(1), 45, b"goes")
+    writer.pool.free.clear()
+    writer.ready_file = None
+    disk.before = room_for_one
+    writer.pool.prepare(above=writer.current.file_id)
+    writer.switch()
+    assert made == 1
+    writer.stage_delete(RecordId(1))
+    await writer.close()
     assert bodies(disk) == []

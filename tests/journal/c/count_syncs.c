@@ -1,5 +1,5 @@
-/* Preloaded into a process: notes what it syncs in the file SYNCS_LOG, and fails every sync of a file once the file
- * SYNCS_FAIL_IF exists.
+/* Preloaded into a process: notes what it syncs in the file SYNCS_LOG, and fails every sync of a file or a
+ * mapping while the file SYNCS_FAIL_IF exists.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,6 +35,16 @@ static int synced(int fd, long call) {
         return -1;
     }
     return (int)syscall(call, fd);
+}
+
+int msync(void *map, size_t length, int flags) {
+    note("map");
+    if (refused()) {
+        note("refused");
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_msync, map, length, flags);
 }
 
 int fsync(int fd) { return synced(fd, SYS_fsync); }
