@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 from journalfs.bindings.model import Address, Anomaly, BindingsState, Queue
 from journalfs.errors import DecodeError
@@ -11,8 +12,10 @@ from journalfs.format import address_settings, bindings, bridges
 from journalfs.format.record_types import BindingType, user_type_name
 from journalfs.ids import AddressId, QueueId
 
+_Decoded = TypeVar("_Decoded")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Emitted:
     """A record that took effect: an ADD or UPDATE, or one of a committed transaction."""
 
@@ -21,6 +24,13 @@ class Emitted:
     body: bytes
     file: str
     offset: int
+    _decoded: object = None
+
+    def decoded(self, decode: Callable[[bytes], _Decoded]) -> _Decoded:
+        """The body, decoded the first time: most records are looked at again with each one that comes."""
+        if self._decoded is None:
+            self._decoded = decode(self.body)
+        return cast(_Decoded, self._decoded)
 
 
 def interpret(live: Sequence[Emitted], *, max_id: int, anomalies: Sequence[Anomaly]) -> BindingsState:
@@ -107,11 +117,11 @@ class _Builder:
         )
 
     def _take_queue(self, emitted: Emitted) -> None:
-        binding = bindings.decode_queue_binding(emitted.body)
+        binding = emitted.decoded(bindings.decode_queue_binding)
         self._queue_bindings[QueueId(emitted.record_id)] = (binding, emitted)
 
     def _take_address(self, emitted: Emitted) -> None:
-        binding = bindings.decode_address_binding(emitted.body)
+        binding = emitted.decoded(bindings.decode_address_binding)
         self._address_bindings[AddressId(emitted.record_id)] = (binding, emitted)
 
     def _take_queue_status(self, emitted: Emitted) -> None:

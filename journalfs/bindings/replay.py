@@ -6,7 +6,6 @@ Damage never stops it; what cannot be used is an `Anomaly` of the state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -37,16 +36,6 @@ class ReplayRecord(Protocol):
 
     @property
     def user_type(self) -> int: ...
-
-
-def replay_bindings(files: Iterable[tuple[str, Iterable[tuple[ReplayRecord, bytes]]]]) -> BindingsState:
-    """Replay whole files, each as (name, records with their bodies), in the order of their file ids."""
-    replay = BindingsReplay()
-    for name, records in files:
-        replay.begin_file(name)
-        for record, body in records:
-            replay.apply(record, body)
-    return replay.finish()
 
 
 @dataclass(slots=True)
@@ -99,14 +88,17 @@ class BindingsReplay:
             self._transactions.pop(record.tx_id, None)
 
     def finish(self) -> BindingsState:
-        """Apply what was deleted, settle open transactions and interpret what is left."""
+        """Apply what was deleted, settle open transactions and interpret what is left. More records may
+        follow all the same.
+        """
+        anomalies = self._anomalies.copy()
         for tx_id, transaction in self._transactions.items():
             kind = "prepared-transaction" if transaction.prepared else "unfinished-transaction"
             reason = f"transaction {tx_id} never ended; its {len(transaction.emitted)} records do not count"
-            self._anomalies.append(Anomaly(kind, reason, transaction.file, transaction.offset, tx_id))
+            anomalies.append(Anomaly(kind, reason, transaction.file, transaction.offset, tx_id))
         # A delete removes every record of its id in the whole journal, earlier or later.
         live = [emitted for emitted in self._emitted if emitted.record_id not in self._deleted]
-        state = interpret(live, max_id=self._max_id, anomalies=self._anomalies)
+        state = interpret(live, max_id=self._max_id, anomalies=anomalies)
         return replace(state, deleted=frozenset(self._named_by_deletes))
 
     def _apply_to_transaction(self, record: ReplayRecord, body: bytes) -> None:

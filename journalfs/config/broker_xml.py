@@ -75,6 +75,8 @@ class BrokerConfig:
     uuid_namespace: str
     """Settings of addresses that are UUIDs are looked up as `<namespace>.<uuid>`."""
     warnings: tuple[str, ...]
+    files: tuple[Path, ...]
+    """All that it was read from."""
 
     def core_value(self, name: str) -> Value | None:
         """The value in force of a broker-wide setting."""
@@ -134,6 +136,7 @@ def read_broker_xml(
         literal_markers=_literal_markers(core),
         uuid_namespace=_text(core, "uuid-namespace") or _text(core, "temporary-queue-namespace") or "",
         warnings=tuple(warnings),
+        files=tuple(loader.files),
     )
 
 

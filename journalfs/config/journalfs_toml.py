@@ -93,7 +93,8 @@ class _Reader:
         matches = {setting.match: setting for setting in base.address_settings}
         matches.update((match, self._match(match, table)) for match, table in addresses.items())
         core = {**base.core, **self._values(CORE_BY_NAME, self._content, ())}
-        return replace(base, core=core, address_settings=tuple(matches.values()))
+        files = tuple(dict.fromkeys((*base.files, self.file)))
+        return replace(base, core=core, address_settings=tuple(matches.values()), files=files)
 
     def _match(self, match: str, table: Any) -> AddressSettingMatch:
         place = (_ADDRESSES, match)
@@ -141,6 +142,7 @@ def _nothing(file: Path) -> BrokerConfig:
         literal_markers=None,
         uuid_namespace="",
         warnings=(),
+        files=(file,),
     )
 
 
@@ -176,5 +178,13 @@ def _split(dotted: str) -> tuple[str, ...]:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
+    if name in BY_NAME and name not in known:
+        table = f'[{_ADDRESSES}."MATCH"]'
+        return (
+            f"{name!r} is a setting of addresses: set it under {table} in {TOML_NAME}, or as "
+            f"user.journalfs.{name} of an address's directory"
+        )
+    if name in CORE_BY_NAME and name not in known:
+        return f"{name!r} is a setting of the whole store: set it outside all tables"
     near = difflib.get_close_matches(name, known, n=1)
     return f"there is no setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -11,11 +11,10 @@ directory that was asked for, or that cannot be read beside it, is left alone. E
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +33,7 @@ BINDINGS_EXTENSION: Final = "bindings"
 _LARGE_NAMES: Final = ("large-messages", "largemessages")
 """As `artemis create` configures it, and the default of a configuration that does not say."""
 
-_DIRECTORY_FIELDS: Final = {
+DIRECTORY_FIELDS: Final = {
     "journal-directory": "journal_dir",
     "bindings-directory": "bindings_dir",
     "paging-directory": "paging_dir",
@@ -42,7 +41,7 @@ _DIRECTORY_FIELDS: Final = {
     "node-manager-lock-directory": "node_manager_lock_dir",
     "journal-retention-directory": "retention_dir",
 }
-"""What journalfs.toml may move."""
+"""Settings that are directories, with where a layout has them: journalfs.toml may move them."""
 
 _MAY_BE_THERE: Final = frozenset({TOML_NAME, "lost+found"})
 """In a directory that is empty otherwise and becomes a store."""
@@ -74,6 +73,8 @@ class StoreLayout:
     journal_extension: str = JOURNAL_EXTENSION
     bindings_prefix: str = BINDINGS_PREFIX
     bindings_extension: str = BINDINGS_EXTENSION
+    without_own: StoreLayout | None = None
+    """Where all would be if journalfs.toml said nothing; None: there is no such file."""
 
     @property
     def not_kept_by(self) -> str | None:
@@ -136,11 +137,19 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         and not _has_journal(layout.journal_dir)
         and not _has_bindings(layout.bindings_dir)
     ):
-        reason = (
-            f"no journal files in {layout.journal_dir} or {layout.bindings_dir}; has the broker ever run?"
-        )
-        raise NotAStore(given, reason)
+        raise NotAStore(given, _no_journal_files(layout))
     return layout
+
+
+def _no_journal_files(layout: StoreLayout) -> str:
+    places = f"no journal files in {layout.journal_dir} or {layout.bindings_dir}"
+    before = layout.without_own
+    if before is None or (before.journal_dir, before.bindings_dir) == (
+        layout.journal_dir,
+        layout.bindings_dir,
+    ):
+        return f"{places}; has the broker ever run?"
+    return f"{places}, where {layout.root / TOML_NAME} says that they are"
 
 
 def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:
@@ -263,6 +272,9 @@ def _with_advice(error: ConfigError | SystemFailure, advice: str) -> ConfigError
 
 
 def _data_directory(data: Path, environment: Mapping[str, str] | None) -> StoreLayout:
+    inside = _has_journal(data / "journal") or _has_bindings(data / "bindings")
+    if not inside and (_has_journal(data) or _has_bindings(data)):
+        return _usual(data, journal=data, bindings=data)  # a lone journal with a journalfs.toml
     usual = _usual(data, journal=data / "journal", bindings=data / "bindings")
     found = _configuration_of(data.parent)
     if found is None:
@@ -300,6 +312,7 @@ def _by_configuration(config: BrokerConfig) -> StoreLayout:
 
 def _usual(root: Path, *, journal: Path, bindings: Path, config: BrokerConfig | None = None) -> StoreLayout:
     retention = root / "retention"
+    kept = config is not None and config.retention_directory is not None
     return StoreLayout(
         root=root,
         config=config,
@@ -308,7 +321,7 @@ def _usual(root: Path, *, journal: Path, bindings: Path, config: BrokerConfig | 
         paging_dir=root / "paging",
         large_dir=_existing(root, _LARGE_NAMES, default=root / _LARGE_NAMES[0]),
         node_manager_lock_dir=journal,
-        retention_dir=retention if _has_journal(retention) else None,
+        retention_dir=retention if kept or _has_journal(retention) else None,
         warnings=config.warnings if config is not None else (),
     )
 
@@ -321,15 +334,19 @@ def _with_own_settings(layout: StoreLayout) -> StoreLayout:
     # Most stores have none, and its parser takes a while to import.
     from journalfs.config.journalfs_toml import read_journalfs_toml  # noqa: PLC0415
 
-    config = read_journalfs_toml(file, layout.config)
+    return replace(moved_by(layout, read_journalfs_toml(file, layout.config)), without_own=layout)
+
+
+def moved_by(layout: StoreLayout, config: BrokerConfig) -> StoreLayout:
+    """`layout`, which is found without a journalfs.toml, with `config`, which has what that says."""
     moved = {
-        field: file.parent / str(config.core[name].value)
-        for name, field in _DIRECTORY_FIELDS.items()
+        field: layout.root / str(config.core[name].value)
+        for name, field in DIRECTORY_FIELDS.items()
         if name in config.core and config.core[name].origin == TOML_NAME
     }
     if "journal_dir" in moved and layout.node_manager_lock_dir == layout.journal_dir:
         moved = {"node_manager_lock_dir": moved["journal_dir"], **moved}
-    return dataclasses.replace(layout, config=config, **_normal(moved))
+    return replace(layout, config=config, **_normal(moved))
 
 
 def _normal(paths: Mapping[str, Path]) -> dict[str, Any]:
@@ -337,7 +354,7 @@ def _normal(paths: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _with_warning(layout: StoreLayout, warning: str) -> StoreLayout:
-    return dataclasses.replace(layout, warnings=(*layout.warnings, warning))
+    return replace(layout, warnings=(*layout.warnings, warning))
 
 
 def _is_data_directory(folder: Path) -> bool:

@@ -101,14 +101,16 @@ def _added_types(data: bytes) -> set[int]:
         return set()
     rid = (int.from_bytes(data[8:16], "big") & 0x7FFFFFFF).to_bytes(4, "big")
     found: set[int] = set()
+    used_bytes = len(data.rstrip(b"\0"))  # to look for something in zeros takes long
     for kind, length_at, type_at, fixed_bytes in ((_ADD, 14, 18, 23), (_ADD_TX, 22, 26, 31)):
         head = bytes((kind,)) + rid
-        at = data.find(head, limits.JOURNAL_HEADER_BYTES)
+        stop = used_bytes + len(head)
+        at = data.find(head, limits.JOURNAL_HEADER_BYTES, stop)
         while at >= 0:
             body_bytes = int.from_bytes(data[at + length_at : at + length_at + 4], "big", signed=True)
             end = at + fixed_bytes + body_bytes
             valid = body_bytes >= 0 and int.from_bytes(data[end - 4 : end], "big") == end - at
             if valid and end <= len(data):
                 found.add(data[at + type_at])
-            at = data.find(head, end if valid else at + 1)
+            at = data.find(head, end if valid else at + 1, stop)
     return found

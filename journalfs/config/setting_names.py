@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -37,6 +38,7 @@ class SettingDefinition:
     choices: tuple[str, ...] = ()
     not_zero: bool = False
     """True where a minimum of -1 stands for no limit, and 0 for nothing."""
+    power_of_two: bool = False
     in_xml: bool = True
     """False for what a broker's own file cannot set."""
     derived: tuple[str, int] | None = None
@@ -89,12 +91,16 @@ def _listed(definition: SettingDefinition) -> str:
 
 
 def _within_bounds(definition: SettingDefinition, number: int | float) -> int | float:
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no finite number")
     if definition.minimum is not None and number < definition.minimum:
         raise ValueError(f"{number} is below {definition.minimum}")
     if definition.maximum is not None and number > definition.maximum:
         raise ValueError(f"{number} is above {definition.maximum}")
     if definition.not_zero and number == 0:
         raise ValueError("0 would be none at all; -1 is no limit")
+    if definition.power_of_two and int(number).bit_count() != 1:
+        raise ValueError(f"{number} is no power of two")
     return number
 
 
@@ -135,6 +141,19 @@ def _integer(
     return SettingDefinition(name, key, Kind.INTEGER, default, unit, minimum)
 
 
+def _limit(
+    name: str,
+    key: str,
+    default: int | None,
+    unit: str = "messages",
+    *,
+    derived: tuple[str, int] | None = None,
+) -> SettingDefinition:
+    """Something above 0, or -1 for no limit."""
+    kind = Kind.BYTES if unit == "bytes" else Kind.INTEGER
+    return SettingDefinition(name, key, kind, default, unit, -1, not_zero=True, derived=derived)
+
+
 def _boolean(name: str, key: str, default: bool, *, in_xml: bool = True) -> SettingDefinition:
     return SettingDefinition(name, key, Kind.BOOLEAN, default, in_xml=in_xml)
 
@@ -153,37 +172,13 @@ _FULL: Final = (
     _integer("max-size-messages", "maxSizeMessages", -1, "messages"),
     _bytes("max-size-bytes-reject-threshold", "maxSizeBytesRejectThreshold", -1),
     _bytes("page-size-bytes", "pageSizeBytes", 10 * 1024 * 1024, 1),
-    _bytes("page-limit-bytes", "pageLimitBytes", None, -1),
-    _integer("page-limit-messages", "pageLimitMessages", None, "messages", -1),
+    _limit("page-limit-bytes", "pageLimitBytes", None, "bytes"),
+    _limit("page-limit-messages", "pageLimitMessages", None),
     _choice("page-full-policy", "pageFullMessagePolicy", None, ("DROP", "FAIL")),
-    SettingDefinition(
-        "max-read-page-bytes",
-        "maxReadPageBytes",
-        Kind.BYTES,
-        None,
-        "bytes",
-        -1,
-        derived=("page-size-bytes", 2),
-    ),
-    _integer("max-read-page-messages", "maxReadPageMessages", -1, "messages", -1),
-    SettingDefinition(
-        "prefetch-page-bytes",
-        "prefetchPageBytes",
-        Kind.BYTES,
-        None,
-        "bytes",
-        -1,
-        derived=("max-read-page-bytes", 1),
-    ),
-    SettingDefinition(
-        "prefetch-page-messages",
-        "prefetchPageMessages",
-        Kind.INTEGER,
-        None,
-        "messages",
-        -1,
-        derived=("max-read-page-messages", 1),
-    ),
+    _limit("max-read-page-bytes", "maxReadPageBytes", None, "bytes", derived=("page-size-bytes", 2)),
+    _limit("max-read-page-messages", "maxReadPageMessages", -1),
+    _limit("prefetch-page-bytes", "prefetchPageBytes", None, "bytes", derived=("max-read-page-bytes", 1)),
+    _limit("prefetch-page-messages", "prefetchPageMessages", None, derived=("max-read-page-messages", 1)),
     _integer("page-max-cache-size", "pageCacheMaxSize", 5, "pages"),
     _boolean("drop-messages-when-full", "dropMessagesWhenFull", False, in_xml=False),
 )
@@ -198,6 +193,7 @@ _REDELIVERY: Final = (
         Kind.DECIMAL,
         0.0,
         minimum=0,
+        maximum=1,
     ),
     SettingDefinition(
         "max-redelivery-delay",
@@ -267,7 +263,7 @@ _AUTOMATIC: Final = (
 
 _OTHER: Final = (
     _integer("redistribution-delay", "redistributionDelay", -1, "ms"),
-    _integer("slow-consumer-threshold", "slowConsumerThreshold", -1, "messages", -1),
+    _limit("slow-consumer-threshold", "slowConsumerThreshold", -1),
     _choice(
         "slow-consumer-threshold-measurement-unit",
         "slowConsumerThresholdMeasurementUnit",
@@ -283,13 +279,93 @@ _OTHER: Final = (
     _boolean("enable-ingress-timestamp", "enableIngressTimestamp", False),
     _integer("id-cache-size", "idCacheSize", 20000, "ids", 0),
     SettingDefinition("queue-prefetch", "queuePrefetch", Kind.INTEGER, 1000, "messages", in_xml=False),
-    _integer("initial-queue-buffer-size", "initialQueueBufferSize", 8192, "references", 1),
+    SettingDefinition(
+        "initial-queue-buffer-size",
+        "initialQueueBufferSize",
+        Kind.INTEGER,
+        8192,
+        "references",
+        1,
+        power_of_two=True,
+    ),
 )
 
-ADDRESS_SETTINGS: Final = (*_FULL, *_REDELIVERY, *_EXPIRY, *_QUEUE_DEFAULTS, *_AUTOMATIC, *_OTHER)
+_INT: Final = frozenset(
+    {
+        "default-consumer-window-size",
+        "default-consumers-before-dispatch",
+        "default-group-buckets",
+        "default-max-consumers",
+        "id-cache-size",
+        "initial-queue-buffer-size",
+        "management-browse-page-size",
+        "management-message-attribute-size-limit",
+        "max-delivery-attempts",
+        "max-read-page-bytes",
+        "max-read-page-messages",
+        "message-counter-history-day-limit",
+        "page-max-cache-size",
+        "page-size-bytes",
+        "prefetch-page-bytes",
+        "prefetch-page-messages",
+        "queue-prefetch",
+    }
+)
+"""Numbers that a broker keeps in 32 bits; the others have 64."""
+
+
+def _as_wide_as_kept(definition: SettingDefinition) -> SettingDefinition:
+    """A broker does not start with a number that its type does not hold."""
+    if definition.kind not in (Kind.BYTES, Kind.INTEGER):
+        return definition
+    highest = 2**31 - 1 if definition.name in _INT else 2**63 - 1
+    lowest = -highest - 1 if definition.minimum is None else definition.minimum
+    return replace(definition, minimum=lowest, maximum=highest)
+
+
+ADDRESS_SETTINGS: Final = tuple(
+    _as_wide_as_kept(definition)
+    for definition in (*_FULL, *_REDELIVERY, *_EXPIRY, *_QUEUE_DEFAULTS, *_AUTOMATIC, *_OTHER)
+)
 
 BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in ADDRESS_SETTINGS}
 BY_JSON_KEY: Final[Mapping[str, SettingDefinition]] = {item.json_key: item for item in ADDRESS_SETTINGS}
+
+NO_EFFECT: Final = frozenset(
+    {
+        "auto-create-addresses",
+        "auto-create-jms-queues",
+        "auto-create-jms-topics",
+        "auto-create-queues",
+        "auto-delete-jms-queues",
+        "auto-delete-jms-topics",
+        "config-delete-addresses",
+        "config-delete-diverts",
+        "config-delete-queues",
+        "default-consumer-window-size",
+        "default-group-first-key",
+        "drop-messages-when-full",
+        "enable-ingress-timestamp",
+        "initial-queue-buffer-size",
+        "management-browse-page-size",
+        "management-message-attribute-size-limit",
+        "max-read-page-bytes",
+        "max-read-page-messages",
+        "message-counter-history-day-limit",
+        "page-max-cache-size",
+        "prefetch-page-bytes",
+        "prefetch-page-messages",
+        "queue-prefetch",
+        "redistribution-delay",
+        "retroactive-message-count",
+        "send-to-dla-on-no-route",
+        "slow-consumer-check-period",
+        "slow-consumer-policy",
+        "slow-consumer-threshold",
+        "slow-consumer-threshold-measurement-unit",
+    }
+)
+"""Kept for brokers, and without a meaning here: docs/SETTINGS.md says why."""
 
 XML_ALIASES: Final[Mapping[str, str]] = {"last-value-queue": "default-last-value-queue"}
 """Older names that the broker still reads."""

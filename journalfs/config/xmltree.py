@@ -54,15 +54,16 @@ class Loader:
     broker.
     """
     warnings: list[str] = field(default_factory=list)
-    _files: int = 0
+    files: list[Path] = field(default_factory=list)
+    """What was opened, each file as often as it is included."""
 
     def load(self, path: Path) -> Element:
         """Parse `path`. Raises `ConfigError` with file and line, `SystemFailure` when it cannot be read."""
         return self._load(path, depth=0)
 
     def _load(self, path: Path, *, depth: int) -> Element:
-        self._files += 1
-        if self._files > limits.XINCLUDE_FILES_MAX or depth > limits.XINCLUDE_FILES_MAX:
+        self.files.append(path)
+        if len(self.files) > limits.XINCLUDE_FILES_MAX or depth > limits.XINCLUDE_FILES_MAX:
             raise ConfigError(
                 path, f"more than {limits.XINCLUDE_FILES_MAX} files are included; do they go in circles?"
             )

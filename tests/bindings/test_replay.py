@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from journalfs.bindings.model import BindingsState
-from journalfs.bindings.replay import BindingsReplay, replay_bindings
+from journalfs.bindings.replay import BindingsReplay
 from journalfs.bindings.settings import queue_settings
 from journalfs.format.record_types import BindingType, RecordKind
 from journalfs.ids import QueueId
+from tests.bindings.replaying import replay_bindings
 from tests.format.encode import boolean, i8, i16, i32, i64, nullable, simple_string, string
 
 

@@ -71,6 +71,16 @@ def test_values_have_lines(tmp_path: Path) -> None:
         ('[address-settings."a.#.b"]', 1, "a.#.b: '#' may stand at the end only"),
         ('[address-settings."a"]\nno-expire = true', 2, "no-expire: there is no setting 'no-expire'; did"),
         ('[address-settings."a"]\nno-expiry = 1', 2, "no-expiry: 1 is not true or false"),
+        (
+            "max-delivery-attempts = 1",
+            1,
+            "max-delivery-attempts: 'max-delivery-attempts' is a setting of addresses: set it under [addr",
+        ),
+        (
+            '[address-settings."a"]\njournal-type = "NIO"',
+            2,
+            "journal-type: 'journal-type' is a setting of the whole store",
+        ),
         ('[journal]\ntype = "NIO"', 1, "journal: there is no setting 'journal'"),
     ],
 )

@@ -14,6 +14,7 @@ from journalfs.config.layout import locate_store
 from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion
 from tests.format import encode
 from tests.frozen import FILE_STORES, PristineStores
+from tests.tools.crash_copy import copy_as_left
 
 PATHS = ["", "broker.xml", "data", "data/journal", "data/bindings"]
 
@@ -308,7 +309,7 @@ def test_a_configuration_that_is_no_file_leaves_a_warning(
 def test_a_journal_that_may_not_be_looked_into_is_named_itself(stores: PristineStores, mode: int) -> None:
     with tempfile.TemporaryDirectory() as folder:  # below pytest's own, nobody else may look
         instance = Path(folder, "instance")
-        shutil.copytree(stores["aio"], instance)
+        copy_as_left(stores["aio"], instance)
         (instance / "broker.xml").unlink()
         Path(folder).chmod(0o755)
         journal = instance / "data" / "journal"

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from journalfs.config.core_settings import CORE_SETTINGS, ConfiguredValue, value_in_force
-from journalfs.config.setting_names import ADDRESS_SETTINGS, SettingDefinition
+from journalfs.bindings.lost import lost_queue
+from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, ConfiguredValue, value_in_force
+from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NO_EFFECT, SettingDefinition
+from journalfs.ids import QueueId
+from journalfs.store.settings import queue_settings
+from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS
+from tests.store.writing.test_settings import NEW_QUEUES
 
 ROOT = Path(__file__).resolve().parents[2]
-ROW = re.compile(r"^\| `([a-z-]+)` \| ([a-z]*) ?\| (.+?) \| (.+) \| (\S+) \|$", re.MULTILINE)
-ROWS = {found[0]: found[1:] for found in ROW.findall((ROOT / "docs" / "SETTINGS.md").read_text())}
+ROW = re.compile(r"^\| `([A-Za-z-]+)` \| ([a-z]*) ?\| (.+?) \| (.+) \| (\S+) \|$", re.MULTILINE)
+FOUND = ROW.findall((ROOT / "docs" / "SETTINGS.md").read_text())
+ROWS = {found[0]: found[1:] for found in FOUND}
+
+EVERY = (*CORE_SETTINGS, *(one for one in ADDRESS_SETTINGS if one.name not in CORE_BY_NAME))
 
 
-DESCRIBED = [one for one in ADDRESS_SETTINGS if one.name in ROWS and one not in CORE_SETTINGS]
-EVERY = (*CORE_SETTINGS, *DESCRIBED)
+PLAIN = replace(lost_queue(QueueId(1), "queue", "address"), lost=False)
+"""A queue as one is without settings."""
+
+
+def queue_names() -> frozenset[str]:
+    """What `.settings` of a queue can show, and what can be set in it."""
+    all_set = replace(
+        PLAIN.binding, filter="a = 1", metadata="user=u;", last_value_key="k", group_first_key="f"
+    )
+    return frozenset(queue_settings(replace(PLAIN, binding=all_set))) | QUEUE_SETTINGS.keys()
 
 
 def shown(value: object) -> str:
@@ -40,42 +58,80 @@ def default_of(definition: SettingDefinition) -> str:
     return f"{shown(asynchronous)} with ASYNCIO, else {shown(otherwise)}"
 
 
-def test_every_setting_has_its_row() -> None:
-    assert set(ROWS) == {definition.name for definition in EVERY}
+OF_AN_ADDRESS = frozenset({"paused", "routing-types"})
+"""What an address itself has."""
+
+SEEDS = {
+    "artemis-paging": (
+        "address-full-policy global-max-messages global-max-size journal-buffer-timeout "
+        "jdbc-max-page-size-bytes management-address max-disk-usage max-read-page-bytes "
+        "max-read-page-messages max-size-bytes max-size-messages min-disk-free page-full-policy "
+        "page-limit-bytes page-limit-messages page-size-bytes page-sync-timeout paging-directory "
+        "prefetch-page-bytes prefetch-page-messages"
+    ),
+    "artemis-persistence": (
+        "bindings-directory create-bindings-dir create-journal-dir journal-buffer-size "
+        "journal-buffer-timeout journal-compact-min-files journal-compact-percentage journal-datasync "
+        "journal-directory journal-file-size journal-lock-acquisition-timeout journal-max-io "
+        "journal-min-files journal-pool-files journal-sync-non-transactional "
+        "journal-sync-transactional journal-type node-manager-lock-directory persistence-enabled "
+        "bindings-table-name data-source-properties data-source-property jdbc-allowed-time-diff "
+        "jdbc-connection-url jdbc-driver-class-name jdbc-journal-sync-period jdbc-lock-expiration "
+        "jdbc-lock-renew-period jdbc-max-page-size-bytes jdbc-network-timeout "
+        "jdbc-page-max-size-bytes jdbc-password jdbc-user large-message-table-name message-table-name "
+        "node-manager-store-table-name page-store-table-name"
+    ),
+    "hornetq, activemq-1": (
+        "bindings-directory create-bindings-dir create-journal-dir journal-buffer-size "
+        "journal-buffer-timeout journal-compact-min-files journal-compact-percentage "
+        "journal-directory journal-file-size journal-max-io journal-min-files "
+        "journal-sync-non-transactional journal-sync-transactional journal-type persistence-enabled"
+    ),
+    "amq-message-store": (
+        "archiveDataLogs cleanupInterval directory directoryArchive indexBinSize indexKeySize "
+        "indexPageSize maxCheckpointMessageAddSize maxFileLength persistentIndex syncOnWrite useNIO"
+    ),
+}
+"""Settings that the brokers' own pages on keeping and paging messages name, by page."""
+
+FROM_SEEDS = frozenset(name for names in SEEDS.values() for name in names.split())
 
 
-LIMITS_AND_PAGING = (
-    "paging-directory",
-    "max-size-bytes",
-    "max-size-messages",
-    "max-size-bytes-reject-threshold",
-    "address-full-policy",
-    "page-size-bytes",
-    "max-read-page-messages",
-    "max-read-page-bytes",
-    "prefetch-page-messages",
-    "prefetch-page-bytes",
-    "page-limit-bytes",
-    "page-limit-messages",
-    "page-full-policy",
-    "global-max-size",
-    "global-max-messages",
-    "max-disk-usage",
-    "min-disk-free",
-    "disk-scan-period",
-    "page-sync-timeout",
-)
+def test_every_setting_has_one_row() -> None:
+    named = {definition.name for definition in EVERY}
+    assert ROWS.keys() == named | queue_names() | OF_AN_ADDRESS | FROM_SEEDS
+    assert [name for name, count in Counter(found[0] for found in FOUND).items() if count > 1] == []
 
 
-@pytest.mark.parametrize("name", LIMITS_AND_PAGING)
-def test_settings_of_limits_and_paging_have_a_row(name: str) -> None:
-    assert name in ROWS
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_a_row_says_what_it_does_and_names_a_test(name: str) -> None:
+    _, default, what, test = ROWS[name]
+    assert what
+    assert default
+    file, _, function = test.partition("::")
+    assert re.search(rf"^(async )?def {function}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE), test
+
+
+def test_what_means_nothing_says_so() -> None:
+    nothing = {name for name, row in ROWS.items() if row[2].startswith("nothing")}
+    foreign = FROM_SEEDS - {definition.name for definition in EVERY}
+    of_the_store = {"journal-file-open-timeout", "page-sync-timeout", "persist-id-cache"}
+    assert nothing == NO_EFFECT | QUEUE_NO_EFFECT | foreign | of_the_store
+
+
+@pytest.mark.parametrize("name", sorted(queue_names()))
+def test_the_row_of_a_queues_setting(name: str) -> None:
+    """Its default is that of another setting, which has the same unit, or that of a queue that is made."""
+    unit, default, _, _ = ROWS[name]
+    if default in BY_NAME:
+        assert unit == BY_NAME[default].unit
+        if default in NEW_QUEUES:
+            assert NEW_QUEUES[default][0] == name
+    else:
+        assert default == shown(queue_settings(PLAIN).get(name))
 
 
 @pytest.mark.parametrize("definition", EVERY, ids=lambda definition: str(definition.name))
 def test_a_row_agrees_with_the_table(definition: SettingDefinition) -> None:
-    unit, default, what, test = ROWS[definition.name]
+    unit, default, _, _ = ROWS[definition.name]
     assert (unit, default) == (definition.unit, default_of(definition))
-    assert what
-    file, _, name = test.partition("::")
-    assert re.search(rf"^(async )?def {name}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE), test

@@ -115,6 +115,15 @@ def test_plain_values_are_not_masked() -> None:
         ("auto-create-queues", "1", False),
         ("dead-letter-address", " DLQ ", "DLQ"),
         ("address-full-policy", "FAIL", "FAIL"),
+        # Brokers check none of these.
+        ("max-delivery-attempts", "-5", -5),
+        ("redelivery-delay", "-1", -1),
+        ("redelivery-delay-multiplier", "-1", -1.0),
+        ("max-size-bytes", "-9", -9),
+        ("expiry-delay", "-7", -7),
+        ("redelivery-collision-avoidance-factor", "1", 1.0),
+        ("page-limit-bytes", "-1", -1),
+        ("initial-queue-buffer-size", "16", 16),
     ],
 )
 def test_values(name: str, text: str, expected: object) -> None:
@@ -130,6 +139,18 @@ def test_values(name: str, text: str, expected: object) -> None:
         ("auto-create-queues", "yes", "'yes' is neither true nor false"),
         ("redelivery-delay-multiplier", "much", "'much' is no number"),
         ("page-size-bytes", "big", "'big' is no size"),
+        ("redelivery-collision-avoidance-factor", "1.1", "1.1 is above 1"),
+        ("redelivery-collision-avoidance-factor", "-0.1", "-0.1 is below 0"),
+        ("page-limit-bytes", "0", "0 would be none at all; -1 is no limit"),
+        ("page-limit-messages", "0", "0 would be none at all"),
+        ("max-read-page-bytes", "0", "0 would be none at all"),
+        ("max-read-page-messages", "0", "0 would be none at all"),
+        ("prefetch-page-bytes", "0", "0 would be none at all"),
+        ("prefetch-page-messages", "0", "0 would be none at all"),
+        ("slow-consumer-threshold", "0", "0 would be none at all"),
+        ("slow-consumer-threshold", "-2", "-2 is below -1"),
+        ("initial-queue-buffer-size", "7", "7 is no power of two"),
+        ("initial-queue-buffer-size", "0", "0 is below 1"),
     ],
 )
 def test_values_that_no_broker_takes(name: str, text: str, reason: str) -> None:
