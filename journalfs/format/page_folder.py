@@ -13,6 +13,7 @@ ADDRESS_FILE_NAME: Final = "address.txt"
 REPLICA_MARK: Final = "oldreplica."
 """A folder with this in its name is what replication left behind; the broker does not read it."""
 
+PAGE_EXTENSION: Final = ".page"
 _PAGE_NAME: Final = re.compile(r"([0-9]{1,18})\.page(\.invalidPage)?")
 
 

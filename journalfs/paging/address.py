@@ -9,6 +9,7 @@ it changed.
 from __future__ import annotations
 
 import bisect
+import contextlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -431,6 +432,28 @@ class PagedAddress:
                     found.append(index)
             if found:
                 yield number, found
+
+    def needed(self, message_ids: Iterable[MessageId]) -> dict[MessageId, bool]:
+        """Of those of the messages that are in pages, whether a queue has them, or may come to: not what was
+        written by a transaction that did not commit, nor what all its queues have consumed.
+        """
+        asked = frozenset(message_ids)
+        found: dict[MessageId, bool] = {}
+        for number in self.numbers():
+            summary = self.summary(number)
+            if any(summary.first_id <= message_id <= summary.last_id for message_id in asked):
+                with contextlib.suppress(Gone):  # it is consumed, then
+                    for index, message_id in enumerate(map(MessageId, self.scan(number).message_ids())):
+                        if message_id in asked and not found.get(message_id, False):
+                            found[message_id] = self._is_needed(number, index)
+        return found
+
+    def _is_needed(self, number: PageNumber, index: int) -> bool:
+        entry = self.scan(number).entry(index)
+        if not (self.cursors.counts(entry.tx_id) or entry.tx_id in self.cursors.undecided):
+            return False
+        standings = (self.standing(number, QueueId(queue)) for queue in entry.queue_ids)
+        return any(not standing.complete and index not in standing.gone for standing in standings)
 
     def damage(self) -> list[Damage]:
         found = [damage for number in self.numbers() for damage in self.summary(number).damage]

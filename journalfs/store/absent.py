@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from journalfs.damage import Damage, FileStamp, name_of
+from journalfs.config.layout import StoreLayout
+from journalfs.damage import MISSING_FILE, Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
+from journalfs.engine.state_types import Operation
+from journalfs.errors import PartMissing
 from journalfs.format.journal_file import CONTROL_FILE_NAME
 from journalfs.format.page_folder import format_page_name
+from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId
 from journalfs.journal.contradictions import MISSING_RECORDS
@@ -24,12 +28,18 @@ from journalfs.journal.hidden import DOUBTFUL_HEADER
 from journalfs.journal.loader import JournalLoader, holds_prefix
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.showing import shown
+from journalfs.store.bindings import read_bindings
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
 
-PAGE_TYPES = (MessageType.PAGE_TRANSACTION, MessageType.ACKNOWLEDGE_CURSOR, MessageType.PAGE_COMPLETE)
-"""Records that are there only while an address has pages."""
+_ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
+    MessageType.ACKNOWLEDGE_CURSOR: lambda record: record.c != PAGE_BEGINNING,
+    MessageType.PAGE_COMPLETE: lambda record: True,
+    MessageType.PAGE_COUNTER_VALUE: lambda record: record.b > 0,
+    MessageType.PAGE_COUNTER_INCREMENT: lambda record: True,
+}
+"""Records of a queue, and whether they tell of a page that there is."""
 
 
 class KnownFile(Protocol):
@@ -71,7 +81,8 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
     used = set(state.used_files(max((file.slot for file in known), default=-1) + 1))
     gone = [file for file in known if file.file_id not in listed and file.records and file.slot in used]
     others = _with_other_ids(gone, known, listing.files)
-    if not listed.keys() - {file.file_id for file in others.values()} <= {file.file_id for file in known}:
+    before = {file.file_id for file in known} | {file.file_id for file in others.values()}
+    if any(_is_written(file) for file_id, file in listed.items() if file_id not in before):
         return []
     rest = [file for file in known if file.file_id in listed]
     newest = max((file.file_id for file in rest if file.records), default=-1)
@@ -88,6 +99,16 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
     return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
 
 
+def taken_away(loader: JournalLoader, names: Collection[str]) -> list[Damage]:
+    """What is gone with files of these names, as far as they were read."""
+    messages = _messages_by_file(loader.state) if names else Counter()
+    return [
+        _taken_away(loader, read.file.name, messages[read.slot])
+        for read in loader.files.read_files()
+        if read.file.name in names
+    ]
+
+
 def _with_other_ids(
     gone: Sequence[KnownFile], known: Sequence[KnownFile], files: Sequence[JournalFile]
 ) -> dict[int, JournalFile]:
@@ -98,6 +119,15 @@ def _with_other_ids(
     return {slot: file for slot, (was, file) in there.items() if _same_records(was, file)}
 
 
+def _is_written(file: JournalFile) -> bool:
+    """Whether there are records in a file: one that is kept ready has none."""
+    try:
+        with MappedFile(file.path) as mapped:
+            return scan_journal(mapped, rid=file.rid, version=file.version).count > 0
+    except OSError:
+        return True
+
+
 def _same_records(known: KnownFile, file: JournalFile) -> bool:
     """Whether a file has the records that it had, and no others: none of its new id, none behind them."""
     try:
@@ -105,7 +135,7 @@ def _same_records(known: KnownFile, file: JournalFile) -> bool:
             return False
         with MappedFile(file.path) as mapped:
             earlier = scan_journal(mapped, rid=known.file_id & 0x7FFFFFFF, version=2, start=known.position)
-            return not earlier.count and not scan_journal(mapped, rid=file.rid, version=file.version).count
+        return not earlier.count and not _is_written(file)
     except OSError:
         return False
 
@@ -136,15 +166,19 @@ def _cut(loader: JournalLoader, known: KnownFile, file: JournalFile, end: int) -
 
 
 def _gone(loader: JournalLoader, known: KnownFile, messages: int, other: JournalFile | None) -> Damage:
-    name = name_of(loader.directory / known.name, loader.relative_to)
     if other is None:
-        reason = f"taken away, with {messages} messages that were in it when it was last read"
-        return Damage(name, 0, 0, "missing-file", reason)
+        return _taken_away(loader, known.name, messages)
+    name = name_of(loader.directory / known.name, loader.relative_to)
     reason = (
         f"file id {known.file_id} when it was last read, and {other.file_id} now, as if it was used again, "
         f"with {messages} messages in it that nothing says are gone: not shown"
     )
     return Damage(name, 0, known.position, DOUBTFUL_HEADER, reason)
+
+
+def _taken_away(loader: JournalLoader, name: str, messages: int) -> Damage:
+    reason = f"taken away, with {messages} messages that were in it when it was last read"
+    return Damage(name_of(loader.directory / name, loader.relative_to), 0, 0, MISSING_FILE, reason)
 
 
 def _unchanged(known: KnownFile, file: JournalFile, *, grows: bool) -> bool:
@@ -194,7 +228,7 @@ def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterat
         path = directory / format_page_name(PageNumber(page.number))
         if not path.exists() and not page.has_transactions and _waits(core, page):
             reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
-            yield Damage(name_of(path, core.root), 0, 0, "missing-file", reason)
+            yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
 
 
 def _waits(core: Core, page: KnownPage) -> bool:
@@ -218,19 +252,65 @@ def missing_directories(core: Core) -> Iterator[Damage]:
             yield _missing(layout.journal_dir, core.root, "the message journal")
         elif not _holds_files(layout.journal_dir, layout.journal_extension):
             name = name_of(layout.journal_dir, core.root)
-            yield Damage(name, 0, 0, "missing-file", "no file in it, for the message journal")
-    if not layout.paging_dir.is_dir() and any(_has_records(core, kind) for kind in PAGE_TYPES):
+            yield Damage(name, 0, 0, MISSING_FILE, "no file in it, for the message journal")
+    if not _pages_are_gone(core):
+        return
+    if not layout.paging_dir.is_dir():
         yield _missing(layout.paging_dir, core.root, "pages that the journal refers to")
+    else:
+        name = name_of(layout.paging_dir, core.root)
+        yield Damage(name, 0, 0, MISSING_FILE, "no folder in it, for pages that the journal counts")
 
 
-def _has_records(core: Core, kind: MessageType) -> bool:
-    return next(iter(core.loader.state.side(kind)), None) is not None
+def refuse_without_journal(layout: StoreLayout) -> None:
+    """Raises `PartMissing` where the message journal is not there and other parts of a store are: what is in
+    them would be cleared away as remains of nothing.
+    """
+    if _holds_files(layout.journal_dir, layout.journal_extension):
+        return
+    queues = len(read_bindings(layout.bindings_dir, relative_to=layout.root)[0].queues)
+    if queues:
+        found = f"{queues} queues are bound in {layout.bindings_dir}"
+    elif any(layout.paging_dir.glob("*/*.page")):
+        found = f"there are pages in {layout.paging_dir}"
+    elif any(layout.large_dir.glob("*.msg")):
+        found = f"there are large messages in {layout.large_dir}"
+    else:
+        return
+    raise PartMissing(layout.journal_dir, "no file of the message journal", found, "journal-directory")
+
+
+def refuse_without_pages(core: Core) -> None:
+    """The same for pages: they would be begun anew at 1, with what the journal says of the old ones."""
+    if _pages_are_gone(core):
+        found = "the journal counts messages in pages"
+        raise PartMissing(core.layout.paging_dir, "no page folder", found, "paging-directory")
+
+
+def _pages_are_gone(core: Core) -> bool:
+    """Whether the journal says what queues have in pages, or have consumed of them, and no address has a
+    folder. What it says goes before a folder goes, but for the place where a queue goes on to page.
+    """
+    try:
+        if any(entry.is_dir() for entry in os.scandir(core.layout.paging_dir)):
+            return False
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False  # whoever lists it says so
+    return any(
+        record.a in core.bindings.queues and is_about_pages(record)
+        for kind, is_about_pages in _ABOUT_PAGES.items()
+        for record in core.loader.state.side(kind)
+    )
 
 
 def _holds_files(directory: Path, extension: str) -> bool:
     """Whether anything of a journal is there, or cannot be looked for: a broker never deletes the last."""
     try:
         return any(f".{extension}" in name for name in os.listdir(directory))
+    except FileNotFoundError:
+        return False
     except OSError:
         return True
 

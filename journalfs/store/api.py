@@ -165,6 +165,9 @@ class Consumer(Protocol):
     def take(self) -> Delivery | None:
         """The next message that is this consumer's; None when there is none now."""
 
+    def due_s(self) -> float:
+        """Seconds until time alone may bring a message; infinite where it does not."""
+
     async def next(self) -> Delivery | None:
         """The next message, waited for; None when the queue is gone."""
 
@@ -181,6 +184,16 @@ class Waking(Protocol):
 
     async def beyond(self, count: int) -> None:
         """Return once there was a change after `count`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a file that goes on growing held at one moment."""
+
+    parts: Sequence[str]
+    """Names of parts; these only ever lose messages."""
+    message_ids: Sequence[MessageId]
+    """Of those beside them."""
 
 
 class View(Protocol):
@@ -215,6 +228,9 @@ class View(Protocol):
 
     def message_ids(self, name: str) -> Sequence[MessageId]:
         """Of the messages that a part, the tail or `.all.jsonl` holds now, by the file's name."""
+
+    def shown(self, name: str) -> Shown:
+        """What the tail or `.all.jsonl` holds now, to be told from what comes later."""
 
     def message(self, message_id: MessageId) -> Message | None: ...
 
@@ -298,7 +314,8 @@ class Snapshot(Protocol):
     def mtime_ns(self) -> int:
         """When it was made."""
 
-    def status(self) -> Mapping[str, object]: ...
+    async def status(self) -> Mapping[str, object]:
+        """What it is and how much room it takes, which is measured on the disk meanwhile."""
 
     async def opened(self) -> Store:
         """What it holds, which never changes; the same object each time. The first call reads it."""
@@ -314,7 +331,8 @@ class Snapshots(Protocol):
 
     def named(self, name: str) -> Snapshot | None: ...
 
-    def status(self) -> Mapping[str, object]: ...
+    async def status(self) -> Mapping[str, object]:
+        """The same of all together."""
 
     async def create(self, name: str) -> None:
         """Make one of this moment: returns when it is durable. EROFS for a store that is only read."""
@@ -341,6 +359,9 @@ class Store(Protocol):
         """The tree under `.journalfs/`."""
 
     def status(self) -> Mapping[str, object]: ...
+
+    def refused(self, what: str, reason: str) -> None:
+        """Note a refused change for `.journalfs/events.jsonl`."""
 
     def usage(self) -> Usage: ...
 
@@ -374,6 +395,10 @@ class Publisher(Protocol):
     def size_bytes(self) -> int:
         """Bytes taken so far."""
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """How many of them are in no message that is published."""
+
     async def write(self, data: bytes) -> None:
         """Take more bytes; returns when the messages that they complete are published, and durable if the
         store's settings ask for it. Raises `JournalfsError` with nothing of this call published.
@@ -393,8 +418,10 @@ class Publisher(Protocol):
         that.
         """
 
-    async def forget(self) -> None:
-        """What was flushed and is not published is not to survive any more."""
+    async def forget(self) -> int:
+        """Its name was removed: drop what is not published, and all that is written to it from now on, as a
+        file system does once the last descriptor is closed. How many bytes were dropped.
+        """
 
     def abandon(self) -> None:
         """Forget what is not published."""
@@ -419,10 +446,15 @@ class WritableStore(Store, Protocol):
         """
 
     async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        """Remove messages from a queue; how many were there."""
+        """Remove messages from a queue; how many were there. EBUSY where all that are left of them are with
+        readers or held by prepared transactions.
+        """
 
     async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
         """Remove all that a part, the tail or `.all.jsonl` holds now; how many messages that were."""
+
+    async def acknowledge_shown(self, queue: QueuePath, shown: Shown) -> int:
+        """Remove what is left of what a file held at some moment; how many messages that were."""
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
         """Send to one queue and acknowledge in another, in one transaction; how many were there."""
@@ -450,8 +482,13 @@ class WritableStore(Store, Protocol):
         have. EPERM for what was not set here.
         """
 
+    def check_settings(self, address: str, queue: str | None, text: bytes) -> None:
+        """Raise what `write_settings` would raise as the settings are now. Nothing changes."""
+
     async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
-        """Take over what differs in an edited `.settings`; what is not named in it stays as it is."""
+        """Take over what differs in an edited `.settings`, all of it or nothing. What is not named in it
+        stays as it is.
+        """
 
     async def set_message_attribute(
         self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
@@ -463,6 +500,9 @@ class WritableStore(Store, Protocol):
         change at this moment has begun to. Not called, everything that can run gets one turn.
         """
 
+    def leave_words(self, text: str) -> None:
+        """To be told by an event `mount-lost` when the store is opened for writing the next time."""
+
     def left_unpublished(self) -> Sequence[str]:
         """Addresses of what was flushed and not published when the store was last left."""
 
@@ -472,8 +512,8 @@ class WritableStore(Store, Protocol):
     def staging_directory(self) -> Path:
         """Where names that begin with a dot or an underscore wait for a plain one. Disposable."""
 
-    def refused(self, what: str, reason: str) -> None:
-        """Note a refused change for `.journalfs/events.jsonl`."""
+    def dropped(self, what: str, reason: str) -> None:
+        """Note there that something that was written is not going to be published, as its writer wanted."""
 
     async def run(self) -> None:
         """The store's own work (flushing, compaction, sealing), until cancelled; in place of `follow`."""

@@ -1,14 +1,14 @@
-"""Reads the bindings journal: small, so it is read whole whenever it changed."""
+"""Reads the bindings journal: small, so it is read whole when somebody else changed it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from journalfs.bindings.model import Anomaly, BindingsState
-from journalfs.bindings.replay import replay_bindings
+from journalfs.bindings.replay import BindingsReplay
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
@@ -32,35 +32,116 @@ def bindings_stamp(directory: Path, *, relative_to: Path) -> BindingsStamp:
     return tuple((file.name, file.stamp) for file in listing.files)
 
 
-def read_bindings(
-    directory: Path, *, relative_to: Path, limit: tuple[FileId, int] | None = None
-) -> tuple[BindingsState, tuple[Damage, ...]]:
-    """Replay the bindings journal. A missing directory gives no addresses, and what cannot be read is
-    damage. `limit` is a file and an offset behind which nothing is looked at: it may be being written.
+def read_bindings(directory: Path, *, relative_to: Path) -> tuple[BindingsState, tuple[Damage, ...]]:
+    """Read the bindings journal once: see `BindingsReader.read`."""
+    return BindingsReader(directory, relative_to=relative_to).read()
+
+
+@dataclass(slots=True)
+class _Read:
+    """A file, and how far it was read."""
+
+    file: JournalFile
+    end: int
+
+    def is_now(self, file: JournalFile) -> bool:
+        was = self.file
+        return (file.file_id, file.stamp.inode) == (was.file_id, was.stamp.inode) and not file.header_damaged
+
+
+class BindingsReader:
+    """The bindings journal in `directory`, read again and again. What this process appended to it is taken
+    over from where the last reading ended; what others write is read whole.
     """
-    for attempt in range(LISTINGS_MAX):
-        listing = read_directory(directory, extension=EXTENSION, relative_to=relative_to)
-        problems = list(listing.problems)
-        read: list[tuple[str, list[tuple[RecordInfo, bytes]]]] = []
+
+    def __init__(self, directory: Path, *, relative_to: Path) -> None:
+        self._directory = directory
+        self._root = relative_to
+        self._replay = BindingsReplay()
+        self._read: list[_Read] | None = None
+        """In order; None: the next reading is of the whole journal."""
+
+    def read(self, limit: tuple[FileId, int] | None = None) -> tuple[BindingsState, tuple[Damage, ...]]:
+        """Replay the bindings journal. A missing directory gives no addresses, and what cannot be read is
+        damage. `limit` is a file and an offset behind which nothing is looked at: this process, and nobody
+        else, writes there.
+        """
+        problems: list[Damage] = []
+        for attempt in range(LISTINGS_MAX):
+            listing = read_directory(self._directory, extension=EXTENSION, relative_to=self._root)
+            try:
+                if limit is None or listing.problems or not self._went_on(listing.files, limit):
+                    problems = [*listing.problems]
+                    problems += self._whole(listing.files, limit, last=attempt + 1 == LISTINGS_MAX)
+                    if limit is None or problems:
+                        self._read = None
+            except FileNotFoundError:
+                continue  # renamed or deleted by a broker since it was listed
+            break
+        state = replace(self._replay.finish(), history_whole=_history_whole(listing.files))
+        problems.extend(_anomalies(state.anomalies))
+        return state, tuple(sorted(problems))
+
+    def _whole(
+        self, files: Sequence[JournalFile], limit: tuple[FileId, int] | None, *, last: bool
+    ) -> list[Damage]:
+        """Read all there is. Raises `FileNotFoundError`, if this is not the `last` attempt."""
+        self._replay, self._read = BindingsReplay(), []
+        problems: list[Damage] = []
+        for file in files:
+            name = name_of(file.path, self._root)
+            try:
+                records, end, damage = _records(file, name, _stop(file, limit))
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) and not last:
+                    raise
+                reason = f"cannot be read: {error.strerror or error}"
+                problems.append(Damage(name, 0, file.stamp.size_bytes, "unreadable", reason))
+                continue
+            problems.extend(damage)
+            if limit is None or file.file_id <= limit[0]:
+                self._replay.begin_file(name)
+                self._apply(records)
+                self._read.append(_Read(file, end))
+        return problems
+
+    def _went_on(self, files: Sequence[JournalFile], limit: tuple[FileId, int]) -> bool:
+        """Take over what was appended. False: something else became of the journal too."""
+        known = self._read
+        begun = [file for file in files if file.file_id <= limit[0]]
+        if not known or len(begun) < len(known):
+            return False
+        if not all(read.is_now(file) for read, file in zip(known, begun, strict=False)):
+            return False
         try:
-            for file in listing.files:
-                name = name_of(file.path, relative_to)
-                try:
-                    records, damage = _records(file, name, _stop(file, limit))
-                except OSError as error:
-                    if isinstance(error, FileNotFoundError) and attempt + 1 < LISTINGS_MAX:
-                        raise
-                    reason = f"cannot be read: {error.strerror or error}"
-                    problems.append(Damage(name, 0, file.stamp.size_bytes, "unreadable", reason))
-                    continue
-                problems.extend(damage)
-                read.append((name, records))
+            return all(self._appended(file, limit) for file in begun[len(known) - 1 :])
         except FileNotFoundError:
-            continue  # renamed or deleted by a broker since it was listed
-        break
-    state = replace(replay_bindings(read), history_whole=_history_whole(listing.files))
-    problems.extend(_anomalies(state.anomalies))
-    return state, tuple(sorted(problems))
+            raise
+        except OSError:
+            return False  # whoever reads all of it says so
+
+    def _appended(self, file: JournalFile, limit: tuple[FileId, int]) -> bool:
+        """Take over what is new in the file that was read last, or in one behind it."""
+        assert self._read
+        read = self._read[-1]
+        if not read.is_now(file):
+            read = _Read(file, JOURNAL_HEADER_BYTES)
+        with MappedFile(file.path) as mapped:
+            stop = _stop(file, limit)
+            scan = scan_journal(mapped, rid=file.rid, version=file.version, start=read.end, stop=stop)
+            records = [(record, _body(mapped, record)) for record in scan]
+            if mapped.unreadable or any(gap.kind in DAMAGED_GAPS for gap in scan.gaps()):
+                return False
+        if read is not self._read[-1]:
+            self._replay.begin_file(name_of(file.path, self._root))
+            self._read.append(read)
+        read.end = max(read.end, scan.end)
+        self._apply(records)
+        return True
+
+    def _apply(self, records: Sequence[tuple[RecordInfo, bytes]]) -> None:
+        for record, body in records:
+            self._replay.apply(record, body)
 
 
 def _history_whole(files: Sequence[JournalFile]) -> bool:
@@ -82,8 +163,10 @@ def _stop(file: JournalFile, limit: tuple[FileId, int] | None) -> int | None:
 
 def _records(
     file: JournalFile, name: str, stop: int | None
-) -> tuple[list[tuple[RecordInfo, bytes]], list[Damage]]:
-    """The records of one file up to `stop` with their bodies, and what of it cannot be read."""
+) -> tuple[list[tuple[RecordInfo, bytes]], int, list[Damage]]:
+    """The records of one file up to `stop` with their bodies, where the last ends, and what of the file
+    cannot be read.
+    """
     with MappedFile(file.path) as mapped:
         scan = _scan(mapped, file, stop)
         # All of them before `unreadable` is looked at: copying a body may add to it.
@@ -95,7 +178,7 @@ def _records(
             for hole in holes
         ]
         found = check_mapped(mapped, scan, file.file_id).mismatches
-        return whole, [*damage, *_gaps(name, scan), *(mismatch_damage(name, one) for one in found)]
+        return whole, scan.end, [*damage, *_gaps(name, scan), *(mismatch_damage(name, one) for one in found)]
 
 
 def _body(mapped: MappedFile, record: RecordInfo) -> bytes:

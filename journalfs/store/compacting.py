@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -11,10 +12,12 @@ import msgspec
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.backend import BackendKind
-from journalfs.errors import StoreNotKept, SystemFailure
+from journalfs.errors import NoSpace, StoreNotKept, SystemFailure
 from journalfs.journal.preview import preview_compaction
 from journalfs.journal.writer import JournalWriter
+from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT
 from journalfs.store.journals import as_found, bindings_journal, message_journal
+from journalfs.store.write.journals import Journals
 from journalfs.store.write.store import WritingStore
 
 Journal = Literal["messages", "bindings"]
@@ -44,6 +47,8 @@ class Preview(msgspec.Struct, frozen=True, rename="camel"):
     """Those among `frees` that nothing needs even now."""
     writes_files: int
     writes_bytes: int
+    files_after: int
+    """How many there would be then, free ones included."""
 
 
 async def compact_store(store: WritingStore) -> list[Compacted]:
@@ -52,16 +57,22 @@ async def compact_store(store: WritingStore) -> list[Compacted]:
         raise StoreNotKept(store.core.layout.not_kept_by)
     try:
         return [
-            await _compact("messages", store.journals.messages),
-            await _compact("bindings", store.journals.bindings),
+            await _compact("messages", store.journals.messages, store.journals),
+            await _compact("bindings", store.journals.bindings, store.journals),
         ]
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or store.core.root, doing="compact") from error
 
 
-async def _compact(journal: Journal, writer: JournalWriter) -> Compacted:
+async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) -> Compacted:
     files_before, bytes_before = _on_disk(writer)
-    done = await writer.upkeep.compact()
+    try:
+        done = await writer.upkeep.compact()
+    except (OSError, NoSpace) as error:
+        # What either journal keeps for later use may be all the room there is.
+        if not _is_full(error) or journals.failure is not None or not await journals.shed():
+            raise
+        done = await writer.upkeep.compact()
     files_after, bytes_after = _on_disk(writer)
     return Compacted(
         journal,
@@ -75,6 +86,10 @@ async def _compact(journal: Journal, writer: JournalWriter) -> Compacted:
     )
 
 
+def _is_full(error: OSError | NoSpace) -> bool:
+    return isinstance(error, NoSpace) or error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _on_disk(writer: JournalWriter) -> tuple[int, int]:
     ending = f".{writer.settings.extension}"
     sizes = [writer.backend.size_bytes(name) for name in writer.backend.names() if name.endswith(ending)]
@@ -85,7 +100,10 @@ def preview_store(path: Path) -> list[Preview]:
     """What `compact_store` would do. Raises what `open_store` raises."""
     layout = locate_store(path)
     settings = journal_settings(layout.config)
-    messages = as_found(layout, message_journal(layout, settings, BackendKind(settings.journal_type)))
+    kind = BackendKind(settings.journal_type)
+    block_bytes = settings.device_block_size_bytes or JOURNAL_BLOCK_BYTES_DEFAULT
+    messages = as_found(layout, message_journal(layout, settings, kind))
+    messages = messages.aligned(block_bytes if kind is BackendKind.AIO else 1)
 
     def previews() -> Iterator[Preview]:
         journals: tuple[Journal, Journal] = ("messages", "bindings")
@@ -102,6 +120,7 @@ def preview_store(path: Path) -> list[Preview]:
                 found.reclaimable,
                 len(found.writes),
                 sum(found.writes),
+                found.files_after,
             )
 
     try:

@@ -5,7 +5,7 @@ id.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from journalfs.bindings.model import Queue as QueueModel
@@ -14,7 +14,7 @@ from journalfs.engine.lines import line_prefix
 from journalfs.engine.page_listing import page_listing, page_schedules
 from journalfs.engine.pages import PageScan
 from journalfs.ids import MessageId, PageNumber, QueueId
-from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.runs import CountedRun, JournalRun, PageRun, Run
 
 if TYPE_CHECKING:
     from journalfs.engine.state import LiveState
@@ -128,6 +128,10 @@ class QueueContent:
 
     def scheduled(self) -> list[Run]:
         """What is not due yet, by time: journal references and records of pages."""
+        return [run for _, run in self._scheduled()]
+
+    def _scheduled(self) -> list[tuple[int, Run]]:
+        """The same with the times, in milliseconds since 1970."""
         refs = self.state.scheduled(self.slot, self.now_ms)
         runs: list[tuple[int, Run]] = [
             (self.state.ref(ref).scheduled_ms, JournalRun(array("I", [ref]))) for ref in refs
@@ -141,8 +145,27 @@ class QueueContent:
                 for index, time_ms in zip(run.indexes, times, strict=True)
                 if time_ms
             )
+        known = {_place(run) for _, run in runs}
+        runs.extend((time_ms, run) for time_ms, run in self._delayed() if _place(run) not in known)
         runs.sort(key=lambda run: run[0])
-        return [run for _, run in runs]
+        return runs
+
+    def _delayed(self) -> Iterator[tuple[int, Run]]:
+        """What was given back and waits for its next attempt, where that is only in memory."""
+        for place, due_ms in self.core.in_delivery.delayed(self.queue_id).items():
+            run = self._run_at(place) if due_ms > self.now_ms else None
+            if run is not None:
+                yield due_ms, run
+
+    def _run_at(self, place: MessageId | tuple[PageNumber, int]) -> Run | None:
+        """The message at a place, if it is live."""
+        if not isinstance(place, tuple):
+            ref = self.state.find(self.slot, place)
+            return JournalRun(array("I", [ref])) if ref >= 0 and not self.state.ref(ref).delivering else None
+        paged, (number, index) = self.paged, place
+        if paged is None or number not in paged.files or not paged.standing(number, self.queue_id).has(index):
+            return None
+        return PageRun(number, array("I", [index]))
 
     def page_due_ms(self, number: PageNumber) -> int:
         """The latest time that a message of a page says it is due; 0: none does."""
@@ -165,15 +188,8 @@ class QueueContent:
         """What a consumer may get now, in its order, and when there may be more: in milliseconds since 1970,
         0: not by time alone.
         """
-        later = self.scheduled()
-        first = later[0] if later else None
-        if isinstance(first, JournalRun):
-            due_ms = self.state.ref(first.refs[0]).scheduled_ms
-        elif isinstance(first, PageRun):
-            due_ms = page_schedules(self.page_scan(first.number), first.indexes, now_ms=self.now_ms)[0]
-        else:
-            due_ms = 0
-        return self._due(later), due_ms
+        later = self._scheduled()
+        return self._due([run for _, run in later]), later[0][0] if later else 0
 
     def _due(self, later: Sequence[Run]) -> list[Run]:
         refs = self.state.refs(self.slot, "delivery", "live")
@@ -208,6 +224,17 @@ class QueueContent:
         place = (run.number, run.indexes[0]) if isinstance(run, PageRun) else message_id
         return self.core.in_delivery.has(self.queue_id, place)
 
+    def counted(self, run: Run) -> Run:
+        """The one message of a run, with the attempts to deliver it that are only in memory."""
+        if not self.core.in_delivery.counts(self.queue_id):
+            return run
+        attempts = self.attempts(run)
+        return CountedRun(run, attempts) if attempts else run
+
+    def attempts(self, run: Run) -> int:
+        """Those of the one message of a run; 0: none, or all are on disk."""
+        return self.core.in_delivery.attempts(self.queue_id, MessageId(run.columns(self).ids[0]))
+
     @property
     def gone(self) -> bool:
         """Whether the queue is bound no longer."""
@@ -221,6 +248,14 @@ class QueueContent:
         paged = self.paged
         place = paged.find(self.queue_id, message_id) if paged is not None else None
         return PageRun(place[0], array("I", [place[1]])) if place is not None else None
+
+
+def _place(run: Run) -> tuple[int, int]:
+    """What tells one message of a queue from the others."""
+    if isinstance(run, PageRun):
+        return run.number, run.indexes[0]
+    assert isinstance(run, JournalRun), "there are two kinds of runs"
+    return -1, run.refs[0]
 
 
 def total_messages(runs: Sequence[Run]) -> int:

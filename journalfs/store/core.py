@@ -46,6 +46,7 @@ from journalfs.store.part_numbers import PartNumbers
 if TYPE_CHECKING:
     from journalfs.store.explaining import Explanations
     from journalfs.store.runs import HeldFile
+    from journalfs.store.settings import KnownSettings
 
 logger = logging.getLogger(__name__)
 
@@ -108,8 +109,14 @@ class Core:
     """Messages that left a queue since the store was opened without anybody having asked, by the name that a
     broker has for the reason.
     """
+    duplicates_left_out: Counter[str] = field(default_factory=Counter)
+    """Messages that were not published since the store was opened, their duplicate ids being known: how many,
+    by address.
+    """
     held: WeakSet[HeldFile] = field(default_factory=WeakSet)
     """Journal files that open files are rendered from: their bytes must not be overwritten."""
+    settings: KnownSettings | None = None
+    """As they were when somebody asked for them; ask `settings_in_force`."""
     _explanations: Explanations | None = None
     _doubted_ns: int | None = None
     _side_key: tuple[int, int] = (-1, -1)
@@ -150,9 +157,11 @@ class Core:
             self.index_void = self.journal_doubted = True
 
     def is_rendered(self, name: str) -> bool:
-        """Whether an open file is rendered from a journal file. May be called in any thread."""
+        """Whether an open file is rendered from the journal file that its writer knows by `name`: what
+        compaction wrote may have been opened under another one. May be called in any thread.
+        """
         try:
-            return any(held.file.path.name == name for held in list(self.held))
+            return any(held.file.name == name for held in list(self.held))
         except RuntimeError:  # the set grew meanwhile
             return True
 

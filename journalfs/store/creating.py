@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -19,6 +20,7 @@ from journalfs.config.setting_names import Value
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.links import sync
 from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
+from journalfs.journal.writer import JournalWriter
 from journalfs.store.bindings import read_bindings
 from journalfs.store.journals import (
     bindings_journal,
@@ -124,9 +126,20 @@ class _Making:
                 read_bindings=lambda: read_bindings(layout.bindings_dir, relative_to=layout.root)[0],
                 other_ids=(),
             )
+            opened.callback(journals.abandon)
+            _refuse_half(layout.bindings_dir, journals.bindings)
+            _refuse_half(layout.journal_dir, journals.messages)
             opened.pop_all()
         journals.close()
         return messages.kind
+
+
+def _refuse_half(directory: Path, journal: JournalWriter) -> None:
+    """A journal with messages opens on a full disk, since consuming them makes room; a new one has none, and
+    is not there unless all of its files are. Raises OSError.
+    """
+    if journal.short_of_space:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
 
 
 def _make_directory(place: Path, undo: ExitStack) -> None:

@@ -16,10 +16,13 @@ from journalfs.format.properties import Code, Property, encode_properties, encod
 from journalfs.format.record_types import MessageType
 from journalfs.store import envelope_fields as fields
 from journalfs.store.bodies import whole
-from journalfs.store.envelope_amqp import read_amqp
+from journalfs.store.envelope_amqp import DEPTH_MAX, read_amqp
 from journalfs.store.envelope_fields import Envelope
 from journalfs.store.outgoing import NO_PROPERTIES, CoreMessage, Outgoing, Properties
 from journalfs.store.stored_message import message_of_record
+
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""What some programs begin a text in UTF-8 with."""
 
 PLACE_KEYS: Final = frozenset({"queue", "deliveryCount", "scheduledTime", "address", "id"})
 """What belongs to the place a message lies in. Where it goes is where the line is written to."""
@@ -157,7 +160,11 @@ def _decode(line: bytes) -> Envelope:
             found = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             found = json.loads(line.decode(), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BadEnvelope(f"nested deeper than the {DEPTH_MAX} levels that a value may have") from None
+    except ValueError as error:
+        if line.startswith(BYTE_ORDER_MARK):
+            raise BadEnvelope("a byte order mark is skipped at the beginning of a file only") from None
         raise BadEnvelope(f"no JSON: {error}") from None
     if not isinstance(found, dict):
         raise BadEnvelope("an envelope is a JSON object")

@@ -64,6 +64,10 @@ class FileFacts(msgspec.Struct, frozen=True, rename="camel"):
     transactions: list[TransactionFacts]
     deletes_in: list[str]
     """Earlier files that stay and hold records that this file deletes."""
+    waits_for: str | None = None
+    """The file that is written now, where nothing of this one is needed any more because of what that one
+    deletes: a file is set free only once those are full in which its records are deleted.
+    """
 
 
 @dataclass(slots=True)
@@ -149,11 +153,18 @@ class Explanations:
                 for one in transaction_shares(state, slot)
             ],
             deletes_in=list(report.cancels_earlier),
+            waits_for=_waits_for(report, reports),
         )
 
     def _names(self, queue: QueueId) -> tuple[str | None, str | None]:
         model = self.core.bindings.queues.get(queue) or self.core.lost.queues.get(queue)
         return (model.address, model.name) if model is not None else (None, None)
+
+
+def _waits_for(report: FileReport, reports: Mapping[str, FileReport]) -> str | None:
+    if report.uncancelled or not report.cancelled_by_current or report.reclaimable:
+        return None
+    return next(shown(name) for name, one in reports.items() if one.current)
 
 
 def with_explanations(journal: VirtualDirectory, core: Core) -> VirtualDirectory:
@@ -204,6 +215,8 @@ def _lines(facts: FileFacts) -> Iterator[str]:
         yield f"  transaction {tx.id}, {how}: {_count(tx.operations, 'record')} in this file"
     if facts.deletes_in:
         yield f"  deletes of records in {', '.join(facts.deletes_in)}, which would come back without them"
+        if facts.state != "current" and not facts.needed_records:
+            yield "    nothing else in it is needed: it is set free when these files are"
 
 
 def _state(facts: FileFacts) -> str:
@@ -213,6 +226,11 @@ def _state(facts: FileFacts) -> str:
             return f"current: records are appended to it; {needed}"
         case "reclaimable":
             return "reclaimable: nothing needs it; it is set free when the journal is next looked after"
+        case _ if facts.waits_for is not None:
+            return (
+                f"kept: nothing in it is needed, since {facts.waits_for}, which is written now, deletes what "
+                "was; once that one is full and another is begun it is set free, or by compaction at once"
+            )
         case _:
             moved = f"would move {facts.live_bytes} bytes" if facts.live_bytes else "would move nothing"
             return f"kept: {needed}; compaction would free it, and {moved}"

@@ -74,27 +74,30 @@ class ScheduledFilter:
         self._seen: Hashable = None
         self._refs: set[int] = set()
         self._records: set[tuple[int, int]] = set()
+        self._pages: set[int] = set()
 
     def moment(self) -> Hashable:
         return self._content.now_ms // 1000
 
     def apply(self, run: Run) -> Run:
-        now = (self._content.version, self.moment())
+        now = (self._content.version, self._content.core.in_delivery.version, self.moment())
         if now != self._seen:
             self._look()
             self._seen = now
         if isinstance(run, JournalRun):
             return kept(run, [i for i, ref in enumerate(run.refs) if ref in self._refs])
         assert isinstance(run, PageRun), "there are two kinds of runs"
-        if self._content.page_due_ms(run.number) <= self._content.now_ms:
+        if run.number not in self._pages:
             return PageRun(run.number, array("I"))
         return kept(run, [i for i, index in enumerate(run.indexes) if (run.number, index) in self._records])
 
     def _look(self) -> None:
         self._refs = set()
         self._records = set()
+        self._pages = set()
         for run in self._content.scheduled():
             if isinstance(run, JournalRun):
                 self._refs.update(run.refs)
             elif isinstance(run, PageRun):
                 self._records.update((run.number, index) for index in run.indexes)
+                self._pages.add(run.number)

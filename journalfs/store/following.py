@@ -178,6 +178,7 @@ def line_of(content: QueueContent, place: Place) -> ByteSource | None:
         if run is None:
             return None
         failed = CloserLook(content, [run])
+        run = content.counted(run)
         try:
             size_bytes = run.size_bytes(content)
             source = WatchedSource(open_runs([(run, size_bytes)], content), failed)

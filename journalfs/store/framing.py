@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from copy import copy
 from enum import Enum, auto
@@ -10,7 +11,7 @@ from typing import Final, TypeAlias
 from journalfs.engine.publish import JsonSplitter, LineSplitter, NoJson, Stretches, TextBodies
 from journalfs.errors import BadEnvelope
 from journalfs.limits import PUBLISHED_PIECE_BYTES_MAX
-from journalfs.store.envelope_message import read_envelope
+from journalfs.store.envelope_message import BYTE_ORDER_MARK, read_envelope
 from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, TextMessage
 from journalfs.store.texts import Texts
 
@@ -36,15 +37,23 @@ _BY_SUFFIX: Final = {
     "jsonl": Framing.ENVELOPES,
 }
 
-Mark: TypeAlias = tuple[LineSplitter | JsonSplitter, int, bytes | None]
+Mark: TypeAlias = tuple[LineSplitter | JsonSplitter, int, int, bytes | None]
 """Where a framer is in its file."""
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+JSON_DEPTH_MAX: Final = 511
+"""Arrays and objects of a value, one in the other, as many as the engine keeps track of."""
+_AS_A_WHOLE: Final = "write it as a whole file, with another suffix"
+
+_QUOTED_CHARACTERS: Final = 20
+_CHARACTER_BYTES_MAX: Final = 4
+_LITERAL_BEGUN: Final = re.compile(rb"(?:t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z")
+"""What began as true, false or null before it went wrong."""
+_LITERAL_BEGUN_BYTES_MAX: Final = 4
 
 
 def framing_of(file_name: str) -> Framing:
-    """By the suffix, whatever its case. A dot at the beginning begins no suffix."""
-    stem, _, suffix = file_name.rpartition(".")
+    """By the suffix, whatever its case. A dot at the beginning begins no suffix. It may be a path."""
+    stem, _, suffix = file_name.rpartition("/")[2].rpartition(".")
     return _BY_SUFFIX.get(suffix.lower() if stem else "", Framing.WHOLE_FILE)
 
 
@@ -61,12 +70,14 @@ class Framer:
         self._splitter = JsonSplitter() if framing is Framing.JSON_VALUES else LineSplitter()
         self._line_feeds = 0
         """In all that came."""
-        self._mark: bytes | None = b"" if framing is Framing.JSON_VALUES else None
-        """The beginning of a stream of JSON, as long as that may be a byte order mark."""
+        self._taken_bytes = 0
+        """All that came."""
+        self._mark: bytes | None = None if framing is Framing.LINES else b""
+        """The beginning of JSON or envelopes, as long as that may be a byte order mark."""
 
     def __copy__(self) -> Framer:
         other = Framer(self._framing, properties=self._properties)
-        other._splitter, other._line_feeds, other._mark = copy(self._splitter), self._line_feeds, self._mark
+        other.reset(self.mark())
         return other
 
     @property
@@ -80,11 +91,11 @@ class Framer:
 
     def mark(self) -> Mark:
         """Where it is now, to `reset` it to, once."""
-        return self._splitter.__copy__(), self._line_feeds, self._mark
+        return copy(self._splitter), self._line_feeds, self._taken_bytes, self._mark
 
     def reset(self, mark: Mark) -> None:
         """Go on as if nothing had come since."""
-        self._splitter, self._line_feeds, self._mark = mark
+        self._splitter, self._line_feeds, self._taken_bytes, self._mark = mark
 
     def feed(self, data: bytes) -> Sequence[Outgoing]:
         """The messages that `data` completes. Raises BadEnvelope; then it is as if `data` had not come."""
@@ -106,7 +117,7 @@ class Framer:
 
     def _finish(self) -> Sequence[Outgoing]:
         splitter = self._splitter
-        if isinstance(splitter, JsonSplitter) and (self._mark or not splitter.may_end):
+        if self._mark or (isinstance(splitter, JsonSplitter) and not splitter.may_end):
             raise BadEnvelope("the file ends inside of a JSON value", line=self._line_feeds + 1)
         try:
             return self._messages(splitter.finish())
@@ -123,28 +134,47 @@ class Framer:
                 self.reset(before)
 
     def _feed(self, data: bytes) -> Sequence[Outgoing]:
+        begin = self._taken_bytes
+        self._taken_bytes += len(data)
         if self._mark is not None:
+            begin -= len(self._mark)
             data = self._mark + data
-            if len(data) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(data):
+            if len(data) < len(BYTE_ORDER_MARK) and BYTE_ORDER_MARK.startswith(data):
                 self._mark = data
                 return []
-            data = data.removeprefix(_BYTE_ORDER_MARK)
+            if data.startswith(BYTE_ORDER_MARK):
+                begin += len(BYTE_ORDER_MARK)
+                data = data.removeprefix(BYTE_ORDER_MARK)
         try:
             stretches = self._splitter.feed(data)
             finished = sum(map(len, stretches))
             found = self._messages(stretches)
         except NoJson as error:
-            line = self._line_feeds + data.count(b"\n", 0, error.offset) + 1
-            raise BadEnvelope(f"no JSON: {data[error.offset : error.offset + 20]!r}", line=line) from None
+            raise self._no_json(error, data, begin) from None
         if self._splitter.pending_bytes > PUBLISHED_PIECE_BYTES_MAX:
             megabytes = PUBLISHED_PIECE_BYTES_MAX >> 20
             raise BadEnvelope(
-                f"longer than {megabytes} MiB; write it as a whole file, with another suffix",
+                f"longer than {megabytes} MiB; {_AS_A_WHOLE}",
                 line=self._line_feeds + 1,
             )
         self._mark = None
         self._line_feeds += data.count(b"\n") if isinstance(self._splitter, JsonSplitter) else finished
         return found
+
+    def _no_json(self, error: NoJson, data: bytes, begin: int) -> BadEnvelope:
+        """What is wrong with `data`, which begins at `begin` of the file."""
+        line = self._line_feeds + data.count(b"\n", 0, error.offset) + 1
+        if error.too_deep:
+            return BadEnvelope(f"nested deeper than {JSON_DEPTH_MAX} levels; {_AS_A_WHOLE}", line=line)
+        # A misspelt word is shown from its first letter on, which may have come with an earlier write.
+        before = self._splitter.pending()[-_LITERAL_BEGUN_BYTES_MAX:]
+        begin -= len(before)
+        data, at = before + data, len(before) + error.offset
+        literal = _LITERAL_BEGUN.search(data, max(at - _LITERAL_BEGUN_BYTES_MAX, 0), at)
+        at = at if literal is None else literal.start()
+        text = data[at : at + _QUOTED_CHARACTERS * _CHARACTER_BYTES_MAX].decode(errors="replace")
+        quoted = (text.partition("\n")[0] or text[:1])[:_QUOTED_CHARACTERS]
+        return BadEnvelope(f"no JSON at offset {begin + at} of the file: {quoted!r}", line=line)
 
     def _messages(self, pieces: list[Stretches]) -> Sequence[Outgoing]:
         if self._framing is Framing.ENVELOPES:

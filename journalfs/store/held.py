@@ -1,4 +1,6 @@
-"""Which messages are with a reader that consumes, by queue."""
+"""What delivering knows of messages by queue, and the disk does not: which are with a reader that consumes,
+and how often some were delivered in vain.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,8 @@ class HeldMessages:
         self.version = 0
         self._messages: dict[QueueId, set[MessageId]] = {}
         self._paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
+        self._delayed: dict[QueueId, dict[MessageId | tuple[PageNumber, int], int]] = {}
+        self._attempts: dict[QueueId, dict[MessageId, int]] = {}
 
     def hold(
         self, queue: QueueId, messages: Iterable[MessageId], paged: Iterable[tuple[PageNumber, int]]
@@ -29,6 +33,30 @@ class HeldMessages:
         self.version += 1
         self._messages[queue].difference_update(messages)
         self._paged[queue].difference_update(paged)
+
+    def delayed(self, queue: QueueId) -> dict[MessageId | tuple[PageNumber, int], int]:
+        """When the next attempt is due where that is not on disk: of messages in pages, and beyond
+        `max-redelivery-records`. In milliseconds since 1970, by place.
+        """
+        return self._delayed.setdefault(queue, {})
+
+    def counts(self, queue: QueueId) -> bool:
+        """Whether there are attempts that are not on disk."""
+        return bool(self._attempts.get(queue))
+
+    def attempts(self, queue: QueueId, message_id: MessageId) -> int:
+        """How often a message was delivered in vain, where that is not on disk; otherwise 0."""
+        return self._attempts.get(queue, {}).get(message_id, 0)
+
+    def count(self, queue: QueueId, message_id: MessageId, attempts: int) -> None:
+        self._attempts.setdefault(queue, {})[message_id] = attempts
+
+    def forget(self, queue: QueueId, message_id: MessageId) -> None:
+        """It left, and its attempts count no more."""
+        self._attempts.get(queue, {}).pop(message_id, None)
+
+    def any(self, queue: QueueId) -> bool:
+        return bool(self._messages.get(queue) or self._paged.get(queue))
 
     def messages(self, queue: QueueId) -> list[MessageId]:
         """Those in the journal, by id."""

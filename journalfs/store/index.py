@@ -181,9 +181,10 @@ def large_bodies(description: IndexDescription) -> dict[MessageId, BodyFile]:
 def plausible(description: IndexDescription, state: LiveState) -> bool:
     """Whether state and description can be of one store: what the state refers to lies in what was read."""
     ends = {file.slot: file.position for file in description.journal}
-    ids = {file.file_id for file in description.journal}
+    # The compaction of a broker may give an id twice.
+    files = {(file.file_id, file.name) for file in description.journal}
     return (
-        len(ends) == len(ids) == len(description.journal)
+        len(ends) == len(files) == len(description.journal)
         and all(0 <= slot < INDEX_FILE_SLOTS_MAX for slot in ends)
         and all(file.position >= JOURNAL_HEADER_BYTES and file.records >= 0 for file in description.journal)
         and lies_within(state, ends)
@@ -194,12 +195,14 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
     """Whether `loader` may go on from what the index describes; if so, it is brought to that point."""
     listing = read_directory(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
     present = {file.file_id: file for file in listing.files if not file.header_damaged}
+    by_name = {(file.file_id, shown(file.name)): file for file in listing.files if not file.header_damaged}
     used = set(loader.state.used_files(max((file.slot for file in description.journal), default=-1) + 1))
     current = max((file.file_id for file in description.journal if file.records), default=-1)
     resumed: list[ReadFile] = []
     gaps: dict[int, tuple[Damage, ...]] = {}
     for indexed in description.journal:
-        file = present.get(FileId(indexed.file_id))
+        file_id = FileId(indexed.file_id)
+        file = by_name.get((file_id, indexed.name), present.get(file_id))
         if file is None:
             if indexed.records and indexed.slot in used:
                 return False

@@ -129,7 +129,7 @@ def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
         head = msgspec.json.decode(view[start : start + length], type=Described)
         description = msgspec.json.decode(head.description, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise IndexUnusable(path, f"written by another version: {error}") from error
+        raise IndexUnusable(path, "written by another version of journalfs") from error
     at = start + length
     sections: list[memoryview] = []
     for section_bytes in head.section_bytes:
@@ -157,7 +157,9 @@ def _content(path: Path, file: BinaryIO) -> bytes:
         raise IndexUnusable(path, "sections and file length disagree")
     if size_bytes > INDEX_BYTES_MAX:
         raise IndexUnusable(path, f"longer than {INDEX_BYTES_MAX} bytes")
-    content = start + head + file.read(rest_bytes)
+    # From the start again: putting the pieces together would copy it, and it is tens of megabytes.
+    file.seek(0)
+    content = file.read(size_bytes)
     if len(content) != size_bytes:
         raise IndexUnusable(path, "it became shorter while it was read")
     return content

@@ -49,6 +49,8 @@ class LargeBodies:
     _measured_with: dict[MessageId, BodyFile] = field(default_factory=dict)
     _suspects: set[MessageId] = field(default_factory=set)
     """Messages whose bodies are not what they were measured with."""
+    _unneeded_then: tuple[object, frozenset[MessageId]] | None = None
+    """What `_unneeded` found in pages, and what it found it for."""
     version: int = 0
     """Grows when messages of pages are measured with other bodies than before."""
 
@@ -58,7 +60,24 @@ class LargeBodies:
         return bool(self._refused or self._torn)
 
     def damage(self) -> list[Damage]:
-        return list(self._damage.values())
+        """Not of what is in a page and nobody needs: a broker deletes the body of a message with its last
+        acknowledgement and the page later, and what a transaction wrote that did not commit has none either.
+        """
+        if not self._damage:
+            return []
+        unneeded = self._unneeded()
+        return [damage for message_id, damage in self._damage.items() if message_id not in unneeded]
+
+    def _unneeded(self) -> frozenset[MessageId]:
+        """Of the damaged messages, those that are in pages alone, where no queue has them."""
+        pages = self.core.pages
+        key = (tuple(self._damage), tuple((address, paged.version) for address, paged in pages.items()))
+        if self._unneeded_then is None or self._unneeded_then[0] != key:
+            found = [of_page for paged in pages.values() for of_page in paged.needed(key[0]).items()]
+            needed = {message_id for message_id, is_needed in found if is_needed}
+            self._unneeded_then = key, frozenset(one for one, _ in found if one not in needed)
+        refs = self.core.loader.state.message_refs
+        return frozenset(one for one in self._unneeded_then[1] if not refs(one))
 
     def resume(
         self, damage: Sequence[tuple[MessageId, Damage]], measured_with: Mapping[MessageId, BodyFile]

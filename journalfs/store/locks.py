@@ -67,6 +67,20 @@ def _looked_at(path: Path, wanted: Range) -> int | None:
     return None if found is None or found.start != wanted.start else found.process
 
 
+def read_beginning(path: Path, bytes_max: int) -> bytes | None:
+    """What a lock file begins with; None if there is none, or this process holds it. Raises OSError."""
+    try:
+        if held_here(path):
+            return None
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        return os.pread(descriptor, bytes_max, 0)
+    finally:
+        os.close(descriptor)
+
+
 def held_here(path: Path) -> bool:
     """True if this process holds a lock of that file. Raises OSError when there is no such file."""
     found = os.stat(path)

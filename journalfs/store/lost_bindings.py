@@ -24,6 +24,8 @@ from journalfs.store.envelope import decode_envelope
 if TYPE_CHECKING:
     from journalfs.store.core import Core
 
+NAMED_MAX = 5
+"""Lost queues that the event names; all of them are listed as damage."""
 MESSAGES_ASKED_MAX = 16
 """Messages of a queue that are asked for its address; the first knows, unless it is damaged."""
 
@@ -65,6 +67,19 @@ class LostBindings:
         known = self.core.bindings.addresses
         names = {queue.address for queue in self.queues.values()}
         return {name: lost_address(name) for name in sorted(names) if name not in known}
+
+    def explained(self) -> str:
+        """What is missing, what that means for who looks for a queue, and what helps."""
+        messages = sum(self._messages[queue_id] for queue_id in self.queues)
+        shown = ", ".join(f"{queue.address}/{queue.name}" for queue in list(self.queues.values())[:NAMED_MAX])
+        more = len(self.queues) - NAMED_MAX
+        others = f" and {more} more" if more > 0 else ""
+        return (
+            f"{self.core.layout.bindings_dir}: the bindings of {len(self.queues)} queues with {messages} "
+            f"messages are lost; they are shown as {shown}{others}, and nothing has the names that they had: "
+            "writing there fails with ENOENT; put the bindings back, or make the queues anew and move the "
+            "messages to them"
+        )
 
     def damage(self) -> Iterator[Damage]:
         """One entry for each lost queue."""

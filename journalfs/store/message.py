@@ -66,7 +66,7 @@ class StoreMessage:
 
     def _take(self, run: Run) -> None:
         content = self._content
-        self._run = run
+        self._run = content.counted(run)
         self._failed = CloserLook(content, [run])
         columns = run.columns(content)
         self._id = MessageId(columns.ids[0])

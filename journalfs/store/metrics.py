@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from journalfs.errors import DependencyMissing
+from journalfs.store.settings import settings_in_force
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -42,20 +44,26 @@ def metrics_text(store: JournalStore) -> bytes:
         labels,
         registry=registry,
     )
+    settings = settings_in_force(store.core)
+    without = {one.name for one in store.addresses() if settings.value(one.name, "enable-metrics") is False}
     for queue in store.queues():
         address = queue.model.address
+        if address in without:
+            continue
         counts.labels(address, queue.name).set(len(queue))
         sizes.labels(address, queue.name).set(queue.content.state.queue(queue.slot).live_bytes)
     pages = Gauge("journalfs_number_of_pages", "Page files.", ("address",), registry=registry)
     for name, paged in store.core.pages.items():
+        if name in without:
+            continue
         pages.labels(name).set(len(paged.files))
-    _limit_metrics(store, registry)
+    _limit_metrics(store, registry, without)
     damage = Gauge("journalfs_damaged_places", "Places of the store that cannot be read.", registry=registry)
     damage.set(len(store.core.damage()))
     return generate_latest(registry)
 
 
-def _limit_metrics(store: JournalStore, registry: CollectorRegistry) -> None:
+def _limit_metrics(store: JournalStore, registry: CollectorRegistry, without: Set[str]) -> None:
     """What addresses hold, and what their limits do to those who publish."""
     from prometheus_client import Counter, Gauge  # noqa: PLC0415 - as above
 
@@ -70,6 +78,8 @@ def _limit_metrics(store: JournalStore, registry: CollectorRegistry) -> None:
     waiting = Gauge("journalfs_blocked_writers", "Writers that wait for room.", of, registry=registry)
     dropped = Counter("journalfs_dropped_messages", "Messages dropped since mounting.", of, registry=registry)
     for address in store.addresses():
+        if address.name in without:
+            continue
         sizes.labels(address.name).set(address.held().size_bytes)
         limits = store.core.limits_of(address.name)
         if limits is not None:

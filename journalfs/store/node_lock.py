@@ -10,6 +10,7 @@ as well. docs/format/journal-file.md, "Lock files".
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import time
@@ -30,7 +31,7 @@ from journalfs.format.server_lock import (
     decode_server_lock,
     encode_server_lock,
 )
-from journalfs.store.locks import PRIMARY_BYTE, WHOLE, HeldFile, Range, take
+from journalfs.store.locks import PRIMARY_BYTE, WHOLE, HeldFile, Range, read_beginning, take
 from journalfs.store.snapshot_folder import refuse_writing
 
 ASK_AGAIN_S: Final = 0.5
@@ -80,6 +81,10 @@ class NodeLock:
                 return cls._begun(_take_all(layout))
             except OSError as error:
                 path = error.filename or layout.node_manager_lock_dir
+                if error.errno == errno.EROFS:
+                    reason = "its file system is read-only; mount it with --read-only to look at it"
+                    text = f"{path}: cannot lock the store: {reason}"
+                    raise SystemFailure(text, system_errno=error.errno) from error
                 raise SystemFailure.from_os(error, path, doing="lock the store") from error
             except StoreBusy:
                 waited_ms = (clock.monotonic_ns() - began_ns) // 1_000_000
@@ -117,6 +122,16 @@ class NodeLock:
         except OSError as error:
             path = self._server_lock.path
             raise SystemFailure.from_os(error, path, doing="write the node's state") from error
+
+
+def node_id_of(layout: StoreLayout) -> uuid.UUID | None:
+    """Which node a store is of, whoever holds it; None before its first start. Raises `SystemFailure`."""
+    path = layout.node_manager_lock_dir / SERVER_LOCK_NAME
+    try:
+        content = read_beginning(path, _SERVER_LOCK_BYTES)
+    except OSError as error:
+        raise SystemFailure.from_os(error, path, doing="look whose store it is") from error
+    return None if content is None else _decoded(content).node_id
 
 
 def _decoded(content: bytes) -> ServerLock:

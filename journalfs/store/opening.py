@@ -90,10 +90,15 @@ class Opening:
         for warning in layout.warnings:
             self.events.add("configuration", warning)
         self.sealed = self._sealed_parts()
-        self.bindings, self.bindings_damage = read_bindings(layout.bindings_dir, relative_to=layout.root)
+        self._stored = self._stored_index()
+        self._gone: list[Damage] | None = None
 
     def store(self, make: MakeStore[StoreT]) -> StoreT:
-        description, state = self._stored_index()
+        self.bindings, self.bindings_damage = read_bindings(
+            self.layout.bindings_dir, relative_to=self.layout.root
+        )
+        description, state = self._stored
+        self._stored = None, None  # a store lives long, and this may be large
         loader = self._resumed(description, state) if description and state else None
         as_it_was = loader is not None and not loader.bytes_scanned
         before = description
@@ -111,6 +116,8 @@ class Opening:
         if self.sealed is not None:
             store.resume_sealed(self.sealed)
         store.start()
+        if core.lost.queues:
+            self.events.add("bindings-lost", core.lost.explained())
         if before is not None and as_it_was:
             core.loaded.missing = (*self.missing, *self._missing_pages(core, before))
         if loader is not None:
@@ -159,6 +166,17 @@ class Opening:
             self.events.add("index-unusable", str(error))
             return None, None
 
+    def look_for_what_is_gone(self) -> None:
+        """Find what is gone of the journal since the index was written. Whoever writes the journal asks
+        before it has files of its own there.
+        """
+        description, state = self._stored
+        if description is not None and state is not None:
+            self._gone = self._lost_since(description, state)
+
+    def _lost_since(self, description: IndexDescription, state: LiveState) -> list[Damage]:
+        return lost_since(self._loader(state), description.journal, state)
+
     def _resumed(self, description: IndexDescription, state: LiveState) -> JournalLoader | None:
         """A loader that goes on where the index ends; `None` when the journal is not what the index
         describes.
@@ -170,7 +188,7 @@ class Opening:
         if not fits(loader, description) or loader.poll() is PollResult.REWRITTEN:
             if not self.layout.journal_dir.is_dir():
                 return None  # it is listed with what is damaged
-            found = lost_since(loader, description.journal, state)
+            found = self._gone if self._gone is not None else self._lost_since(description, state)
             self.missing += found
             why = f"something of {len(found)} journal files is gone" if found else "the journal was rewritten"
             self.events.add("index-outdated", f"{self.index}: {why} since; it is scanned", level=20)

@@ -9,6 +9,7 @@ from journalfs.errors import DecodeError
 from journalfs.format.large_file import LargeFileKind
 from journalfs.ids import MessageId
 from journalfs.large.directory import LargeFile
+from journalfs.store.absent import missing_directories
 from journalfs.store.stored_runs import origin_of_large
 
 if TYPE_CHECKING:
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 
 def orphaned_bodies(core: Core) -> list[LargeFile]:
     """Those of the bodies that nothing in the store refers to, as it is now. There are none while a broker is
-    at work, whose messages come after their bodies, or in a damaged journal, which may have lost messages.
+    at work, whose messages come after their bodies, or where the journal is damaged or a part of the store is
+    not there, which may have had the messages.
 
     A broker that died while it copied a message leaves the copy without a body of its own, and the origin's
     body is its only one: that is no orphan. Where it cannot be told whose body that is, nothing is one.
     """
     files = core.large.files()
-    if not files or core.live_broker or core.loader.damage():
+    if not files or core.live_broker or core.loader.damage() or any(missing_directories(core)):
         return []
     in_journal = set(core.loader.state.large_ids())
     elsewhere = _ids_elsewhere(core)

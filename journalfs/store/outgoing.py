@@ -11,6 +11,7 @@ from typing import Final, Self, TypeAlias
 
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
 from journalfs.format import core_message, encoding
+from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreHeader, CoreType
 from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, Property, PropertyValue, decode_properties, encode_properties
@@ -26,6 +27,8 @@ RECORD_SPARE_BYTES: Final = 512
 """Brokers keep so much of a record free when they decide whether a message fits into one."""
 
 PRIORITY_DEFAULT: Final = 4
+
+_ROUTING_TYPES: Final = frozenset(kind.value for kind in RoutingType)
 
 USER_IDS: Final = UserIds()
 
@@ -55,7 +58,7 @@ class Outgoing(ABC):
     @property
     @abstractmethod
     def routing_type(self) -> int | None:
-        """What its sender wants: 0 multicast, 1 anycast, None either."""
+        """What its sender wants: 0 multicast, 1 anycast, None either, as of a value that no broker knows."""
 
     @property
     @abstractmethod
@@ -195,6 +198,11 @@ def as_text(value: object) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
+def known_routing_type(value: int | None) -> int | None:
+    """None for what no broker knows."""
+    return value if value in _ROUTING_TYPES else None
+
+
 @lru_cache(maxsize=256)
 def address_field(address: str) -> bytes:
     return encoding.nullable_simple_string(address)
@@ -221,7 +229,7 @@ class CoreMessage(Outgoing):
 
     @property
     def routing_type(self) -> int | None:
-        return self.properties.integer(core_message.ROUTING_TYPE)
+        return known_routing_type(self.properties.integer(core_message.ROUTING_TYPE))
 
     @property
     def duplicate_id(self) -> bytes | None:

@@ -32,7 +32,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.store.bodies import Body, Buffer, pieces, whole
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.envelope_fields import base64
-from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, Record, as_text
+from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, Record, as_text, known_routing_type
 
 _ANNOTATION_TYPES: Final = {
     Code.BYTE: "byte",
@@ -91,7 +91,7 @@ class AmqpMessage(Outgoing):
     def routing_type(self) -> int | None:
         wanted = self._wanted[0] if self._wanted is not None else self._annotation(_ROUTING_TYPE)
         if isinstance(wanted, int):
-            return wanted
+            return known_routing_type(wanted)
         destination = self._annotation("x-opt-jms-dest")
         return _ROUTING_OF_DESTINATION.get(destination) if isinstance(destination, int) else None
 

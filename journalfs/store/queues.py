@@ -134,6 +134,7 @@ class StoreAddress:
             "autoCreated": self.model.binding.auto_created,
             "internal": self.model.binding.internal,
             "duplicateIdCacheSize": self.core.duplicate_ids().get(self.name, 0),
+            "duplicateMessages": self.core.duplicates_left_out[self.name],
             "addressSize": self.held().size_bytes,
             **self._limits(),
         }

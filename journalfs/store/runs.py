@@ -188,6 +188,40 @@ class PageRun:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedRun:
+    """One message, with how often it was delivered in vain where that is not on disk."""
+
+    run: Run
+    attempts: int
+
+    def __len__(self) -> int:
+        return len(self.run)
+
+    def size_bytes(self, content: QueueContent) -> int:
+        return self.batch(content).size_bytes
+
+    def batch(self, content: QueueContent) -> LineBatch:
+        return self._counted(self.run.batch(content))
+
+    def _counted(self, batch: LineBatch) -> LineBatch:
+        batch.set_delivery_count(0, self.attempts)
+        return batch
+
+    def segment(self, content: QueueContent, size_bytes: int) -> Segment:
+        return JournalSegment(*self.opened(content))
+
+    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+        batch, held = self.run.opened(content)
+        return self._counted(batch), held
+
+    def columns(self, content: QueueContent) -> Listing:
+        return self.run.columns(content)
+
+    def split(self, messages_max: int) -> Sequence[Run]:
+        return [self]
+
+
+@dataclass(frozen=True, slots=True)
 class PageSegment:
     """Records of a page, scanned when they are read: a page is never overwritten, and a deleted one stays
     mapped.

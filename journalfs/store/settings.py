@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import tomli_w
 
-from journalfs.bindings.model import Address, Queue
+from journalfs.bindings.model import Address, BindingsState, Queue
+from journalfs.config.broker_xml import BrokerConfig
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml
+from journalfs.config.shown import store_toml
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
@@ -16,14 +19,29 @@ if TYPE_CHECKING:
 PREFIX = "user.journalfs."
 
 
+@dataclass(frozen=True, slots=True)
+class KnownSettings:
+    """Settings, and what they were made of."""
+
+    bindings: BindingsState
+    config: BrokerConfig | None
+    settings: SettingsInForce
+
+
 def settings_in_force(core: Core) -> SettingsInForce:
-    stored = {match: setting.values for match, setting in core.bindings.address_settings.items()}
-    return SettingsInForce(core.layout.config, stored)
+    """The same object for as long as neither the bindings, which hold changed settings, nor the configuration
+    changed: whoever keeps what it found out keeps the object beside it.
+    """
+    bindings, config, known = core.bindings, core.layout.config, core.settings
+    if known is None or known.bindings is not bindings or known.config is not config:
+        stored = {match: setting.values for match, setting in bindings.address_settings.items()}
+        known = core.settings = KnownSettings(bindings, config, SettingsInForce(config, stored))
+    return known.settings
 
 
 def broker_toml(core: Core) -> str:
     """The settings of the whole store, with where each comes from. It can be used as a journalfs.toml."""
-    return settings_toml(settings_in_force(core).core())
+    return store_toml(core.layout, settings_in_force(core).core())
 
 
 def _address_settings(core: Core, address: Address) -> tuple[SettingInForce, ...]:

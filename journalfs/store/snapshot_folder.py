@@ -21,7 +21,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 import msgspec
 
 from journalfs.config.layout import StoreLayout, locate_store
-from journalfs.damage import Damage, name_of
+from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.checksum import crc32c
 from journalfs.engine.links import remove_tree
 from journalfs.errors import Damaged, JournalfsError, WrongCall
@@ -207,14 +207,14 @@ def damage_of(folder: Path, description: SnapshotDescription) -> Iterator[Damage
     bodies = _count(folder / LARGE)
     if bodies < description.bodies:
         reason = f"{description.bodies - bodies} of {description.bodies} files of large messages are gone"
-        yield Damage(name_of(folder / LARGE, folder), 0, 0, "missing-file", reason)
+        yield Damage(name_of(folder / LARGE, folder), 0, 0, MISSING_FILE, reason)
 
 
 def _shorter(path: Path, length: int) -> tuple[str, str] | None:
     try:
         size_bytes = path.stat().st_size
     except OSError as error:
-        return "missing-file", f"belongs to the snapshot: {error.strerror or error}"
+        return MISSING_FILE, f"belongs to the snapshot: {error.strerror or error}"
     if size_bytes < length:
         return "short-file", f"had {length} bytes when the snapshot was made, and has {size_bytes}"
     return None

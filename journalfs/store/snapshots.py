@@ -97,10 +97,10 @@ class StoreSnapshot:
     def mtime_ns(self) -> int:
         return self._found.created_ms * NS_PER_MS if isinstance(self._found, SnapshotDescription) else 0
 
-    def status(self) -> Mapping[str, object]:
+    async def status(self) -> Mapping[str, object]:
         """Sizes are bytes on the disk; raises `SystemFailure` when the folder cannot be read."""
         try:
-            total, alone = sizes([self.folder])
+            total, alone = await offload(lambda: sizes([self.folder]))
         except OSError as error:
             raise SystemFailure.from_os(error, self.folder, doing="measure the snapshot") from error
         status: dict[str, object] = {"name": self.name, "bytes": total, "bytesHeldAlone": alone}
@@ -166,15 +166,15 @@ class Snapshots:
     def named(self, name: str) -> StoreSnapshot | None:
         return next((snapshot for snapshot in self.all() if snapshot.name == name), None)
 
-    def status(self) -> Mapping[str, object]:
+    async def status(self) -> Mapping[str, object]:
         """Sizes are bytes on the disk; raises `SystemFailure` when the folders cannot be read."""
-        snapshots = self.all()
+        folders_there = [snapshot.folder for snapshot in self.all()]
         try:
-            total, alone = sizes([snapshot.folder for snapshot in snapshots])
+            total, alone = await offload(lambda: sizes(folders_there))
         except OSError as error:
             folder = self._layout.root / SNAPSHOTS
             raise SystemFailure.from_os(error, folder, doing="measure the snapshots") from error
-        return {"snapshots": len(snapshots), "bytes": total, "bytesHeldAlone": alone}
+        return {"snapshots": len(folders_there), "bytes": total, "bytesHeldAlone": alone}
 
     async def create(self, name: str) -> None:
         raise ReadOnlyStore(f"{self._layout.root}: opened for reading, so no snapshot is made")

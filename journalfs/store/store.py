@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from journalfs.clock import NS_PER_MS
+from journalfs.damage import Damage
 from journalfs.engine.state_batch import adopt_parts, keep_part, part_ids
 from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
@@ -18,8 +19,9 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.absent import lost_since
 from journalfs.store.api import Usage, VirtualDirectory
-from journalfs.store.bindings import BindingsStamp, bindings_stamp, read_bindings
+from journalfs.store.bindings import BindingsReader, BindingsStamp, bindings_stamp
 from journalfs.store.changes import Changes
+from journalfs.store.configuration import ConfigurationWatch
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.index import describe, describe_file
@@ -49,9 +51,11 @@ class JournalStore:
         self._make_loader = make_loader
         self._addresses: dict[str, StoreAddress] = {}
         self._page_parts: dict[QueueId, PageParts] = {}
+        self._bindings = BindingsReader(core.layout.bindings_dir, relative_to=core.root)
         self._bindings_seen: BindingsStamp = ()
         self._tails: dict[QueueId, tuple[int, int, int]] = {}
         self._reloading = False
+        self.configuration = ConfigurationWatch(core, self._configured)
         self._gone = False
         core.look_again = self.look_now
         self._written: object = None
@@ -90,6 +94,9 @@ class JournalStore:
 
             self._snapshots = Snapshots(self.core.layout)
         return self._snapshots
+
+    def refused(self, what: str, reason: str) -> None:
+        self.core.events.add("refused", f"{what}: {reason}", level=20, what=what, reason=reason)
 
     def usage(self) -> Usage:
         self._look_at_disk()
@@ -289,9 +296,13 @@ class JournalStore:
         while True:
             try:
                 await self.look()
+                await self.configuration.look()
             except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             await trio.sleep(FOLLOW_INTERVAL_S)
+
+    def _configured(self) -> None:
+        """Other settings are in force."""
 
     async def look(self) -> None:
         """Apply what changed in the store since the last look."""
@@ -392,9 +403,7 @@ class JournalStore:
         seen = bindings_stamp(core.layout.bindings_dir, relative_to=core.root)
         if seen == self._bindings_seen:
             return False
-        core.bindings, core.bindings_damage = read_bindings(
-            core.layout.bindings_dir, relative_to=core.root, limit=self._bindings_limit()
-        )
+        core.bindings, core.bindings_damage = self._bindings.read(self._bindings_limit())
         self._bindings_seen = seen
         return True
 
@@ -406,9 +415,13 @@ class JournalStore:
         """Read the journal anew in a thread: the store goes on answering from what it has."""
         import trio  # noqa: PLC0415 - as above
 
+        before = self.core.loaded
         self._reloading = True
         try:
-            self._replace_loader(await trio.to_thread.run_sync(self._loaded_whole))
+            loader = await trio.to_thread.run_sync(self._loaded_whole)
+            # Who could not wait may have read it meanwhile, and further than this one got.
+            if self.core.loaded is before:
+                self._replace_loader(loader)
         finally:
             self._reloading = False
 
@@ -426,7 +439,7 @@ class JournalStore:
         if self._is_gone():
             return
         old = self.core.loaded
-        missing = lost_since(old, [describe_file(read) for read in old.files.read_files()], old.state)
+        missing = self._lost_since(old)
         loader.missing = (*old.missing, *missing)
         loader.bytes_scanned += old.bytes_scanned
         self.core.loaded = loader
@@ -445,6 +458,10 @@ class JournalStore:
         if missing:
             why = f"something of {len(missing)} journal files is gone"
         self.core.events.add("journal-rewritten", f"{why} and it has been read again", level=20)
+
+    def _lost_since(self, loader: JournalLoader) -> list[Damage]:
+        """What is gone of what was read, although nothing says that it may be."""
+        return lost_since(loader, [describe_file(read) for read in loader.files.read_files()], loader.state)
 
     def _loaded(self) -> JournalLoader:
         loader = self._make_loader()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from journalfs.engine.state_types import Operation, TransactionInfo
@@ -60,6 +60,11 @@ class PreparedTransaction:
         if self.xid is None:
             return f"transaction-{self._transaction.tx_id}"
         return self.xid.base64().replace("/", "%2F")
+
+    @property
+    def records(self) -> Sequence[Operation]:
+        """What takes effect when it is committed, in the order of the journal."""
+        return self._transaction.operations
 
     def directory(self) -> VirtualDirectory:
         now = lambda: self._core.clock.now_ms() * 1_000_000  # noqa: E731

@@ -13,7 +13,7 @@ from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
 from journalfs.paging.cursors import Standing
-from journalfs.store.api import ByteSource, Part
+from journalfs.store.api import ByteSource, Part, Shown
 from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
 from journalfs.store.content import QueueContent
 from journalfs.store.filters import Filter, SelectorFilter
@@ -297,6 +297,12 @@ class QueueView:
             ids += run.columns(self.content).ids
         return cast("Sequence[MessageId]", ids)
 
+    def shown(self, name: str) -> Shown:
+        self._refresh()
+        if name == ALL_NAME and self._selected is None:
+            return Shown(tuple(self._parts), self.message_ids(TAIL_NAME))
+        return Shown((), self.message_ids(name))
+
     def message(self, message_id: MessageId) -> StoreMessage | None:
         run = self.message_run(message_id)
         return StoreMessage(self.content, run) if run is not None else None
@@ -306,8 +312,7 @@ class QueueView:
         run = self.content.find(message_id)
         if run is None:
             return None
-        kept = self._selected.apply(run) if self._selected is not None else self._not_delivering(run)
-        return run if len(kept) else None
+        return run if self._filtered([self._not_delivering(run)]) else None
 
     def _not_delivering(self, run: Run) -> Run:
         if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
@@ -332,9 +337,12 @@ class QueueView:
             chosen = SelectorFilter(self.content, compile_selector(selector), self._selected)
             while len(self._wheres) >= WHERE_VIEWS_KEPT_MAX:
                 del self._wheres[next(iter(self._wheres))]
-            view = QueueView(self.content, self.page_parts, chosen)
+            view = self._narrowed(chosen)
         self._wheres[selector] = view  # the one used last is the last to go
         return view
+
+    def _narrowed(self, chosen: Filter) -> QueueView:
+        return QueueView(self.content, self.page_parts, chosen)
 
 
 class DeliveringView(QueueView):
@@ -354,18 +362,24 @@ class DeliveringView(QueueView):
     def _delivery(self) -> Sequence[Run]:
         return self._filtered(self._tail_runs())
 
-    def message(self, message_id: MessageId) -> StoreMessage | None:
+    def message_run(self, message_id: MessageId) -> Run | None:
+        run = self._held_run(message_id)
+        return run if run is not None and self._filtered([run]) else None
+
+    def _held_run(self, message_id: MessageId) -> Run | None:
         run = self.content.find(message_id)
         if isinstance(run, JournalRun) and self.content.state.ref(run.refs[0]).delivering:
-            return StoreMessage(self.content, run)
+            return run
         if run is not None and self.content.is_with_reader(message_id, run):
-            return StoreMessage(self.content, run)
+            return run
         for held in self.content.page_runs(delivering=True):
             ids = held.columns(self.content).ids
             if message_id in ids:
-                index = held.indexes[ids.index(message_id)]
-                return StoreMessage(self.content, PageRun(held.number, array("I", [index])))
+                return PageRun(held.number, array("I", [held.indexes[ids.index(message_id)]]))
         return None
+
+    def _narrowed(self, chosen: Filter) -> QueueView:
+        return DeliveringView(self.content, self.page_parts, chosen)
 
 
 def format_part_name(generation: int, number: int) -> str:
