@@ -145,6 +145,44 @@ def test_ages_are_in_the_two_largest_units(age_ms: int, text: str) -> None:
     assert line in as_text(facts).splitlines()
 
 
+@pytest.mark.rule("S-90")
+def test_what_is_consumed_waits_for_the_file_that_says_so(little_store: LittleStore) -> None:
+    """All queues are empty, and files stay: what deletes their records is in the file that is written now."""
+    folder = little_store.root / "journal"
+    little_store.journal.send(1001, QUEUE_A)
+    second = JournalAppender.create(folder / "activemq-data-2.amq", 2)
+    second.send(1002, QUEUE_A)
+    second.acknowledge(1001, QUEUE_A, tx_id=2000)
+    third = JournalAppender.create(folder / "activemq-data-3.amq", 3)
+    third.acknowledge(1002, QUEUE_A, tx_id=2001)
+    facts = explained(little_store)
+    assert [(one.state, one.needed_records, one.waits_for) for one in facts.values()] == [
+        ("reclaimable", 0, None),
+        ("kept", 0, "activemq-data-3.amq"),
+        ("current", facts["activemq-data-3.amq"].needed_records, None),
+    ]
+    said = as_text(facts["activemq-data-2.amq"])
+    assert "kept: nothing in it is needed, since activemq-data-3.amq, which is written now, deletes" in said
+    assert "compaction" in said
+    assert facts["activemq-data-3.amq"].deletes_in == ["activemq-data-2.amq"]
+    JournalAppender.create(folder / "activemq-data-4.amq", 4).send(1003, QUEUE_A)
+    assert [one.state for one in explained(little_store).values()] == [*["reclaimable"] * 3, "current"]
+
+
+def test_deletes_alone_keep_a_file_as_long_as_what_they_delete(little_store: LittleStore) -> None:
+    folder = little_store.root / "journal"
+    little_store.journal.send(1001, QUEUE_A)
+    little_store.journal.send(1002, QUEUE_A)
+    JournalAppender.create(folder / "activemq-data-2.amq", 2).acknowledge(1001, QUEUE_A, tx_id=2000)
+    JournalAppender.create(folder / "activemq-data-3.amq", 3).send(1003, QUEUE_A)
+    second = explained(little_store)["activemq-data-2.amq"]
+    assert (second.state, second.needed_records, second.waits_for) == ("kept", 0, None)
+    assert as_text(second).splitlines()[-2:] == [
+        "  deletes of records in activemq-data-1.amq, which would come back without them",
+        "    nothing else in it is needed: it is set free when these files are",
+    ]
+
+
 def test_it_follows_what_is_appended(little_store: LittleStore) -> None:
     little_store.journal.send(1001, QUEUE_A)
     store = little_store.open(index=False)

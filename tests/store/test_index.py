@@ -15,7 +15,7 @@ import pytest
 
 from journalfs.errors import IndexUnusable
 from journalfs.store import open_store
-from journalfs.store.index_file import MAGIC, index_path, read_index
+from journalfs.store.index_file import MAGIC, index_path, read_index, write_index
 from journalfs.store.store import JournalStore
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
@@ -257,6 +257,20 @@ def test_index_that_is_longer_than_any_memory(
     store.close()
     assert index.stat().st_size < 100_000
     assert little_store.open().core.loader.bytes_scanned == 0
+
+
+@pytest.mark.rule("S-54")
+def test_index_of_another_version_is_told_as_that(tmp_path: Path) -> None:
+    class Earlier(msgspec.Struct):
+        format: int
+
+    class Later(Earlier):
+        window_crc: int
+
+    write_index(tmp_path / "index", Earlier(1), [b"section"])
+    assert read_index(tmp_path / "index", Earlier) is not None
+    with pytest.raises(IndexUnusable, match=r"written by another version of journalfs; the index is rebuilt"):
+        read_index(tmp_path / "index", Later)
 
 
 @pytest.mark.rule("S-54")

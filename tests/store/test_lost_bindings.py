@@ -13,6 +13,7 @@ import pytest
 from journalfs.format.record_types import BindingType
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
+from journalfs.store.write.opening import open_for_writing
 from tests.damage.cases import changed, look
 from tests.differential.encode import record
 from tests.mounting import journalfs
@@ -64,6 +65,48 @@ def test_without_bindings_queues_are_named_by_their_ids(little_store: LittleStor
     assert checked.returncode == EXIT_DAMAGED
     assert checked.stdout.count("lost-binding") == 2
     assert "3 messages" in checked.stderr
+
+
+@pytest.mark.rule("S-59")
+@pytest.mark.parametrize(
+    ("how", "writing"),
+    [
+        *((how, False) for how in ("gone", "empty", "unreadable", "damaged")),
+        *((how, True) for how in ("gone", "empty", "damaged")),
+    ],
+)
+def test_the_first_event_says_where_the_queues_are(
+    little_store: LittleStore, how: str, writing: bool
+) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.journal.send(1001, QUEUE_B, "two")
+    folder = little_store.root / "bindings"
+    (path,) = folder.iterdir()
+    content = path.read_bytes()
+    path.unlink()
+    if how == "gone":
+        folder.rmdir()
+    elif how == "unreadable":
+        path.mkdir()
+    elif how == "damaged":
+        path.write_bytes(content[:16] + b"\xff" * (len(content) - 16))
+    open_it = open_for_writing if writing else open_store
+    store = open_it(little_store.root, clock=little_store.clock, index=False)
+    try:
+        (said,) = [str(one["message"]) for one in store.core.events if one["event"] == "bindings-lost"]
+        assert said.startswith(
+            f"{folder}: the bindings of 2 queues with 2 messages are lost; they are shown as "
+        )
+        for queue in store.queues():
+            assert f"{queue.model.address}/{queue.name}" in said
+        assert "fails with ENOENT; put the bindings back" in said
+    finally:
+        store.close()
+
+
+def test_no_event_where_no_message_waits(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    assert not [one for one in little_store.open(index=False).core.events if one["event"] == "bindings-lost"]
 
 
 @pytest.mark.rule("S-59")

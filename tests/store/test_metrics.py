@@ -30,6 +30,15 @@ def test_metrics_count_messages(little_store: LittleStore) -> None:
     assert 'journalfs_message_count{address="work",queue="work.a"} 1.0' in text
 
 
+def test_addresses_may_be_left_out(little_store: LittleStore) -> None:
+    pytest.importorskip("prometheus_client")
+    (little_store.root / "journalfs.toml").write_text("[address-settings.work]\nenable-metrics = false\n")
+    file, _, _ = metrics_of(little_store)
+    text = bytes(file.open().read(0, file.size_bytes)).decode()
+    assert "journalfs_message_count" in text
+    assert "work" not in text
+
+
 def test_without_the_library_nothing_is_listed_and_asking_is_an_error(
     little_store: LittleStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

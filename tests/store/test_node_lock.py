@@ -223,6 +223,24 @@ def test_a_lock_that_cannot_be_made(tmp_path: Path, layout: StoreLayout) -> None
         acquired(layout)
 
 
+def test_a_file_system_that_is_read_only(tmp_path: Path, layout: StoreLayout) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a disk needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "ro", "none", disk], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"a disk cannot be mounted here: {made.stderr.decode()}")
+    try:
+        elsewhere = dataclasses.replace(layout, node_manager_lock_dir=disk)
+        with pytest.raises(SystemFailure, match="--read-only"):
+            NodeLock.acquire(elsewhere, 0, FakeClock())
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 def test_a_server_lock_that_is_a_directory_leaves_nothing_locked(layout: StoreLayout) -> None:
     directory = layout.node_manager_lock_dir
     (directory / "server.lock").mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from journalfs.bindings.model import BindingsState
 from journalfs.config.in_force import SettingsInForce
 from journalfs.ids import QueueId
 from journalfs.store.core import Core
@@ -78,29 +77,38 @@ class GlobalLimits:
 
 
 class LimitsInForce:
-    """Looks settings up once for as long as the bindings, which hold changed settings, are the same."""
+    """Looks settings up once for as long as they are the same."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._bindings: BindingsState | None = None
-        self._settings = settings_in_force(core)
+        self._settings: SettingsInForce | None = None
         self._found: dict[str, AddressLimits] = {}
-        core_values = {setting.name: setting.value for setting in self._settings.core()}
-        self.everywhere = GlobalLimits(
-            max_size_bytes=_above_zero(core_values["global-max-size"]),
-            max_messages=_number(core_values["global-max-messages"]),
-        )
+        self._everywhere = GlobalLimits()
 
     def of(self, address: str) -> AddressLimits:
-        if self._bindings is not self._core.bindings:
-            self._bindings = self._core.bindings
-            self._settings = settings_in_force(self._core)
-            self._found.clear()
+        settings = self._current()
         limits = self._found.get(address)
         if limits is None:
             queues = tuple(queue.queue_id for queue in self._core.bindings.queues_of(address))
-            limits = self._found[address] = _limits(self._settings, address, queues)
+            limits = self._found[address] = _limits(settings, address, queues)
         return limits
+
+    @property
+    def everywhere(self) -> GlobalLimits:
+        self._current()
+        return self._everywhere
+
+    def _current(self) -> SettingsInForce:
+        settings = settings_in_force(self._core)
+        if settings is not self._settings:
+            self._settings = settings
+            self._found.clear()
+            values = {setting.name: setting.value for setting in settings.core()}
+            self._everywhere = GlobalLimits(
+                max_size_bytes=_above_zero(values["global-max-size"]),
+                max_messages=_number(values["global-max-messages"]),
+            )
+        return settings
 
 
 def _limits(settings: SettingsInForce, address: str, queues: tuple[QueueId, ...]) -> AddressLimits:

@@ -1,4 +1,4 @@
-"""What an address's settings ask of whoever writes: looked up once, and again when the bindings changed."""
+"""What an address's settings ask of whoever writes: looked up once, and again when settings changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from journalfs.bindings.model import BindingsState
 from journalfs.config.in_force import SettingsInForce
 from journalfs.config.setting_names import Value
 from journalfs.store.core import Core
@@ -48,18 +47,17 @@ AS_STATED: Final = ExpiryRule(never=False, delay_ms=-1, min_ms=-1, max_ms=-1)
 @dataclass(slots=True)
 class AddressRules:
     core: Core
-    _bindings: BindingsState | None = None
     _settings: SettingsInForce | None = None
     _values: dict[tuple[str, str], Value | None] = field(default_factory=dict)
     _expiry: dict[str, ExpiryRule] = field(default_factory=dict)
 
     def _in_force(self) -> SettingsInForce:
-        if self._settings is None or self._bindings is not self.core.bindings:
-            self._bindings = self.core.bindings
-            self._settings = settings_in_force(self.core)
+        settings = settings_in_force(self.core)
+        if settings is not self._settings:
+            self._settings = settings
             self._values.clear()
             self._expiry.clear()
-        return self._settings
+        return settings
 
     def value(self, address: str, name: str) -> Value | None:
         settings = self._in_force()

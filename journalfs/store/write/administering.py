@@ -6,15 +6,16 @@ before it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from journalfs.bindings.model import Address, BindingsState, Queue
 from journalfs.config.in_force import SettingsInForce
-from journalfs.config.setting_names import ADDRESS_SETTINGS, Value, parse_value
-from journalfs.errors import NameTaken, NoSuchName, SettingFixed, SettingRefused
+from journalfs.config.setting_names import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
+from journalfs.errors import NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
 from journalfs.format import bindings as records
 from journalfs.format import bindings_encode as encode
 from journalfs.format.address_settings import StoredAddressSetting
@@ -24,7 +25,7 @@ from journalfs.ids import RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.queue_settings import QUEUE_SETTINGS, changed
+from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS, changed, check_default
 
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 
@@ -43,6 +44,7 @@ class Administering:
     # ---- addresses ----
 
     def create_address(self, name: str) -> Position:
+        _check_name(name)
         if name in self._state.addresses:
             raise NameTaken(f"{name}: there is such an address already")
         routing = self._default_routing(name, "default-address-routing-type")
@@ -65,6 +67,7 @@ class Administering:
     # ---- queues ----
 
     def create_queue(self, address: Address, name: str) -> Position:
+        _check_name(name)
         taken = self._state.queue_named(name)
         if taken is not None:
             raise NameTaken(
@@ -167,14 +170,11 @@ class Administering:
 
     def set_queue(self, queue: Queue, changes: Mapping[str, str]) -> Position | None:
         """Change settings of a queue, all or none; None when nothing changes. Raises `SettingRefused`."""
-        changes = dict(changes)
-        paused = _boolean("paused", changes.pop("paused")) if "paused" in changes else queue.paused_itself
-        binding = queue.binding
-        for name, text in changes.items():
-            binding = changed(binding, name, text)
+        binding, paused = planned_queue(queue, changes)
         position = None
         if binding != queue.binding:
             position = self._update_queue(queue, binding)
+            self._tell_kept(f"{queue.address}::{queue.name}", QUEUE_NO_EFFECT & changes.keys())
         if paused != queue.paused_itself:
             position = self._pause(BindingType.QUEUE_STATUS, queue.queue_id, paused)
         return position
@@ -195,13 +195,10 @@ class Administering:
         """Change settings of the addresses that this one's name matches, which is itself alone: all or none;
         None when nothing changes. Raises `SettingRefused`.
         """
-        changes = dict(changes)
-        paused = _boolean("paused", changes.pop("paused")) if "paused" in changes else address.paused
-        if paused != address.paused and address.address_id is None:
-            reason = f"{address.name} has no record of its own; it goes with its queues"
-            raise SettingRefused("paused", reason)
-        values = {name: _value(name, text) for name, text in changes.items()}
+        values, paused = planned_address(address, changes)
         position = self._store_settings(address.name, values) if values else None
+        if position is not None:
+            self._tell_kept(address.name, NO_EFFECT & values.keys())
         if paused != address.paused and address.address_id is not None:
             position = self._pause(BindingType.ADDRESS_STATUS, address.address_id, paused)
         return position
@@ -240,6 +237,11 @@ class Administering:
             raise SettingFixed(name, "its value comes from elsewhere; .settings says where, change it there")
         kept = {key: value for key, value in stored.values.items() if key != definition.json_key}
         return self._write_settings(address.name, kept)
+
+    def _tell_kept(self, where: str, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            message = f"{where}: {name} is kept for brokers, and has no effect here"
+            self.core.events.add("configuration", message, level=logging.INFO)
 
     def _store_settings(self, match: str, changes: Mapping[str, Value]) -> Position | None:
         stored = self._state.address_settings.get(match)
@@ -297,8 +299,7 @@ class Administering:
             stage(tx)
             return writer.stage_commit(tx)
         except Exception:
-            if writer.has_open(tx):
-                writer.stage_rollback(tx)
+            writer.roll_back(tx)
             raise
 
     def _add_in(self, tx: TxId, record_id: int, user_type: int, body: bytes) -> None:
@@ -329,10 +330,35 @@ def _value(name: str, text: str) -> Value:
     definition = _ADDRESS_SETTINGS.get(name)
     if definition is None:
         raise SettingRefused(name, "there is no such address setting; .settings lists them")
+    if definition.kind is Kind.BOOLEAN:
+        return _boolean(name, text.lower())
     try:
-        return parse_value(definition, text)
+        value = parse_value(definition, text)
     except ValueError as error:
         raise SettingRefused(name, str(error)) from None
+    check_default(name, str(value))
+    return value
+
+
+def planned_queue(queue: Queue, changes: Mapping[str, str]) -> tuple[QueueBinding, bool]:
+    """The binding of a queue with `changes`, and whether it is paused. Raises `SettingRefused`."""
+    binding, paused = queue.binding, queue.paused_itself
+    for name, text in changes.items():
+        if name == "paused":
+            paused = _boolean(name, text)
+        else:
+            binding = changed(binding, name, text)
+    return binding, paused
+
+
+def planned_address(address: Address, changes: Mapping[str, str]) -> tuple[dict[str, Value], bool]:
+    """What `changes` set for an address, and whether it is paused. Raises `SettingRefused`."""
+    texts = dict(changes)
+    paused = _boolean("paused", texts.pop("paused")) if "paused" in texts else address.paused
+    if paused != address.paused and address.address_id is None:
+        reason = f"{address.name} has no record of its own; it goes with its queues"
+        raise SettingRefused("paused", reason)
+    return {name: _value(name, text) for name, text in texts.items()}, paused
 
 
 def address_named(state: BindingsState, name: str) -> Address:
@@ -349,3 +375,12 @@ def queue_named(state: BindingsState, address: str, name: str) -> Queue:
         if queue.name == name:
             return queue
     raise NoSuchName(f"{address}::{name}: there is no such queue")
+
+
+def _check_name(name: str) -> None:
+    """Brokers take what a client asks for apart at the first of these, wherever it stands."""
+    if "::" in name:
+        raise WrongCall(
+            f"{name}: no broker finds an address or queue with '::' in its name, which stands between the "
+            "two where a queue is named in full (address::queue)"
+        )

@@ -20,14 +20,14 @@ import trio
 from journalfs.errors import AddressFull
 from journalfs.store.api import Patience, Usage
 from journalfs.store.memory import NOTHING, ActingLimit, Held, held_at_most, held_in_all, held_in_queues
+from journalfs.store.settings import settings_in_force
 from journalfs.store.write.accounts import Account
 from journalfs.store.write.address_limits import AddressLimits, LimitsInForce
 from journalfs.store.write.disk_limits import DiskLimits, Space
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.page_room import PageRoom
 
 if TYPE_CHECKING:
-    from journalfs.ids import QueueId
-    from journalfs.paging.address import PagedAddress
     from journalfs.store.core import Core
     from journalfs.store.outgoing import Outgoing
 
@@ -54,6 +54,9 @@ class Decision:
 
 
 STORE: Final = Decision(Action.STORE)
+
+UNKNOWN: Final = Decision(Action.BLOCK)
+"""It depends on what becomes of another publication, which is under way."""
 
 
 class Forever:
@@ -96,11 +99,12 @@ _STORED: Final = Admitted(STORE)
 
 
 class _Waiter:
-    __slots__ = ("decision", "let_in")
+    __slots__ = ("decision", "let_in", "staged")
 
     def __init__(self) -> None:
         self.let_in = trio.Event()
         self.decision: Decision | None = None
+        self.staged: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -126,21 +130,23 @@ class Admission:
     """Decides, and keeps those who wait. `catch_up` takes over what is durable; False: not at this moment."""
 
     def __init__(
-        self, core: Core, disk: DiskLimits, journals: Journals, catch_up: Callable[[], bool]
+        self,
+        core: Core,
+        disk: DiskLimits,
+        journals: Journals,
+        catch_up: Callable[[], bool],
+        pages: PageRoom,
     ) -> None:
         self.disk = disk
         self.in_force = LimitsInForce(core)
-        self.pages_now: Callable[[str], bool] = lambda _address: False
-        """Whether what lies in pages of an address is not consumed yet. Set by whoever writes pages."""
         self.dropped: Counter[str] = Counter()
         """Messages, by address."""
         self._core = core
         self._catch_up = catch_up
+        self._pages = pages
         self._journals = journals
         self._accounts: dict[str, Account] = {}
         self._everything = Account(lambda: held_in_all(core))
-        self._paged: dict[str, tuple[tuple[int, tuple[QueueId, ...]], int]] = {}
-        """Most messages that one queue has in pages, and of what that is true; by address."""
         self._lines: dict[str, _Line] = {}
         self._noted: dict[str, _Noted] = {}
         self._told_ms: dict[str, int] = {}
@@ -160,7 +166,7 @@ class Admission:
         if limits.exempt or self._is_free(address, limits):
             return STORE
         decision = self._by_disk(limits) or self._by_policy(address, limits)
-        if decision is not STORE or address in self._noted:
+        if decision is not UNKNOWN and (decision is not STORE or address in self._noted):
             self._note(address, decision)
         return decision
 
@@ -190,7 +196,7 @@ class Admission:
 
     def _by_policy(self, address: str, limits: AddressLimits) -> Decision:
         # What an address that pages holds changes nothing for who publishes.
-        about = limits.policy == Action.PAGE.name and self.pages_now(address)
+        about = limits.policy == Action.PAGE.name and self._pages.pages_now(address)
         held = self._held(address, limits, about=about)
         if limits.rejects(held):
             return Decision(Action.FAIL, "max-size-bytes-reject-threshold")
@@ -201,25 +207,15 @@ class Admission:
 
     def _by_pages(self, address: str, limits: AddressLimits, reached: str | None) -> Decision:
         """An address that has begun to page goes on until its pages are consumed."""
-        paged = self._core.pages.get(address)
-        if reached is None and not self.pages_now(address):
+        if reached is None and not self._pages.pages_now(address):
             return STORE
-        if limits.page_full_policy is not None and paged is not None:
-            messages = self._most_paged(address, paged, limits) if limits.page_limit_messages >= 0 else 0
-            too_much = limits.pages_reached(len(paged.files), messages)
+        if limits.page_full_policy is not None:
+            too_much = self._pages.reached(address, limits)
+            if too_much is not None and not too_much.surely:
+                return UNKNOWN
             if too_much is not None:
-                return Decision(Action[limits.page_full_policy], too_much)
+                return Decision(Action[limits.page_full_policy], too_much.limit)
         return Decision(Action.PAGE, reached)
-
-    def _most_paged(self, address: str, paged: PagedAddress, limits: AddressLimits) -> int:
-        """How many messages the queue has in pages that has most of them there."""
-        known = self._paged.get(address)
-        if known is None or known[0] != (paged.version, limits.queues):
-            counts = (
-                sum(paged.count(number, queue) for number in paged.numbers()) for queue in limits.queues
-            )
-            known = self._paged[address] = (paged.version, limits.queues), max(counts, default=0)
-        return known[1]
 
     def _held(self, address: str, limits: AddressLimits, *, about: bool) -> Held:
         """What an address holds. `about`: or what it held a moment ago, and what came since."""
@@ -265,7 +261,18 @@ class Admission:
             return None
         if address in self._lines and decision.action is not Action.DROP:
             return None  # who came before goes first
-        return _STORED if decision is STORE else Admitted(decision)
+        return _STORED if decision is STORE else Admitted(decision, self._staged_next(address, decision))
+
+    def _staged_next(self, address: str, decision: Decision) -> Callable[[], None] | None:
+        """A publication is taken: what to do once it is staged, or will not be."""
+        if decision.action is not Action.PAGE or self.in_force.of(address).page_limit_messages < 0:
+            return None
+        self._pages.enters(address)
+        return partial(self._staged_in_pages, address)
+
+    def _staged_in_pages(self, address: str) -> None:
+        self._pages.entered(address)
+        self._serve(address)
 
     async def enter(self, address: str, patience: Patience = FOREVER) -> Admitted:
         """Return when a publication is taken. Raises `AddressFull`, and whatever `patience` gives up with;
@@ -285,12 +292,12 @@ class Admission:
                 line.waiting.remove(waiter)
                 self._serve(address)
             else:
-                self._entered(address)
+                self._entered(address, waiter.staged)
             raise
         assert waiter.decision is not None, "only who was let in has waited to the end"
         if waiter.decision.action is Action.FAIL:
             raise self._full(address, waiter.decision)
-        return Admitted(waiter.decision, partial(self._entered, address))
+        return Admitted(waiter.decision, partial(self._entered, address, waiter.staged))
 
     def _serve(self, address: str) -> None:
         """Let in who waits, one after the other, as long as there is room."""
@@ -302,13 +309,16 @@ class Admission:
             if decision.action is Action.BLOCK:
                 return
             waiter = line.waiting.popleft()
-            waiter.decision = decision
+            waiter.decision, waiter.staged = decision, self._staged_next(address, decision)
             line.entering = decision.action in (Action.STORE, Action.PAGE)
             waiter.let_in.set()
         if not line.waiting and not line.entering:
             del self._lines[address]
 
-    def _entered(self, address: str) -> None:
+    def _entered(self, address: str, staged: Callable[[], None] | None) -> None:
+        """Somebody who waited has staged, or will not."""
+        if staged is not None:
+            staged()
         line = self._lines.get(address)
         if line is not None:
             line.entering = False
@@ -355,6 +365,11 @@ class Admission:
         for address in list(self._lines):
             self._serve(address)
 
+    def settings_changed(self) -> None:
+        """Other limits are in force: look anew, at the disks as well, and at who waits."""
+        self.disk.change(settings_in_force(self._core).core())
+        self.tick()
+
     def tick(self) -> None:
         """Look now and then, for what nobody told of."""
         for account in (*self._accounts.values(), self._everything):
@@ -366,8 +381,17 @@ class Admission:
 
     async def scan_disk(self) -> None:
         """Look at the disks, when it is time."""
-        if self.disk.due and self.disk.take(await trio.to_thread.run_sync(self.disk.measure)):
+        if not self.disk.due:
+            return
+        found = await trio.to_thread.run_sync(self.disk.measure)
+        if self.disk.take(found.limited):
             self.look_again()
+        # Files that hold nothing are kept for use where there is room, and are room where there is none.
+        layout, journals = self._core.layout, self._journals
+        places = ((journals.messages, layout.journal_dir), (journals.bindings, layout.bindings_dir))
+        going = [writer.upkeep.crowd(crowded=directory in found.directories) for writer, directory in places]
+        if any(going):
+            self.disk.look_soon()
 
     # ---- telling ----
 

@@ -11,6 +11,7 @@ from journalfs.errors import NotEmpty
 from journalfs.journal.writer import Position
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
+from journalfs.store.prepared import any_concerned, refuse_concerned
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.arrivals import Arrivals
@@ -47,12 +48,15 @@ class Deleting:
         self.deliveries.uses.address_gone(name)
 
     async def queue(self, address: str, name: str) -> None:
-        """Raises `NoSuchName`, `NotEmpty` while it holds messages, `HeldByReaders` while it is consumed."""
+        """Raises `NoSuchName`, `NotEmpty` while it holds messages, `HeldByReaders` while it is consumed, and
+        `HeldByTransaction` while it is not decided what it holds.
+        """
         async with self._alone(address):
             model = queue_named(self.core.bindings, address, name)
             found = self.find((address, name))
-            if len(found) or len(found.delivering()):
+            if len(found):
                 raise NotEmpty(f"{address}::{name}: it holds messages")
+            refuse_concerned(found.content)
             self.deliveries.refuse_consumed(found)
             await self._unbind(model)
 
@@ -66,7 +70,7 @@ class Deleting:
             found = self.find((model.address, model.name))
             if len(found):
                 await self.deliveries.purge(found)
-            if found.message_count:
+            if found.message_count or any_concerned(found.content):
                 return False
             await self._unbind(model)
             return True

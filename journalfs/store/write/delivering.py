@@ -7,11 +7,12 @@ delivery count and the time of the next attempt. So whatever ends this process g
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import deque
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -38,6 +39,8 @@ from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.supply import Supply, due_run
 from journalfs.store.write.uses import Uses
 
+KEPT: Final = MessageId(0)
+
 
 @dataclass(slots=True, eq=False)
 class Delivery:
@@ -50,6 +53,8 @@ class Delivery:
     line: ByteSource
     count: int
     """Attempts before this one."""
+    message_id: MessageId
+    """`KEPT` where a queue keeps what it delivers."""
 
     async def acknowledge(self) -> None:
         """It was consumed: returns when that is durable."""
@@ -65,7 +70,7 @@ class Delivery:
         if failed:
             await self.consumer.queue.failed(self, self.chosen)
         else:
-            self.consumer.queue.let_go(self.chosen)
+            await self.consumer.queue.returned(self.chosen)
 
 
 class Consumer:
@@ -101,9 +106,13 @@ class Consumer:
         """The next message that is this consumer's; None when there is none now."""
         return self.queue.take(self)
 
+    def due_s(self) -> float:
+        due_ms = self.queue.due_ms(self)
+        return max(due_ms - self.queue.core.clock.now_ms(), 1) / 1000 if due_ms else math.inf
+
     async def next(self) -> Delivery | None:
         """The next message, waited for; None when the queue is gone."""
-        changes, clock = self.queue.core.changes, self.queue.core.clock
+        changes = self.queue.core.changes
         while True:
             seen = changes.count
             delivery = self.take()
@@ -111,9 +120,7 @@ class Consumer:
                 return await self.queue.counted_before(delivery)
             if self.ended:
                 return None
-            due_ms = self.queue.due_ms(self)
-            wait_s = max(due_ms - clock.now_ms(), 1) / 1000 if due_ms else float("inf")
-            with trio.move_on_after(wait_s):
+            with trio.move_on_after(self.due_s()):
                 await changes.beyond(seen)
 
     async def close(self) -> None:
@@ -141,9 +148,9 @@ class KeepingConsumer(Consumer):
             place = self.assigned.popleft()
             line = line_of(content, place)
             if line is not None:
-                return Delivery(self, place, None, line, 0)
+                return Delivery(self, place, None, line, 0, KEPT)
         found = self._follower.take_place()
-        return None if found is None else Delivery(self, found[0], None, found[1], 0)
+        return None if found is None else Delivery(self, found[0], None, found[1], 0, KEPT)
 
     def put_back(self, delivery: Delivery) -> None:
         self.assigned.appendleft(delivery.place)
@@ -188,6 +195,11 @@ class Deliveries:
         """Remove all messages of a queue that nobody consumes."""
         await QueueDelivery(queue, self).purge()
 
+    def is_consumed(self, queue: QueueId) -> bool:
+        """Whether anybody consumes a queue."""
+        delivery = self._queues.get(queue)
+        return delivery is not None and bool(delivery.consumers)
+
     def refuse_consumed(self, queue: StoreQueue) -> None:
         """Raises `HeldByReaders` while anybody consumes a queue: it is not deleted then."""
         delivery = self._queues.get(queue.content.queue_id)
@@ -206,12 +218,10 @@ class QueueDelivery:
     groups: dict[str, Consumer] = field(default_factory=dict)
     exclusive: Consumer | None = None
     supplies: dict[Filter | None, Supply] = field(default_factory=dict)
-    counts: dict[Place, int] = field(default_factory=dict)
-    """Attempts that are not on disk: of messages in pages, and beyond `max-redelivery-records`."""
-    delayed: dict[Place, int] = field(default_factory=dict)
-    """Likewise when the next attempt is due, in milliseconds since 1970."""
     _dispatching: bool = False
     _dispatch_ms: int = -1
+    _shared_anew: bool = False
+    """Groups are shared out anew, and what others have of them is waited for."""
 
     @property
     def core(self) -> Core:
@@ -220,6 +230,10 @@ class QueueDelivery:
     @property
     def content(self) -> QueueContent:
         return self.queue.content
+
+    @property
+    def delayed(self) -> dict[Place, int]:
+        return self.core.in_delivery.delayed(self.content.queue_id)
 
     # ---- who consumes ----
 
@@ -239,6 +253,8 @@ class QueueDelivery:
             consumer = Consumer(self, supply)
         if binding.group_rebalance:
             self.groups.clear()
+            if binding.group_rebalance_pause_dispatch:
+                self._dispatching, self._dispatch_ms, self._shared_anew = False, -1, True
         self.consumers.append(consumer)
         self.handing.uses.consumer_came(self.content.queue_id)
         delay_ms = binding.delay_before_dispatch_ms
@@ -277,12 +293,16 @@ class QueueDelivery:
 
     def dispatches(self) -> bool:
         """Whether messages are handed out at all: not while the queue is paused, or waits for more consumers
-        (`consumers-before-dispatch`, `delay-before-dispatch`).
+        (`consumers-before-dispatch`, `delay-before-dispatch`), or for what others have
+        (`group-rebalance-pause-dispatch`).
         """
         model = self.content.model
         if model.paused:
             return False
         if not self._dispatching:
+            if self._shared_anew and self.core.in_delivery.any(self.content.queue_id):
+                return False
+            self._shared_anew = False
             enough = len(self.consumers) >= (model.binding.consumers_before_dispatch or 0)
             self._dispatching = enough or 0 <= self._dispatch_ms <= self.content.now_ms
         return self._dispatching
@@ -325,6 +345,7 @@ class QueueDelivery:
         if line is None:
             removing.let_go(chosen)
             return None
+        message_id = MessageId(run.columns(content).ids[0])
         headers = headers_of(line)
         if 0 < headers.expiration <= content.now_ms or not self._is_for(consumer, place, headers):
             removing.let_go(chosen)
@@ -334,7 +355,8 @@ class QueueDelivery:
             self.exclusive = consumer
         self._hold(chosen)
         on_disk = content.state.ref(run.refs[0]).delivery_count if isinstance(run, JournalRun) else 0
-        return Delivery(consumer, place, chosen, line, max(on_disk, self.counts.get(place, 0)))
+        attempts = self.core.in_delivery.attempts(content.queue_id, message_id)
+        return Delivery(consumer, place, chosen, line, max(on_disk, attempts), message_id)
 
     def _is_for(self, consumer: Consumer, place: Place, headers: Headers) -> bool:
         """Whether a message may go to a consumer: those of a group go to the one that got its first."""
@@ -367,6 +389,11 @@ class QueueDelivery:
                 supply.forget()
             self.core.changes.ring()
 
+    async def returned(self, chosen: Chosen, due_ms: int = 0) -> None:
+        """It is in the queue again, from `due_ms` on, unless that has no place for it any more."""
+        self.let_go(chosen)
+        await unbroken(lambda: self.handing.leaving.returned(chosen, due_ms))
+
     def _end_delays(self) -> None:
         over = [place for place, due_ms in self.delayed.items() if due_ms <= self.content.now_ms]
         for place in over:
@@ -380,10 +407,10 @@ class QueueDelivery:
         try:
             await self.handing.leaving.consume(chosen)
         except BaseException:
-            self.let_go(chosen)
+            await self.returned(chosen)
             raise
-        self.let_go(chosen, quietly=True)
-        self.counts.pop(delivery.place, None)
+        self.let_go(chosen, quietly=self._dispatching)
+        self.core.in_delivery.forget(chosen.queue, delivery.message_id)
         delivery.line.close()
         await self.handing.leaving.clear(chosen)
 
@@ -414,25 +441,30 @@ class QueueDelivery:
         if content.model.binding.internal:
             self.let_go(chosen)
             return
-        count = delivery.count + 1
+        count, due_ms = delivery.count + 1, 0
         try:
             position = None if isinstance(place, tuple) else self._stage_count(place, count)
             if position is None:
-                self.counts[place] = count
+                self.core.in_delivery.count(chosen.queue, delivery.message_id, count)
             if self.handing.rules.is_last_attempt(address, count):
-                if position is not None:
-                    await self.handing.settled(position, transactional=False, wait=True)
-                await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED)
-                self.counts.pop(place, None)
-                await self.handing.leaving.clear(chosen)
+                await self._kill(delivery, chosen, position)
                 return
             delay_ms = self.handing.rules.redelivery_delay_ms(address, count)
             if delay_ms > 0:
-                position = self._stage_delay(place, content.now_ms + delay_ms, count) or position
+                due_ms = content.now_ms + delay_ms
+                position = self._stage_delay(place, due_ms, count) or position
             if position is not None:
                 await self.handing.settled(position, transactional=False, wait=True)
         finally:
-            self.let_go(chosen)
+            await self.returned(chosen, due_ms)
+
+    async def _kill(self, delivery: Delivery, chosen: Chosen, counted: Position | None) -> None:
+        """No further attempt: it goes to the dead letters."""
+        if counted is not None:
+            await self.handing.settled(counted, transactional=False, wait=True)
+        await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED)
+        self.core.in_delivery.forget(chosen.queue, delivery.message_id)
+        await self.handing.leaving.clear(chosen)
 
     def _stage_count(self, place: MessageId, count: int) -> Position | None:
         """None: no more records of it are kept."""

@@ -15,6 +15,8 @@ from journalfs.store.write.address_rules import AddressRules
 _HEAD: Final = envelope_decoder(frozenset(("expiration", "groupId")))
 _PROPERTIES: Final = envelope_decoder(frozenset(("properties",)))
 _AFTER_HEAD: Final = (b',"properties":', b',"body', b',"amqp":', b',"damage":', b',"message_base64":')
+DELAY_MS_MAX: Final = 2.0**62
+"""Whatever a delay has grown to: far more is no number any more."""
 _SEQUENCE: Final = b'"_AMQ_GROUP_SEQUENCE":'
 
 
@@ -64,9 +66,12 @@ class DeliveryRules:
         if delay_ms <= 0:
             return 0
         longest_ms = self.addresses.number(address, "max-redelivery-delay")
-        waits = int(
-            delay_ms * self._decimal(address, "redelivery-delay-multiplier", 1.0) ** max(count - 1, 0)
-        )
+        try:
+            grown = self._decimal(address, "redelivery-delay-multiplier", 1.0) ** max(count - 1, 0)
+        except OverflowError:
+            return longest_ms
+        # A broker takes a negative multiplier, too; what is due in the past is due now.
+        waits = int(max(0.0, min(delay_ms * grown, DELAY_MS_MAX)))
         spread = self._decimal(address, "redelivery-collision-avoidance-factor", 0.0)
         if spread > 0:
             waits += int(waits * self.random.uniform(-spread, spread))

@@ -18,6 +18,15 @@ from journalfs.store.settings import settings_in_force
 _PERCENT: Final = 100
 
 
+class Crowded(NamedTuple):
+    """What was found by looking at the disks."""
+
+    limited: tuple[Path, Space] | None
+    """A directory on whose disk the limit is reached."""
+    directories: frozenset[Path]
+    """All those on disks where the limit is reached, or where not even a journal file would fit."""
+
+
 class Space(NamedTuple):
     """Of one disk."""
 
@@ -66,6 +75,8 @@ class DiskLimits:
     layout: StoreLayout
     limit: DiskLimit | None
     scan_period_ms: int
+    file_size_bytes: int
+    """Of the journal."""
     clock: Clock
     events: Events
     look: Callable[[Path], Space] = space_of
@@ -76,14 +87,26 @@ class DiskLimits:
 
     @property
     def due(self) -> bool:
-        if self.limit is None:
-            return False
         now_ns = self.clock.monotonic_ns()
         return self._scanned_ns is None or now_ns - self._scanned_ns >= self.scan_period_ms * NS_PER_MS
 
-    def measure(self) -> tuple[Path, Space] | None:
-        """A directory on whose disk the limit is reached; None: there is none. May be called in a thread."""
+    def change(self, settings: Iterable[SettingInForce]) -> None:
+        """Other settings are in force."""
+        values = {setting.name: setting.value for setting in settings}
+        period = values["disk-scan-period"]
+        assert isinstance(period, int), "it has a default"
+        self.limit, self.scan_period_ms = disk_limit(settings), period
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Something changes: do not wait for the period to pass."""
+        self._scanned_ns = None
+
+    def measure(self) -> Crowded:
+        """Look at the disks. May be called in a thread."""
         layout = self.layout
+        limited: tuple[Path, Space] | None = None
+        directories: set[Path] = set()
         for path in dict.fromkeys(
             (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
         ):
@@ -91,10 +114,14 @@ class DiskLimits:
                 space = self.look(path)
             except OSError:
                 continue  # it is made when it is needed, or the store is gone, which is told elsewhere
-            # A disk without a size is none whose fullness could be told.
-            if space.total_bytes and self.limit is not None and self.limit.room_bytes(space) <= 0:
-                return path, space
-        return None
+            if not space.total_bytes:
+                continue  # none whose fullness could be told
+            reached = self.limit is not None and self.limit.room_bytes(space) <= 0
+            if reached and limited is None:
+                limited = path, space
+            if reached or space.usable_bytes < self.file_size_bytes:
+                directories.add(path)
+        return Crowded(limited, frozenset(directories))
 
     def take(self, found: tuple[Path, Space] | None) -> bool:
         """Go by what was measured just now. Returns whether there is room again."""
@@ -119,7 +146,8 @@ class DiskLimits:
 
 def disk_limits(core: Core) -> DiskLimits:
     """The limits that the configuration of a store puts on its disks."""
-    settings = settings_in_force(core).core()
-    period = next(setting.value for setting in settings if setting.name == "disk-scan-period")
-    assert isinstance(period, int), "it has a default"
-    return DiskLimits(core.layout, disk_limit(settings), period, core.clock, core.events)
+    file_size = core.layout.value_in_force("journal-file-size")
+    assert isinstance(file_size, int), "it has a default"
+    limits = DiskLimits(core.layout, None, 0, file_size, core.clock, core.events)
+    limits.change(settings_in_force(core).core())
+    return limits

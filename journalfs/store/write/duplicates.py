@@ -11,6 +11,7 @@ from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId
 from journalfs.store.core import Core
+from journalfs.store.settings import settings_in_force
 
 DEFAULT_CACHE_SIZE = 20_000
 """`id-cache-size` where nothing sets it."""
@@ -31,6 +32,7 @@ class DuplicateIds:
 
     core: Core
     _seen: dict[str, OrderedDict[bytes, RecordId]] | None = None
+    _settings: SettingsInForce | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def has(self, address: str, duplicate_id: bytes) -> bool:
@@ -89,9 +91,12 @@ class DuplicateIds:
 
     def size(self, address: str) -> int:
         """How many ids it remembers at most (`id-cache-size`)."""
+        settings = settings_in_force(self.core)
+        if settings is not self._settings:
+            self._settings = settings
+            self._sizes.clear()
         size = self._sizes.get(address)
         if size is None:
-            stored = {match: setting.values for match, setting in self.core.bindings.address_settings.items()}
-            value = SettingsInForce(self.core.layout.config, stored).value(address, "id-cache-size")
+            value = settings.value(address, "id-cache-size")
             size = self._sizes[address] = value if isinstance(value, int) else DEFAULT_CACHE_SIZE
         return size

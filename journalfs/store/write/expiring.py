@@ -42,7 +42,7 @@ class Expiring:
 
     async def run(self) -> None:
         """Scan again and again, until cancelled."""
-        await every_period(self.core.clock, self.period_ms, self._try)
+        await every_period(self.core.clock, lambda: self.period_ms, self._try)
 
     async def _try(self) -> None:
         try:

@@ -44,6 +44,11 @@ _FOR_GOOD: Final = (BadEnvelope, Damaged, NoRoute, NoSuchName, RecordTooLarge)
 """What is not going to be different another time."""
 
 
+def path_of(address: str, queue: str | None, file_name: str | None = None) -> str:
+    """Where in the tree a file is written, for people."""
+    return "/".join(name for name in (address, queue, file_name) if name is not None)
+
+
 class Flushed:
     """The notes of one store. Nothing but one process has a store open for writing."""
 
@@ -109,7 +114,7 @@ class Flushed:
             del self._left[0]
 
     async def _publish_left(self, note: FlushNote) -> None:
-        name = note.file_name
+        name = path_of(note.address, note.queue, note.file_name)
         try:
             await self.publish(note)
         except JournalfsError as error:
@@ -142,6 +147,7 @@ class Flushed:
                 note.address,
                 note.queue,
                 messages,
+                path=path_of(note.address, note.queue, note.file_name),
                 whole=True,
                 admitted=self.admitted(note.address),
                 settles=note.note_id,
@@ -213,29 +219,31 @@ class Flushed:
             path = self._aside(note.file_name)
             self.folder.set_aside(note, path)
         except OSError as failure:
-            message = f"{note.file_name}: not published: {error}; it stays in {self.folder.path}: {failure}"
+            name = path_of(note.address, note.queue, note.file_name)
+            message = f"{name}: not published: {error}; it stays in {self.folder.path}: {failure}"
             self._core.events.add("not-kept", message, level=logging.ERROR)
         else:
-            self._say_kept(note.file_name, error, path)
+            self._say_kept(path_of(note.address, note.queue, note.file_name), error, path)
 
-    def set_aside_spool(self, spool: Spool, file_name: str, error: JournalfsError) -> None:
-        """The same of what nothing notes."""
+    def set_aside_spool(self, spool: Spool, name: str, error: JournalfsError) -> None:
+        """The same of what nothing notes; `name` is the path of the file."""
         try:
-            path = self._aside(file_name)
+            path = self._aside(name.rpartition("/")[2])
             spool.keep(path)
         except OSError as failure:
-            message = f"{file_name}: not published: {error}; it cannot be kept: {failure}"
+            message = f"{name}: not published: {error}; it cannot be kept: {failure}"
             self._core.events.add("not-kept", message, level=logging.ERROR)
         else:
-            self._say_kept(file_name, error, path)
+            self._say_kept(name, error, path)
 
     def stays(self, note: FlushNote, error: JournalfsError) -> None:
         """Nothing tells whether it is published: the journal does when it is read again."""
-        message = f"{note.file_name}: {error}; the next mount publishes it, if the disk has not got it"
+        name = path_of(note.address, note.queue, note.file_name)
+        message = f"{name}: {error}; the next mount publishes it, if the disk has not got it"
         self._core.events.add("flushed", message, level=logging.ERROR)
 
-    def _say_kept(self, file_name: str, error: JournalfsError, path: Path) -> None:
-        message = f"{file_name}: not published: {error}; what was written is {path}"
+    def _say_kept(self, name: str, error: JournalfsError, path: Path) -> None:
+        message = f"{name}: not published: {error}; what was written is {path}"
         self._core.events.add("kept", message, level=logging.ERROR)
 
     def _aside(self, file_name: str) -> Path:

@@ -14,18 +14,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
 
 from journalfs.engine.waiting import unbroken
 from journalfs.errors import JournalfsError, RecordTooLarge
 from journalfs.format import core_message
-from journalfs.format.bindings import RoutingType
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.ids import MessageId, QueueId, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
-from journalfs.store.outgoing import Outgoing
+from journalfs.store.outgoing import Outgoing, known_routing_type
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.stored_runs import stored_messages
@@ -46,9 +44,6 @@ class Why(Enum):
     def counter(self) -> str:
         """What a broker calls the number of such messages of a queue."""
         return "messagesExpired" if self is Why.EXPIRED else "messagesKilled"
-
-
-_ROUTING_TYPES: Final = frozenset(kind.value for kind in RoutingType)
 
 
 @dataclass(slots=True)
@@ -215,7 +210,7 @@ class Forwarding:
             notes[core_message.ACTUAL_EXPIRY] = (Code.LONG, now_ms)
         # A message that was such a copy before wants again what its sender wanted.
         wanted = message.integer(core_message.ORIGINAL_ROUTING_TYPE)
-        copy = message.with_properties(notes).wanting(wanted if wanted in _ROUTING_TYPES else None)
+        copy = message.with_properties(notes).wanting(known_routing_type(wanted))
         copy = copy.expiring_at(self._rules.expiry(to).expiration_ms(0, now_ms)).kept()
         return Routed(copy, self._routing.by_address(to, [copy])[0])
 

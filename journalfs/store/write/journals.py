@@ -40,8 +40,7 @@ class Journals:
             stage(tx)
             return writer.stage_commit(tx)
         except JournalfsError:
-            if writer.has_open(tx):
-                writer.stage_rollback(tx)
+            writer.roll_back(tx)
             raise
 
     @property
@@ -66,6 +65,10 @@ class Journals:
             "compactions": writer.upkeep.compactions,
             "filesFreed": writer.upkeep.files_freed,
         }
+
+    async def shed(self) -> int:
+        """Delete the journal files that hold nothing and need not be there; how many. Raises OSError."""
+        return await self.messages.upkeep.shed() + await self.bindings.upkeep.shed()
 
     async def run(self) -> None:
         """Both journals' own work, until cancelled."""

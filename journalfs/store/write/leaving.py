@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import compress, groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
 from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
-from journalfs.engine.waiting import unbroken
-from journalfs.errors import WriteFailed
+from journalfs.engine.waiting import checkpoint, unbroken
+from journalfs.errors import JournalfsError, WriteFailed
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.limits import ROUTED_PIECE_MESSAGES
+from journalfs.store.api import Shown
 from journalfs.store.content import QueueContent
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
@@ -47,6 +49,12 @@ def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
         rest = compress(ids, (ref == NOWHERE for ref in refs))
         runs += [PageRun(*place) for place in content.paged.find_all(content.queue_id, rest)]
     return runs
+
+
+def shown_runs(queue: StoreQueue, shown: Shown) -> list[Run]:
+    """What is left in a queue of what a file of it held at some moment."""
+    there = [name for name in shown.parts if queue.part(name) is not None]
+    return [*(run for name in there for run in queue.part_runs(name)), *chosen_runs(queue, shown.message_ids)]
 
 
 class Leaving:
@@ -85,10 +93,14 @@ class Leaving:
             if not len(chosen):
                 # Whatever is there is on its way out by somebody else's doing.
                 await self._store.published()
+                self._removing.let_go(chosen)
                 return 0
             await self._settle(await stage(chosen))
-        finally:
+        except BaseException:
             self._removing.let_go(chosen)
+            await self.stayed(chosen)
+            raise
+        self._removing.let_go(chosen)
         await self.clear(chosen)
         return len(chosen)
 
@@ -98,6 +110,41 @@ class Leaving:
 
     async def _settle(self, position: Position) -> None:
         await unbroken(lambda: self._store.settled(position, transactional=True))
+
+    async def returned(self, chosen: Chosen, due_ms: int = 0) -> None:
+        """A reader gave back what was chosen for it, to be delivered again from `due_ms` on: what its queue
+        lets go of for it leaves, or itself. It was let go just before, so nobody else has it yet.
+        """
+        only, kinds = chosen.only(), self._sending.kinds
+        if only is not None:
+            await self._replaced(lambda: kinds.returned(chosen.queue, only, due_ms))
+
+    async def stayed(self, chosen: Chosen) -> None:
+        """The same for what was chosen to leave, and was let go just before. What left is not there."""
+        if not self._store.read_only and self._sending.kinds.special((chosen.queue,)):
+            await unbroken(lambda: self._stayed(chosen))
+
+    async def _stayed(self, chosen: Chosen) -> None:
+        queue, kinds = chosen.queue, self._sending.kinds
+        for ids in chosen.pieces():
+            for few in pieces(ids, ROUTED_PIECE_MESSAGES):
+                some = [MessageId(one) for one in few]
+                await self._replaced(partial(kinds.stayed, queue, some))
+                await checkpoint()
+
+    async def became_due(self) -> None:
+        """The same for messages whose time came."""
+        await self._replaced(self._sending.kinds.became_due)
+
+    async def _replaced(self, stage: Callable[[], Position | None]) -> None:
+        try:
+            position = stage()
+            if position is not None:
+                await self._settle(position)
+                self._removing.clear_replaced()
+                self._store.admission.look_again()
+        except JournalfsError as error:
+            self._removing.postponed(error)
 
     async def clear(self, chosen: Chosen) -> None:
         """Clear away what nobody needs any more of messages that left."""
@@ -118,6 +165,7 @@ class Leaving:
         only = chosen.only()
         if only is not None:
             return self._removing.stage_one(chosen.queue, only)
+        self._removing.refuse_beyond_room(chosen)
         async with self._paced.transaction() as transaction:
             await self._removing.stage_in(transaction, chosen)
             return transaction.commit()
@@ -129,10 +177,12 @@ class Leaving:
         """
         address, queue = target.model.address, target.content.queue_id
         async with Copies(self._publishing, address, queue) as copies:
-            if self._sending.kinds.special((queue,)):
+            special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now
+            if special and not pages_now(address):
                 return await self._stage_at_once(chosen, copies)
+            self._removing.refuse_beyond_room(chosen, moved=True)
             async with self._paced.transaction() as transaction:
-                if self._sending.paging.pages_now(address):
+                if special or pages_now(address):
                     with self._sending.paging.transaction(address, transaction.tx) as pages:
                         for few in _few(chosen):
                             numbered, large = await copies.numbered(chosen.content, few)

@@ -8,6 +8,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId
 from journalfs.journal.writer import Position
 from journalfs.store.message import HEADER_PREFIX
+from journalfs.store.prepared import refuse_held
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun
 from journalfs.store.write.journals import Journals
@@ -18,7 +19,10 @@ _LIMITS = {"deliveryCount": 2**31 - 1, "scheduledTime": 2**63 - 1}
 def stage_message_update(
     journals: Journals, queue: StoreQueue, message_id: MessageId, name: str, value: bytes
 ) -> Position:
-    """Stage the change of an extended attribute. Raises `SettingRefused` and `NoSuchName`."""
+    """Stage the change of an extended attribute. Raises `SettingRefused`, `NoSuchName` and
+    `HeldByTransaction`.
+    """
+    refuse_held(queue.content, (message_id,))
     if not isinstance(queue.message_run(message_id), JournalRun):
         raise NoSuchName(f"{message_id}: no message in the journal of {queue.model.address}::{queue.name}")
     update = message_update(queue.content.queue_id, name.removeprefix(HEADER_PREFIX), value)

@@ -14,6 +14,7 @@ from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.errors import SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.loader import JournalLoader
+from journalfs.store.absent import refuse_without_journal, refuse_without_pages
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.journals import (
@@ -25,6 +26,7 @@ from journalfs.store.journals import (
     make_retention,
     message_journal,
 )
+from journalfs.store.last_words import take_words
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
 from journalfs.store.write.disk_limits import disk_limits
@@ -88,15 +90,20 @@ class _Taking:
 
     def store(self) -> WritingStore:
         with ExitStack() as undo:
+            refuse_without_journal(self.layout)
             make_directories(self.layout, self.settings)
             lock = NodeLock.acquire(self.layout, self.settings.lock_acquisition_timeout_ms, self.clock)
             undo.callback(lock.release)
+            opening = Opening(self.layout, self.clock, self.index, ours=True)
+            opening.look_for_what_is_gone()
             journals = self._journals(undo)
-            store = Opening(self.layout, self.clock, self.index, ours=True).store(
+            store = opening.store(
                 lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)
             )
             for warning in self.warnings:
                 store.core.events.add("configuration", warning)
+            if words := take_words(store.core.root):
+                store.core.events.add("mount-lost", words)
             store.snapshotting.sweep()
             delete_unreferenced(store.core, journals)
             store.flushed.recover()
@@ -113,6 +120,7 @@ class _Taking:
         journals: Journals,
         lock: NodeLock,
     ) -> WritingStore:
+        refuse_without_pages(core)
         return self.store_type(
             core,
             index,

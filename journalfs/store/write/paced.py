@@ -34,7 +34,7 @@ class Paced:
         try:
             yield transaction
         except BaseException:
-            transaction.roll_back()
+            self._journals.messages.roll_back(transaction.tx)
             raise
 
     def pauses(self) -> Pauses:
@@ -85,12 +85,6 @@ class Transaction(Pauses):
     def commit(self) -> Position:
         """All of it counts from here on, once it is durable. Something was staged."""
         return self._journals.messages.stage_commit(self.tx)
-
-    def roll_back(self) -> None:
-        writer = self._journals.messages
-        # After a failed write nothing is accepted: whoever opens the journal next rolls back what is open.
-        if writer.committer.failure is None and self.begun:
-            writer.stage_rollback(self.tx)
 
 
 def pieces(ids: array[int], length: int = PIECE_RECORDS) -> Iterator[array[int]]:

@@ -48,14 +48,11 @@ class PageCleanup:
         journals: Journals,
         paging: Paging,
         bodies: BodyWriter,
-        take_over: Callable[[], bool],
     ) -> None:
-        """`take_over` brings what is known of journal and pages up to what is durable; False: not now."""
         self.core = core
         self.journals = journals
         self.paging = paging
         self.bodies = bodies
-        self.take_over = take_over
         self._to_check: dict[str, set[PageNumber]] = {}
         self._stale_too = False
         """Records about what is not there any more are to be looked for."""
@@ -85,7 +82,7 @@ class PageCleanup:
     async def tidy(self) -> None:
         """Do what is due. Raises JournalfsError; what is left is done the next time."""
         async with self.turn:
-            if not self._current() or not self._readable():
+            if not self.paging.current() or not self._readable():
                 return
             if self._stale_too:
                 self._delete_stale()
@@ -98,22 +95,17 @@ class PageCleanup:
                     self._to_check.setdefault(address, set()).update(pages)
                     raise
 
-    def _current(self) -> bool:
-        """Take over what is durable; False: not now. What is decided afterwards, before anything is waited
-        for, is decided by what is true.
-        """
-        reached = self.journals.messages.committer.reached_position
-        if not self.take_over():
-            return False
-        self.paging.taken_position = Position(reached)
-        return True
-
     def _readable(self) -> bool:
+        """Whether it is known what is consumed: what is lost of the journal may say that pages count, and
+        what of pages is not consumed.
+        """
         core = self.core
-        return not (core.bindings_damage or core.lost.queues or any(core.paging.problems()))
+        return not (
+            core.bindings_damage or core.lost.queues or any(core.paging.problems()) or core.loader.damage()
+        )
 
     async def _tidy(self, address: str, pages: set[PageNumber]) -> None:
-        current_now = self._current()
+        current_now = self.paging.current()
         paged = self.core.paged(address)
         if paged is None or not paged.files or not self._queues(address):
             return
@@ -165,7 +157,7 @@ class PageCleanup:
         if paged is None or page not in paged.files or not paged.is_all(page, queue, leaving):
             return False
         # Only what is known from now on says that nothing was appended since.
-        if not self._current() or self.core.paged(address) is not paged or page not in paged.files:
+        if not self.paging.current() or self.core.paged(address) is not paged or page not in paged.files:
             return False
         if page == self.paging.current_page(address, paged) or page in self.paging.held(address):
             return False
@@ -240,7 +232,7 @@ class PageCleanup:
 
     def _forget_pages(self, address: str, removed: Mapping[PageNumber, PageSummary]) -> None:
         """Stage deletes of what the journal says of pages that were removed."""
-        self._current()
+        self.paging.current()
         bound, paged = set(map(int, self._queues(address))), self.core.paged(address)
         for page, summary in removed.items():
             places = ((queue, int(page)) for queue in sorted(bound | summary.queues))
@@ -308,7 +300,7 @@ class PageCleanup:
     # ---- leaving ----
 
     async def _leave_if_consumed(self, address: str) -> None:
-        if not self._current():
+        if not self.paging.current():
             self.check_address(address)
             return
         paged = self.core.paged(address)
@@ -376,4 +368,4 @@ class PageCleanup:
             await offload(remove)
         except OSError as error:
             raise SystemFailure.from_os(error, paged.path, doing="remove the page folder") from error
-        self._current()
+        self.paging.current()

@@ -34,11 +34,13 @@ class Paged:
         take_over: Callable[[], bool],
     ) -> None:
         sync_alone = journals.messages.settings.sync_non_transactional
-        self.paging = Paging(core, journals, publishing, datasync=datasync, sync_alone=sync_alone)
+        self.paging = Paging(
+            core, journals, publishing, datasync=datasync, sync_alone=sync_alone, take_over=take_over
+        )
         self._core = core
         self._journals = journals
         self._take_over = take_over
-        self._cleanup = PageCleanup(core, journals, self.paging, bodies, take_over)
+        self._cleanup = PageCleanup(core, journals, self.paging, bodies)
         self._counters = PageCounters(core, journals)
 
     @property

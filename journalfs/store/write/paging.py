@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from journalfs.bindings.model import BindingsState
+from journalfs.config.in_force import SettingsInForce
 from journalfs.engine.page_file import make_page_folder
 from journalfs.engine.page_texts import PageTexts
 from journalfs.engine.text_batch import TextBatch
@@ -52,6 +52,10 @@ class Hold:
     pages: set[PageNumber] = field(default_factory=set)
     position: Position | None = None
     """Until the journal is durable up to there; None: it is not known yet."""
+    messages: int = 0
+    """How many are written to them."""
+    looks: int = 0
+    """How often somebody had looked at pages when the position was known: in what was seen they may miss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class BegunTexts:
     batch: TextBatch
     tx: TxId
     """0: a message by itself."""
+    messages: int
     pairs: int
     """Of messages and queues that get them."""
     settles: str | None
@@ -139,7 +144,9 @@ def _merge(holds: list[Hold]) -> None:
     staged = [(hold, hold.position) for hold in holds if hold.position is not None]
     if staged:
         pages = {page for hold, _ in staged for page in hold.pages}
-        merged = Hold(pages, max(position for _, position in staged))
+        messages = sum(hold.messages for hold, _ in staged)
+        looks = max(hold.looks for hold, _ in staged)
+        merged = Hold(pages, max(position for _, position in staged), messages, looks)
         holds[:] = [merged, *(hold for hold in holds if hold.position is None)]
 
 
@@ -154,23 +161,29 @@ class Paging:
         *,
         datasync: bool,
         sync_alone: bool,
+        take_over: Callable[[], bool],
     ) -> None:
-        """`datasync` off: nothing is synced; `sync_alone` off: single messages are not."""
+        """`datasync` off: nothing is synced; `sync_alone` off: single messages are not. `take_over` brings
+        what is known of journal and pages up to what is durable; False: not now.
+        """
         self._core = core
         self._journals = journals
         self._publishing = publishing
         self.datasync = datasync
         self._sync_alone = sync_alone
+        self._take_over = take_over
         self._paging: set[str] = set()
         self._writers: dict[str, PageWriter] = {}
         self._changing: dict[str, Turn] = {}
         """By address: a page is being begun, or a folder made."""
         self._holds: dict[str, list[Hold]] = {}
         self._page_bytes: dict[str, int] = {}
-        self._bindings: BindingsState | None = None
+        self._settings: SettingsInForce | None = None
         self._texts = PageTexts(PAGE_PIECE_BYTES)
-        self.taken_position = Position(0)
+        self._taken_position = Position(0)
         """What the journal says up to there was taken over, together with the pages as they were then."""
+        self._looks = 0
+        """How often."""
         self.left_behind: Callable[[str, PageNumber], None] = lambda _address, _page: None
         """Told of each page that nothing is appended to any more."""
         core.undecided_pages = self.undecided
@@ -222,16 +235,17 @@ class Paging:
         if alone and settles is None:
             with self._held(address) as hold:
                 await self.write(address, NO_TRANSACTION, numbered, large, hold, sync=self._sync_alone)
-                hold.position = self._journals.messages.position
-            return Published(hold.position, False)
+                position = self._staged_up_to(hold, self._journals.messages.position)
+            return Published(position, False, 1)
         tx = self._journals.new_tx()
         with self._held(address) as hold:
             await self.write(address, tx, numbered, large, hold, sync=True)
             pairs = sum(len(one.queues) for _, one in numbered)
-            hold.position = self._publishing.in_transaction(
+            position = self._publishing.in_transaction(
                 tx, address, numbered, lambda: self.stage_page_transaction(tx, pairs), settles
             )
-        return Published(hold.position, True)
+            self._staged_up_to(hold, position)
+        return Published(position, True, len(numbered))
 
     @contextmanager
     def transaction(self, address: str, tx: TxId) -> Iterator[PageTransaction]:
@@ -241,7 +255,7 @@ class Paging:
         with self._held(address) as hold:
             transaction = PageTransaction(self, address, tx, hold)
             yield transaction
-            hold.position = self._journals.messages.position
+            self._staged_up_to(hold, self._journals.messages.position)
 
     async def synced(self, address: str, last: Pile) -> None:
         """Return when what was written up to there is durable. Raises JournalfsError."""
@@ -268,27 +282,29 @@ class Paging:
         if batch.too_long():
             return None
         self._publishing.keep_batch(alike)
-        return BegunTexts(alike.address, batch, tx, alike.pairs, settles)
+        return BegunTexts(alike.address, batch, tx, len(alike.texts), alike.pairs, settles)
 
     async def stage_texts(self, begun: BegunTexts) -> Published:
         """`stage` for these. Raises JournalfsError with nothing that would count."""
         with self._held(begun.address) as hold:
             if not begun.tx:
                 await self.write_texts(begun, hold, sync=self._sync_alone)
-                hold.position = self._journals.messages.position
-                return Published(hold.position, False)
+                position = self._staged_up_to(hold, self._journals.messages.position)
+                return Published(position, False)
             await self.write_texts(begun, hold, sync=True)
-            hold.position = self._publishing.in_transaction(
+            position = self._publishing.in_transaction(
                 begun.tx,
                 begun.address,
                 (),
                 lambda: self.stage_page_transaction(begun.tx, begun.pairs),
                 begun.settles,
             )
-        return Published(hold.position, True)
+            self._staged_up_to(hold, position)
+        return Published(position, True)
 
     async def write_texts(self, begun: BegunTexts, hold: Hold, *, sync: bool) -> Pile:
         """`write` for these."""
+        hold.messages += begun.messages
         writing = await self._writing(begun.address, hold)
         page_bytes = self._page_bytes_max(begun.address)
         while not begun.batch.ended:
@@ -309,6 +325,7 @@ class Paging:
         """Write messages to pages; returns what was written the last, which is to be synced for them to be
         durable unless this does. Cancelled, nothing counts. Raises JournalfsError.
         """
+        hold.messages += len(numbered)
         writing = await self._writing(address, hold)
         page_bytes, now_ms = self._page_bytes_max(address), self._core.clock.now_ms()
         for message_id, one in numbered:
@@ -345,12 +362,13 @@ class Paging:
 
     def _page_bytes_max(self, address: str) -> int:
         """`page-size-bytes` of an address."""
-        if self._bindings is not self._core.bindings:
-            self._bindings = self._core.bindings
+        settings = settings_in_force(self._core)
+        if settings is not self._settings:
+            self._settings = settings
             self._page_bytes.clear()
         found = self._page_bytes.get(address)
         if found is None:
-            value = settings_in_force(self._core).value(address, "page-size-bytes")
+            value = settings.value(address, "page-size-bytes")
             found = value if isinstance(value, int) else PAGE_BYTES_DEFAULT
             self._page_bytes[address] = found = min(found, PAGE_FILE_BYTES_MAX)
         return found
@@ -378,15 +396,48 @@ class Paging:
         for page in hold.pages:
             self.left_behind(address, page)
 
-    def held(self, address: str) -> frozenset[PageNumber]:
-        """Pages with records that are not known yet to count or not."""
+    def current(self) -> bool:
+        """Take over what is durable; False: not now. What is decided afterwards, before anything is waited
+        for, is decided by what is true.
+        """
+        reached = self._journals.messages.committer.reached_position
+        if not self._take_over():
+            return False
+        self._taken_position = Position(reached)
+        self._looks += 1
+        return True
+
+    def _staged_up_to(self, hold: Hold, position: Position) -> Position:
+        hold.position, hold.looks = position, self._looks
+        return position
+
+    def _unknown(self, address: str) -> Sequence[Hold]:
+        """Publications of which it was not taken over yet whether they count."""
         left = [
             hold
             for hold in self._holds.get(address, ())
-            if hold.position is None or hold.position > self.taken_position
+            if hold.position is None or hold.position > self._taken_position or hold.looks == self._looks
         ]
-        self._holds[address] = left
-        return frozenset(page for hold in left for page in hold.pages)
+        if address in self._holds:
+            self._holds[address] = left
+        return left
+
+    def held(self, address: str) -> frozenset[PageNumber]:
+        """Pages with records that are not known yet to count or not."""
+        return frozenset(page for hold in self._unknown(address) for page in hold.pages)
+
+    def messages_unknown(self, address: str) -> int:
+        """How many messages in its pages are not known yet to count or not."""
+        return sum(hold.messages for hold in self._unknown(address))
+
+    def page_count(self, address: str) -> int:
+        """How many pages the address has, with those that were begun since the last look."""
+        paged, writer = self._core.pages.get(address), self._writers.get(address)
+        numbers = paged.numbers() if paged is not None else ()
+        if writer is None:
+            return len(numbers)
+        end, last = writer.end, numbers[-1] if numbers else 0
+        return len(numbers) + max(0, end.number - last - (0 if end.records else 1))
 
     def undecided(self, address: str) -> frozenset[PageNumber]:
         """Pages with records that count only once something is durable that is not yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -13,7 +14,7 @@ import trio
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import offload
-from journalfs.errors import SystemFailure
+from journalfs.errors import BadEnvelope, SystemFailure
 from journalfs.journal.writer import Position
 from journalfs.limits import (
     COPY_CHUNK_BYTES,
@@ -33,7 +34,7 @@ from journalfs.store.write.routing import Alike, Routed
 from journalfs.store.write.sending import Sending
 
 Files: TypeAlias = Sequence[tuple[Path, str]]
-"""Finished files, with the names that say what one message is."""
+"""Finished files, with the names that say what one message is: paths within what is published."""
 
 Weigh: TypeAlias = Callable[[str, Sequence[Outgoing]], Held]
 """What messages for an address take in memory, at most."""
@@ -43,9 +44,12 @@ Weigh: TypeAlias = Callable[[str, Sequence[Outgoing]], Held]
 class Staged:
     """What was staged: it counts once `position` is durable."""
 
-    position: Position
+    position: Position | None
+    """None: there was nothing to publish."""
     held: Held
     """What it takes in memory, at most."""
+    duplicates: int
+    """How many messages were left out, since their duplicate ids are known."""
 
 
 class Publication:
@@ -56,9 +60,9 @@ class Publication:
         self._paced = paced
         self._weigh = weigh
 
-    async def stage(self, address: str, queue: str | None, files: Files) -> Staged | None:
-        """Stage all messages of files. None: there is nothing to publish. Raises JournalfsError, and then
-        nothing counts; so it is when this is cancelled.
+    async def stage(self, address: str, queue: str | None, files: Files) -> Staged:
+        """Stage all messages of files. Raises JournalfsError, and then nothing counts; so it is when this is
+        cancelled.
         """
         async with (
             self._sending.publishing.long_publication(address) as publication,
@@ -67,9 +71,10 @@ class Publication:
             way = _IntoJournal(self._sending, transaction, publication, queue, weigh=self._weigh)
             for path, file_name in files:
                 await way.stage_file(path, file_name)
-            return Staged(transaction.commit(), way.held) if transaction.begun else None
+            position = transaction.commit() if transaction.begun else None
+            return Staged(position, way.held, publication.duplicates)
 
-    async def stage_in_pages(self, address: str, queue: str | None, files: Files) -> Staged | None:
+    async def stage_in_pages(self, address: str, queue: str | None, files: Files) -> Staged:
         """The same, written to the pages of an address that pages."""
         async with (
             self._sending.publishing.long_publication(address) as publication,
@@ -80,7 +85,8 @@ class Publication:
                 for path, file_name in files:
                     await way.stage_file(path, file_name)
                 await pages.stage()
-                return Staged(transaction.commit(), NOTHING) if transaction.begun else None
+                position = transaction.commit() if transaction.begun else None
+                return Staged(position, NOTHING, publication.duplicates)
 
     async def read(self, files: Files) -> list[Outgoing]:
         """All messages of files at once. Raises what `stage` raises of them."""
@@ -189,7 +195,7 @@ def is_short(files: Files) -> bool:
 
 
 async def _messages_of(path: Path, file_name: str) -> AsyncGenerator[Sequence[Outgoing], None]:
-    """The messages that a finished file holds. Raises `BadEnvelope` and SystemFailure."""
+    """The messages that a finished file holds. Raises `BadEnvelope`, which names it, and SystemFailure."""
     framing = framing_of(file_name)
     try:
         if framing is Framing.WHOLE_FILE:
@@ -204,5 +210,8 @@ async def _messages_of(path: Path, file_name: str) -> AsyncGenerator[Sequence[Ou
                 for begin in range(0, len(content), piece_bytes):
                     yield framer.feed(content[begin : begin + piece_bytes])
         yield framer.finish()
+    except BadEnvelope as error:
+        shown = os.fsencode(file_name).decode("utf-8", "replace")
+        raise BadEnvelope(error.reason, key=error.key, line=error.line, file=shown) from None
     except OSError as error:
         raise SystemFailure.from_os(error, path, doing="publish a staged file") from error

@@ -17,6 +17,7 @@ from journalfs.store.api import Patience
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
 from journalfs.store.write.admission import Admitted
+from journalfs.store.write.flushed import path_of
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore
@@ -34,6 +35,7 @@ class FilePublisher:
         self._address = address
         self._queue = queue
         self._file_name = file_name
+        self._path = path_of(address, queue, file_name)
         framing = framing_of(file_name)
         self._framer = None if framing is Framing.WHOLE_FILE else Framer(framing)
         self._note: FlushNote | None = None
@@ -44,17 +46,29 @@ class FilePublisher:
         self._turn = Turn()
         self._size_bytes = 0
         self._ended = False
+        self._forgotten = False
 
     @property
     def size_bytes(self) -> int:
         return self._size_bytes
 
+    @property
+    def unfinished_bytes(self) -> int:
+        if self._forgotten:
+            return 0
+        return self._size_bytes if self._framer is None else self._framer.pending_bytes
+
     async def write(self, data: bytes) -> None:
+        if self._forgotten:
+            self._size_bytes += len(data)
+            return
         admission = self._store.admission
         admitted = admission.at_once(self._address) or await admission.enter(self._address, self._patience)
         with admitted:
             async with self._turn:
-                if self._framer is None:
+                if self._forgotten:
+                    pass  # while it waited
+                elif self._framer is None:
                     await self._collect(data)
                 else:
                     await self._publish_completed(self._framer, data, admitted)
@@ -87,9 +101,12 @@ class FilePublisher:
         is: a write failed, so it is not going to be published.
         """
         async with self._turn:
+            if self._forgotten:
+                return
             if self._framer is not None and self._size_bytes:
                 await self._store.published()
-                self._framer.check_end()
+                if unfinished:
+                    self._framer.check_end()
             if unfinished and self._flushed.noted:
                 await self._note_rest()
 
@@ -123,12 +140,16 @@ class FilePublisher:
     def _make_body(self) -> Path:
         return self._flushed.folder.make_body(self._note_id())
 
-    async def forget(self) -> None:
-        """Its name was removed, so whatever happens from here on, nothing that it holds comes back."""
+    async def forget(self) -> int:
+        """Its name was removed, so nothing that it holds is published, whatever happens from here on."""
         async with self._turn:
+            dropped_bytes = self.unfinished_bytes
             if self._note is not None:
                 await self._flushed.forget(self._note.note_id)
                 self._note = None
+            self._forgotten = True
+            self.abandon()
+            return dropped_bytes
 
     # ---- the last close ----
 
@@ -175,7 +196,7 @@ class FilePublisher:
         if note is None:
             # It was never flushed, or there is nothing that outlives the process.
             self._spool.take(rest)
-            self._flushed.set_aside_spool(self._spool, self._file_name, error)
+            self._flushed.set_aside_spool(self._spool, self._path, error)
         elif self._store.journals.failure is None:
             self._flushed.set_aside(note, error)
         else:
@@ -199,7 +220,13 @@ class FilePublisher:
         note = self._note
         settles = None if note is None else note.note_id
         await self._store.publish(
-            self._address, self._queue, messages, whole=whole, admitted=admitted, settles=settles
+            self._address,
+            self._queue,
+            messages,
+            path=self._path,
+            whole=whole,
+            admitted=admitted,
+            settles=settles,
         )
         if note is not None:
             await self._flushed.settled(note.note_id)

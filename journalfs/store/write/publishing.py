@@ -55,6 +55,8 @@ class Published:
 
     position: Position
     transactional: bool
+    messages: int = 0
+    """How many, without duplicates and those that no queue takes. Not of texts, which have no ids."""
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ class LongPublication(Remembered):
     turn: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Keeps back other publications that may have the same duplicate ids."""
     has_turn: bool = False
+    duplicates: int = 0
+    """Messages that are left out, since their duplicate ids are known."""
     large: list[MessageId] = field(default_factory=list)
     """Messages whose bodies are in files of their own."""
 
@@ -180,6 +184,7 @@ class Publishing:
             self._long[publication.address] = trio.Event()
         numbered, large = await self.numbered(publication.address, routed, waits=False)
         publication.large += large
+        publication.duplicates += taken(routed) - len(numbered)
         for _, one in numbered:
             self._stage_duplicate_id_of(tx, publication, one.message)
         for one in self._refused(publication.address, routed):
@@ -218,9 +223,9 @@ class Publishing:
         except JournalfsError:
             if settles is not None:
                 self._settled.undo(settles)
-            if not alone and writer.has_open(tx):
-                writer.stage_rollback(tx)
-            elif alone and batch.begun:
+            if not alone:
+                writer.roll_back(tx)
+            elif batch.begun:
                 # Without a reference it does not count, but it would stay.
                 writer.stage_delete(first_id)
             raise
@@ -382,14 +387,15 @@ class Publishing:
             message_id, one = numbered[0]
             plain = one.message.duplicate_id is None and not self._kinds.special(one.queues)
             if len(one.queues) == 1 and plain:
-                return Published(self._stage_one(batch, message_id, one), False)
+                return Published(self._stage_one(batch, message_id, one), False, 1)
         tx = self._journals.new_tx()
 
         def stage() -> None:
             for message_id, one in numbered:
                 self._stage_arriving_in(tx, batch, message_id, one)
 
-        return Published(self.in_transaction(tx, address, numbered, stage, settles), True)
+        position = self.in_transaction(tx, address, numbered, stage, settles)
+        return Published(position, True, len(numbered))
 
     def in_transaction(
         self,
@@ -467,8 +473,7 @@ class Publishing:
             if settles is not None:
                 self._settled.undo(settles)
             self._duplicates.forget(remembered)
-            if writer.has_open(tx):
-                writer.stage_rollback(tx)
+            writer.roll_back(tx)
             raise
 
     # ---- large bodies ----
@@ -511,6 +516,11 @@ class Publishing:
         except OSError as error:
             path = self._bodies.path(message_id)
             raise SystemFailure.from_os(error, path, doing="read a large message") from error
+
+
+def taken(routed: Iterable[Routed]) -> int:
+    """How many messages queues take."""
+    return sum(1 for one in routed if one.queues)
 
 
 def has_ids(routed: Iterable[Routed]) -> bool:

@@ -70,6 +70,9 @@ QUEUE_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
 }
 """Name -> field of the binding, and what reads its value."""
 
+QUEUE_NO_EFFECT: Final = frozenset({"group-first-key"})
+"""Kept for brokers, and without a meaning here."""
+
 
 def changed(binding: QueueBinding, name: str, text: str) -> QueueBinding:
     """The binding with one setting changed. Raises `SettingRefused`."""
@@ -86,6 +89,18 @@ def changed(binding: QueueBinding, name: str, text: str) -> QueueBinding:
         raise SettingRefused(name, f"{text!r} {_reason(error)}") from None
     settings: dict[str, object] = {field: value}
     return replace(binding, **settings)  # type: ignore[arg-type]
+
+
+def check_default(name: str, text: str) -> None:
+    """A `default-` setting of an address, which new queues get, takes what the queue's own does. Raises
+    `SettingRefused`.
+    """
+    known = QUEUE_SETTINGS.get(name.removeprefix("default-")) if name.startswith("default-") else None
+    if known is not None:
+        try:
+            known[1](text)
+        except ValueError as error:
+            raise SettingRefused(name, f"{text!r} {_reason(error)}") from None
 
 
 def _reason(error: ValueError) -> str:

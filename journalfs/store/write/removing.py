@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import compress, groupby
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from journalfs.engine.stage import record_bytes
 from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_ids, places, unreferenced
 from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
 from journalfs.format import record_bodies
-from journalfs.format.record_types import MessageType
+from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
@@ -88,6 +89,10 @@ class Chosen:
 
     def __len__(self) -> int:
         return sum(len(claim.ids) for claim in (*self.claims, *(one.claim for one in self.paged)))
+
+
+_REFERENCE_BYTES: Final = record_bytes(RecordKind.UPDATE_TX, len(record_bodies.acknowledgement(QueueId(0))))
+"""To put a message into a queue, or to take it out of one, within a transaction."""
 
 
 class Removing:
@@ -186,6 +191,14 @@ class Removing:
             RecordId(message_id), MessageType.ACKNOWLEDGE_REFERENCE, body
         )
 
+    def refuse_beyond_room(self, chosen: Chosen, *, moved: bool = False) -> None:
+        """Raise NoSpace where the disk has no room for what takes the messages of the journal among them
+        away, and clears them away, in one transaction. `moved`: into another queue.
+        """
+        messages = sum(len(claim.ids) for claim in chosen.claims)
+        each_bytes = _REFERENCE_BYTES * (1 + moved) + record_bytes(RecordKind.DELETE, 0)
+        self._journals.messages.refuse_beyond_room(messages * each_bytes)
+
     async def stage_in(self, transaction: Transaction, chosen: Chosen) -> None:
         """Stage the acknowledgements of all of them."""
         consumed: Counter[int] = Counter()
@@ -277,16 +290,29 @@ class Removing:
         state = self._core.loader.state
         return state.find(state.register_queue(queue), message_id) >= 0 or not state.message_refs(message_id)
 
+    def is_leaving(self, queue: QueueId, message_id: MessageId) -> bool:
+        """Whether somebody but a reader is about to take it out of the queue."""
+        return self._claims.has(queue, message_id) and not self.is_with_reader(queue, message_id)
+
+    def is_with_reader(self, queue: QueueId, message_id: MessageId) -> bool:
+        """Whether a reader has it, and may give it back."""
+        return self._core.in_delivery.has(queue, message_id)
+
     def replace_in(
         self, tx: TxId, queue: QueueId, coming: MessageId, message_ids: Iterable[MessageId]
-    ) -> None:
-        """Stage that those of the messages leave a queue that are there, for one that comes."""
+    ) -> list[MessageId]:
+        """Stage that those of the messages that are there leave a queue, for one that comes, or comes back.
+        Returns them.
+        """
         self._coming.add((queue, coming))
         writer, body = self._journals.messages, record_bodies.acknowledgement(queue)
+        left: list[MessageId] = []
         for message_id in message_ids:
             if self.is_there(queue, message_id):
                 writer.stage_update_in(tx, RecordId(message_id), MessageType.ACKNOWLEDGE_REFERENCE, body)
                 self._replacing.append((queue, self._claims.take(queue, array("q", [message_id]))))
+                left.append(message_id)
+        return left
 
     def replaced(self, position: Position) -> None:
         """The transaction that was staged is committed, and durable with that position."""
@@ -330,8 +356,8 @@ class Removing:
                 self._delete_unreferenced(ids)
                 await pauses.after(len(ids))
         except JournalfsError as error:
-            self._postponed(error)
-        if self._journals.messages.short_of_space:
+            self.postponed(error)
+        if self._journals.messages.room_is_wanted:
             self._journals.messages.bell.ring()
 
     def clear_replaced(self) -> None:
@@ -339,10 +365,11 @@ class Removing:
         try:
             self.settle_replaced()
         except JournalfsError as error:
-            self._postponed(error)
+            self.postponed(error)
 
-    def _postponed(self, error: JournalfsError) -> None:
-        # They are acknowledged all the same; opening the store deletes what has no reference.
+    def postponed(self, error: JournalfsError) -> None:
+        """What should be cleared away stays for now."""
+        # What is acknowledged is so all the same; opening the store deletes what has no reference.
         self._core.events.add("delete-postponed", str(error))
 
     def _delete_unreferenced(self, ids: array[int]) -> None:

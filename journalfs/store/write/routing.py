@@ -7,8 +7,9 @@ filter says, where a broker would silently drop one that is sent to `address::qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from journalfs.bindings.model import BindingsState, Queue
 from journalfs.errors import NoRoute
@@ -19,6 +20,12 @@ from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import ExpiryRule
+
+_OF_NO_QUEUE: Final = (
+    "a message states routing type {kind.name} ({kind.value}), and all queues here are {other.name}; "
+    "write it into a queue's directory, set routing-type of a queue to {kind.name}, or leave out "
+    "_AMQ_ROUTING_TYPE (of AMQP the annotation that says so)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +75,56 @@ class Alike:
 @dataclass(slots=True)
 class Routing:
     core: Core
+    is_consumed: Callable[[QueueId], bool] = lambda _queue: False
+    """Whether anybody consumes a queue. Set by whoever delivers."""
     _turns: dict[str, int] = field(default_factory=dict)
     """By address: how many messages its anycast queues got, so that they take turns."""
     _bindings: BindingsState | None = None
     _routes: dict[tuple[str, str | None], AnyRoute | None] = field(default_factory=dict)
     """Of these bindings, by address and queue."""
     _selectors: dict[str, Selector] = field(default_factory=dict)
+    _told: set[QueueId] = field(default_factory=set)
+    """Queues that get nothing, as an event says."""
 
-    def to_queue(self, address: str, queue: str) -> QueueId:
+    def to_queue(self, address: str, queue: str) -> Queue:
         """The one queue of that name. Raises `NoRoute`."""
         for bound in self.core.bindings.queues_of(address):
             if bound.name == queue:
-                return bound.queue_id
+                return bound
         raise NoRoute(f"{address}::{queue}", "there is no such queue")
 
+    def _takes(self, queue: Queue) -> bool:
+        """Whether a queue gets anything at this moment: not while it is disabled, nor, with
+        `purge-on-no-consumers`, while nobody consumes it.
+        """
+        binding = queue.binding
+        reason = None
+        if not binding.enabled:
+            reason = "it is disabled"
+        elif binding.purge_on_no_consumers and not self.is_consumed(queue.queue_id):
+            reason = "nobody reads it, and purge-on-no-consumers is set"
+        if reason is None:
+            self._told.discard(queue.queue_id)
+        elif queue.queue_id not in self._told:
+            self._told.add(queue.queue_id)
+            self.core.events.add("not-taken", f"{queue.address}::{queue.name} gets nothing: {reason}")
+        return reason is None
+
     def routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
-        """Messages with the queues that get them. `queue`: that one. Raises `NoRoute`."""
+        """Messages with the queues that get them. `queue`: that one. Raises `NoRoute`, also where one of them
+        states a routing type of no queue.
+        """
         if queue is None:
             routes = self.by_address(address, messages)
+            self._require_types(address, messages, routes)
         else:
-            routes = [(self.to_queue(address, queue),)] * len(messages)
+            only = self.to_queue(address, queue)
+            routes = [(only.queue_id,) if self._takes(only) else ()] * len(messages)
         return [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
 
     def of_any(self, address: str, queue: str | None) -> AnyRoute | None:
-        """Where messages go that say nothing of where they want to, None if filters decide. `queue`: to that
-        one. Raises `NoRoute`.
+        """Where messages go that say nothing of where they want to; None if each has to be looked at, or the
+        moment decides. `queue`: to that one. Raises `NoRoute`.
         """
         if self._bindings is not self.core.bindings:
             self._bindings = self.core.bindings
@@ -103,9 +135,11 @@ class Routing:
         return self._routes[key]
 
     def _route(self, address: str, queue: str | None) -> AnyRoute | None:
+        bound = self._bound(address) if queue is None else [self.to_queue(address, queue)]
+        if any(not each.binding.enabled or each.binding.purge_on_no_consumers for each in bound):
+            return None
         if queue is not None:
-            return AnyRoute((self.to_queue(address, queue),), ())
-        bound = self._bound(address)
+            return AnyRoute((bound[0].queue_id,), ())
         if any(each.binding.filter for each in bound):
             return None
         return AnyRoute(_queues_of(bound, RoutingType.MULTICAST), _queues_of(bound, RoutingType.ANYCAST))
@@ -126,21 +160,40 @@ class Routing:
         return bound
 
     def by_address(self, address: str, messages: Sequence[Outgoing]) -> list[tuple[QueueId, ...]]:
-        """The queues of each message; none where every filter refuses it. Raises `NoRoute` when no queue is
-        bound to the address.
+        """The queues of each message; none where every filter refuses it, or none is of the routing type that
+        it states. Raises `NoRoute` when no queue is bound to the address.
         """
         bound = self._bound(address)
-        if len(bound) == 1 and not bound[0].binding.filter:
+        if len(bound) == 1 and not bound[0].binding.filter and self._takes(bound[0]):
             only = bound[0]
             return [self._only(only, message) for message in messages]
         return [self._chosen(address, bound, message) for message in messages]
+
+    def _require_types(
+        self, address: str, messages: Sequence[Outgoing], routes: Sequence[tuple[QueueId, ...]]
+    ) -> None:
+        """Raises `NoRoute` where a message states a routing type that no queue of the address has. What is
+        refused by filters alone is wanted by nobody.
+        """
+        stated = {
+            message.routing_type for message, queues in zip(messages, routes, strict=True) if not queues
+        }
+        for value in stated - {None}:
+            kind, bound = RoutingType(value), {queue.binding.routing_type for queue in self._bound(address)}
+            if kind not in bound:
+                (other,) = bound
+                raise NoRoute(address, _OF_NO_QUEUE.format(kind=kind, other=other))
 
     @staticmethod
     def _only(queue: Queue, message: Outgoing) -> tuple[QueueId, ...]:
         return (queue.queue_id,) if _wanted(queue, message) else ()
 
     def _chosen(self, address: str, bound: Sequence[Queue], message: Outgoing) -> tuple[QueueId, ...]:
-        accepting = [queue for queue in bound if _wanted(queue, message) and self._accepts(queue, message)]
+        accepting = [
+            queue
+            for queue in bound
+            if self._takes(queue) and _wanted(queue, message) and self._accepts(queue, message)
+        ]
         chosen = [queue for queue in accepting if queue.binding.routing_type is RoutingType.MULTICAST]
         anycast = [queue for queue in accepting if queue.binding.routing_type is RoutingType.ANYCAST]
         if anycast:

@@ -6,17 +6,19 @@ follows a broker.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
-import trio
-
+from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
+from journalfs.store.absent import taken_away
 from journalfs.store.core import Core
 from journalfs.store.store import JournalStore
 from journalfs.store.write.journals import Journals
@@ -37,13 +39,17 @@ class SelfReadingStore(JournalStore):
         self.journals = journals
         self._addresses_paging: Callable[[], Collection[str]] = tuple
         """Those whose pages this process writes."""
-        self._catching_up = trio.Lock()
+        self._reading_anew = Turn()
+        """Of those who may find the journal rewritten. Whoever shows what became durable waits until it is
+        read.
+        """
         core.paging.own.alone = True
         self._behind_since_bytes = 0
         """Bytes that had been written when something was published that was not taken over yet."""
         self._unsealed = self._failure_told = False
         journals.messages.pool.held = core.is_rendered
         journals.messages.before_emptying = self._let_files_go
+        journals.messages.upkeep.gone = self._gone_file
         journals.messages.committer.while_waiting = self._while_waiting
 
     # -- whether it can be written ---------------------------------------------------------------------------
@@ -69,7 +75,7 @@ class SelfReadingStore(JournalStore):
     async def published(self) -> None:
         """Return when everything that was staged is durable, and shown."""
         writer = self.journals.messages
-        if writer.committer.reached_position >= writer.position and not self._catching_up.locked():
+        if writer.committer.reached_position >= writer.position and not self._reading_anew.locked():
             return
         await self.settled(self.journals.messages.position, transactional=True)
 
@@ -86,7 +92,8 @@ class SelfReadingStore(JournalStore):
         """Something is durable that was not before: whoever looks sees it."""
         self._unsealed = True
         writer = self.journals.messages
-        if self._catching_up.locked() or writer.upkeep.compacting:
+        await self._reading_anew.nobodys()
+        if writer.upkeep.compacting:
             await self._catch_up()
         elif self.core.behind is None:
             # Whoever looks first takes it over; most of what is published nobody looks at within the moment.
@@ -113,7 +120,7 @@ class SelfReadingStore(JournalStore):
 
     def _current(self) -> bool:
         """Take over what is durable; False where it cannot be, as while the journal is being read anew."""
-        return not self._catching_up.locked() and self._take_over_now()
+        return not self._reading_anew.locked() and self._take_over_now()
 
     def _while_waiting(self) -> None:
         """The disk is busy: a good time to catch up, if it is worth it."""
@@ -122,22 +129,48 @@ class SelfReadingStore(JournalStore):
             if written - self._behind_since_bytes >= CATCH_UP_BYTES_MIN:
                 self._take_over_now()
 
+    def _lost_since(self, loader: JournalLoader) -> list[Damage]:
+        """Nobody else takes away or cuts files of a journal that this process owns. Nothing more is written
+        then: what the others say of the messages in one would be lost as they are set free.
+        """
+        writer = self.journals.messages
+        gone: list[str] = []
+        for file in [file for file in writer.data if not file.going]:
+            try:
+                is_cut = (loader.directory / file.name).stat().st_size < file.end
+            except FileNotFoundError:
+                gone.append(file.name)
+            else:
+                if is_cut:
+                    writer.committer.give_up(file.name, OSError(errno.EIO, "it was cut short"))
+        for name in gone:
+            writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, "it was taken away"))
+        return list(dict.fromkeys([*taken_away(loader, gone), *super()._lost_since(loader)]))
+
+    def _gone_file(self) -> str | None:
+        """Name of a file of the message journal that is known to be gone."""
+        core = self.core
+        if not core.loaded.missing:
+            return None
+        folder = name_of(core.layout.journal_dir, core.root)
+        found = (one.file for one in core.loaded.damage() if one.kind == MISSING_FILE)
+        return next((name for name in found if Path(name).parent == Path(folder)), None)
+
     async def _catch_up(self) -> None:
-        """Take over what is durable."""
-        if not self._catching_up.locked() and self._advance() is not PollResult.REWRITTEN:
-            return
-        async with self._catching_up:
-            if self._advance() is PollResult.REWRITTEN:
-                await self._reload()
+        """Take over what is durable, where nobody is at it."""
+        if self._advance() is PollResult.REWRITTEN:
+            async with self._reading_anew:
+                if self._advance() is PollResult.REWRITTEN:
+                    await self._reload()
 
     async def _catch_up_with_the_disk(self) -> None:
         """While a long change is staged: so there is little left to take over when it is done."""
-        if not self._catching_up.locked() and not self.journals.messages.upkeep.compacting:
+        if not self._reading_anew.locked() and not self.journals.messages.upkeep.compacting:
             await self._catch_up()
 
     async def _let_files_go(self) -> None:
         """Show everything from where it will stay: files are about to be emptied."""
-        async with self._catching_up:
+        async with self._reading_anew:
             result = self._advance(list_files=True)
             if result is PollResult.REWRITTEN:
                 await self._reload()
@@ -156,7 +189,7 @@ class SelfReadingStore(JournalStore):
 
     async def look(self) -> None:
         # One after the other: a journal read anew must not be put in place of one that was read later.
-        async with self._catching_up:
+        async with self._reading_anew:
             await super().look()
 
     def _poll(self) -> tuple[bool, PollResult]:

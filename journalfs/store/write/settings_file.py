@@ -8,9 +8,21 @@ from collections.abc import Mapping
 from journalfs.errors import SettingRefused
 from journalfs.store.core import Core
 from journalfs.store.settings import queue_settings, settings_in_force
-from journalfs.store.write.administering import address_named, queue_named
+from journalfs.store.write.administering import address_named, planned_address, planned_queue, queue_named
 
 Changes = dict[str, str]
+
+
+def checked_settings(core: Core, address: str, queue: str | None, text: bytes) -> tuple[Changes, Changes]:
+    """What `changed_settings` finds, when all of it can be set. Raises `SettingRefused` and `NoSuchName`."""
+    own, of_address = changed_settings(core, address, queue, text)
+    address_model = address_named(core.bindings, address)
+    if queue is None:
+        planned_address(address_model, own)
+    else:
+        planned_queue(queue_named(core.bindings, address, queue), own)
+        planned_address(address_model, of_address)
+    return own, of_address
 
 
 def changed_settings(core: Core, address: str, queue: str | None, text: bytes) -> tuple[Changes, Changes]:

@@ -18,11 +18,13 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S
-from journalfs.store.api import Patience, QueuePath, Usage
+from journalfs.store.api import Patience, QueuePath, Shown, Usage
 from journalfs.store.core import Core
+from journalfs.store.last_words import leave_words
 from journalfs.store.message import HEADER_PREFIX
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import Outgoing
+from journalfs.store.prepared import refuse_held
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run
 from journalfs.store.write.address_rules import AddressRules
@@ -35,22 +37,23 @@ from journalfs.store.write.delivering import Consumer, Deliveries
 from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.expiring import Expiring
-from journalfs.store.write.flushed import Flushed
+from journalfs.store.write.flushed import Flushed, path_of
 from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.leaving import Choice, Leaving, chosen_runs
+from journalfs.store.write.leaving import Choice, Leaving, chosen_runs, shown_runs
 from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.paced import Paced
+from journalfs.store.write.page_room import PageRoom
 from journalfs.store.write.paged import Paged
-from journalfs.store.write.publication import Publication, is_short
+from journalfs.store.write.publication import Publication, Staged, is_short
 from journalfs.store.write.publisher import FilePublisher
 from journalfs.store.write.publishing import Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.removing import Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
-from journalfs.store.write.sending import Sending
-from journalfs.store.write.settings_file import changed_settings
+from journalfs.store.write.sending import Sending, Sent
+from journalfs.store.write.settings_file import checked_settings
 from journalfs.store.write.settled import Settled
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
@@ -106,8 +109,7 @@ class WritingStore(SelfReadingStore):
         self._administering = Administering(core, journals)
         self._rules = AddressRules(core)
         self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
-        self.admission = Admission(core, disk, journals, self._current)
-        self.admission.pages_now = paging.pages_now
+        self.admission = Admission(core, disk, journals, self._current, PageRoom(core, paging))
         core.limits_of = self.admission.acting
         paced = Paced(journals, self._catch_up_with_the_disk)
         self._leaving = Leaving(self, self._removing, self._sending, self._paged, paced)
@@ -126,6 +128,7 @@ class WritingStore(SelfReadingStore):
         self._deliveries = Deliveries(
             core, journals, self._removing, self._forwarding, self._rules, self.settled, self._leaving
         )
+        self._routing.is_consumed = self._deliveries.is_consumed
         self._prepare_own_work(duplicates)
         core.explanations.of_writer = journals.messages.upkeep.explain
         self._addresses_paging = lambda: paging.addresses
@@ -195,7 +198,8 @@ class WritingStore(SelfReadingStore):
                 self.admission.drop(address, await self._publication.count(files))
             elif is_short(files) or self._sending.replaces(address):
                 messages = await self._publication.read(files)
-                await self.publish(address, queue, messages, whole=True, admitted=taken)
+                path = _path_of(address, queue, files)
+                await self.publish(address, queue, messages, path=path, whole=True, admitted=taken)
             else:
                 async with self._arrivals.bringing(address):
                     await self._publish_long(address, queue, files, taken)
@@ -207,16 +211,20 @@ class WritingStore(SelfReadingStore):
             staged = await self._publication.stage_in_pages(address, queue, files)
         else:
             staged = await self._publication.stage(address, queue, files)
-        if staged is not None:
-            self.admission.staged(address, staged.position, staged.held)
+        position = staged.position
+        if position is not None:
+            self.admission.staged(address, position, staged.held)
         taken.done()
+        self._tell_duplicates(
+            path_of(address, queue, files[0][1] if len(files) == 1 else ""), address, staged
+        )
 
         async def settle() -> None:
-            if staged is None:
+            if position is None:
                 # What makes them superfluous may be on its way itself.
                 await self.published()
             else:
-                await self.settled(staged.position, transactional=True)
+                await self.settled(position, transactional=True)
 
         await unbroken(settle)
         if self._sending.replaces(address):
@@ -228,13 +236,14 @@ class WritingStore(SelfReadingStore):
         queue: str | None,
         messages: Sequence[Outgoing],
         *,
+        path: str | None = None,
         whole: bool = False,
         admitted: Admitted | None = None,
         settles: str | None = None,
     ) -> None:
-        """Publish messages in one transaction. `whole`: the caller waits for it to be durable even where
-        single writes do not (`SyncMode.CLOSE`). Waits for room, unless they are `admitted` already.
-        `settles`: the note of what was flushed that they take the place of.
+        """Publish messages in one transaction. `path`: of the file they are in. `whole`: the caller waits for
+        it to be durable even where single writes do not (`SyncMode.CLOSE`). Waits for room, unless they
+        are `admitted` already. `settles`: the note of what was flushed that they take the place of.
         """
         self._writable()
         if not messages:
@@ -245,8 +254,10 @@ class WritingStore(SelfReadingStore):
                 return
             await self._arrivals.begin(address)
             try:
-                pages = taken.action is Action.PAGE and not self._sending.replaces(address)
-                published = await self._sending.stage(address, queue, messages, settles, pages=pages)
+                pages = taken.action is Action.PAGE and self._sending.takes_pages(address)
+                sent = await self._sending.stage(address, queue, messages, settles, pages=pages)
+                self._tell_duplicates(path or path_of(address, queue), address, sent)
+                published = sent.published
                 if pages:
                     await unbroken(self.show)  # what is in pages does not wait for the journal
                 if published is None:
@@ -260,24 +271,44 @@ class WritingStore(SelfReadingStore):
                 wait = whole or self.sync is not SyncMode.CLOSE
                 position, transactional = published.position, published.transactional
                 await unbroken(lambda: self.settled(position, transactional=transactional, wait=wait))
+                if pages:
+                    self.admission.look_again()  # who waits to know how much is in pages
                 self._clear_replaced()
             finally:
                 self._arrivals.end(address)
 
+    def _tell_duplicates(self, path: str, address: str, left_out: Sent | Staged) -> None:
+        """Messages were left out of a publication: who wrote them is told of no failure."""
+        count = left_out.duplicates
+        if count:
+            self.core.duplicates_left_out[address] += count
+            message = (
+                f"{path}: {count} messages are not published: {address} knows their duplicate ids already"
+            )
+            self.core.events.add("duplicates", message, level=logging.INFO, what=path, messages=count)
+
     # -- acknowledging ---------------------------------------------------------------------------------------
 
     async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        self._writable()
-        return await self._leaving.acknowledge(
-            self._queue(queue), lambda found: chosen_runs(found, message_ids)
-        )
+        return await self.acknowledge_shown(queue, Shown((), message_ids))
 
     async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
         self._writable()
         return await self._leaving.acknowledge(self._queue(queue), lambda found: found.part_runs(part_name))
 
+    async def acknowledge_shown(self, queue: QueuePath, shown: Shown) -> int:
+        self._writable()
+        found = self._queue(queue)
+        left = await self._leaving.acknowledge(found, lambda found: shown_runs(found, shown))
+        if not left:
+            refuse_held(found.content, shown.message_ids)
+        return left
+
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
-        return await self._move(source, target, lambda found: chosen_runs(found, message_ids))
+        moved = await self._move(source, target, lambda found: chosen_runs(found, message_ids))
+        if not moved:
+            refuse_held(self._queue(source).content, message_ids)
+        return moved
 
     async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int:
         return await self._move(source, target, lambda found: found.part_runs(part_name))
@@ -309,10 +340,13 @@ class WritingStore(SelfReadingStore):
     async def _forward(self, queue: StoreQueue, runs: Iterable[Run], why: Why) -> int:
         self._writable()
         chosen = self._removing.choose(queue.content, runs)
+        count = 0
         try:
             count = await self._forwarding.forward(queue, chosen, why)
         finally:
             self._removing.let_go(chosen)
+            if count < len(chosen):
+                await self._leaving.stayed(chosen)
         await self._leaving.clear(chosen)
         return count
 
@@ -347,7 +381,8 @@ class WritingStore(SelfReadingStore):
 
     async def create_queue(self, address: str, name: str) -> None:
         async with self._change():
-            found = address_named(self.core.bindings, address)
+            # An address whose binding is lost gets one again with its first queue.
+            found = self.core.lost.addresses().get(address) or address_named(self.core.bindings, address)
             await self._bound(self._administering.create_queue(found, name))
             self._deliveries.uses.queue_made(name)
 
@@ -379,10 +414,17 @@ class WritingStore(SelfReadingStore):
         async with self._change():
             await self._bound(self._administering.reset(address, queue, name.removeprefix(HEADER_PREFIX)))
 
+    def check_settings(self, address: str, queue: str | None, text: bytes) -> None:
+        """Raise `SettingRefused` or `ReadOnlyStore` where `write_settings` would now. Nothing changes."""
+        self._writable()
+        checked_settings(self.core, address, queue, text)
+
     async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
-        """Take over what differs in an edited `.settings`; what is not named in it stays as it is."""
+        """Take over what differs in an edited `.settings`, all of it or nothing. What is not named in it
+        stays as it is.
+        """
         async with self._change():
-            own, of_address = changed_settings(self.core, address, queue, text)
+            own, of_address = checked_settings(self.core, address, queue, text)
             await self._change_settings(address, queue, own)
             if of_address:
                 await self._change_settings(address, None, of_address)
@@ -400,8 +442,11 @@ class WritingStore(SelfReadingStore):
     ) -> None:
         """Change what a queue knows of a message. Raises `SettingRefused` and `NoSuchName`."""
         self._writable()
-        position = stage_message_update(self.journals, self._queue(queue), message_id, name, value)
+        found = self._queue(queue)
+        position = stage_message_update(self.journals, found, message_id, name, value)
         await self.settled(position, transactional=False)
+        if name.removeprefix(HEADER_PREFIX) == "scheduledTime":
+            self._sending.kinds.rescheduled(found.content.queue_id, message_id, int(value))
 
     async def _bound(self, position: Position | None) -> None:
         """Wait for a change of the bindings, and show it."""
@@ -422,10 +467,12 @@ class WritingStore(SelfReadingStore):
         while True:
             try:
                 await self.look()
+                await self.follow_due()
                 self._clear_replaced()
                 await self._paged.look()
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
                 await self.flushed.tidy()
+                await self.configuration.look()
                 await self.admission.scan_disk()
                 self.admission.tick()
             except (OSError, JournalfsError) as error:
@@ -433,8 +480,18 @@ class WritingStore(SelfReadingStore):
             self._tell_failure()
             await trio.sleep(FOLLOW_INTERVAL_S)
 
-    def refused(self, what: str, reason: str) -> None:
-        self.core.events.add("refused", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
+    def _configured(self) -> None:
+        self.admission.settings_changed()
+
+    async def follow_due(self) -> None:
+        """Let go of what has to go since messages became due."""
+        await self._leaving.became_due()
+
+    def leave_words(self, text: str) -> None:
+        leave_words(self.core.root, text)
+
+    def dropped(self, what: str, reason: str) -> None:
+        self.core.events.add("dropped", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
 
     def left_unpublished(self) -> Sequence[str]:
         return self.flushed.left_addresses()
@@ -470,3 +527,8 @@ class WritingStore(SelfReadingStore):
                 super().close()
             finally:
                 self._lock.release()
+
+
+def _path_of(address: str, queue: str | None, files: Sequence[tuple[Path, str]]) -> str:
+    """The path that files get which are published together, or of where they are."""
+    return path_of(address, queue, files[0][1] if len(files) == 1 else None)

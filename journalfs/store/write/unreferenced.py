@@ -11,6 +11,7 @@ import logging
 
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
+from journalfs.errors import NoSpace
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, RecordId
 from journalfs.store.core import Core
@@ -32,8 +33,13 @@ def delete_unreferenced(core: Core, journals: Journals) -> list[MessageId]:
         message = f"{len(found)} messages are in no queue; they are kept, because the journal is damaged"
         core.events.add("unreferenced", message)
         return []
-    for message_id in found:
-        writer.stage_delete(RecordId(message_id))
+    try:
+        for message_id in found:
+            writer.stage_delete(RecordId(message_id))
+    except NoSpace as error:
+        # The next one to open the store does it.
+        core.events.add("delete-postponed", str(error))
+        return []
     if found:
         message = f"{len(found)} messages that are in no queue any more are deleted"
         core.events.add("unreferenced", message, level=logging.INFO)

@@ -9,6 +9,8 @@ import trio
 
 from journalfs.errors import JournalfsError, NameTaken
 from journalfs.ids import MessageId
+from journalfs.journal.loader import PollResult
+from journalfs.store.write.store import SyncMode
 from tests.store.writing.conftest import Writable, lines_of
 
 
@@ -107,3 +109,39 @@ async def test_what_another_is_removing_is_gone_when_it_is_told(writable: Writab
             for _ in range(5):
                 nursery.start_soon(remove)
         assert sorted(told) == [0, 0, 0, 0, 1]
+
+
+async def test_many_writers_leave_the_reading_to_whoever_looks(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look in between, and from then on each of them took its turn at reading what all had written."""
+    async with writable.open(sync=SyncMode.NONE) as store:
+        advance, advances, looks, writing = store._advance, 0, 0, 16
+
+        def counted(**options: bool) -> PollResult:
+            nonlocal advances
+            advances += 1
+            return advance(**options)
+
+        async def write() -> None:
+            nonlocal writing
+            publisher = store.publisher("work", "work.a", "in")
+            for number in range(50):
+                await publisher.write(b"%d\n" % number)
+            writing -= 1
+
+        async def look() -> None:
+            nonlocal looks
+            while writing:
+                for _ in range(20):
+                    await trio.lowlevel.checkpoint()
+                looks += 1
+                await store.look()
+
+        monkeypatch.setattr(store, "_advance", counted)
+        async with trio.open_nursery() as nursery:
+            for _ in range(16):
+                nursery.start_soon(write)
+            nursery.start_soon(look)
+        assert advances - looks < 80
+        assert len(lines_of(store, "work.a")) == 800

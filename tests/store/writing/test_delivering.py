@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from journalfs.errors import HeldByReaders, TooManyConsumers
+from journalfs.ids import MessageId
 from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.test_pages import small, write_page
@@ -27,6 +28,13 @@ def body(delivery: Delivery | None) -> Any:
 
 def texts(*bodies: str, **headers: Any) -> list[dict[str, Any]]:
     return [{"type": "text", "body": text, **headers} for text in bodies]
+
+
+def shown_count(delivery: Delivery) -> int | None:
+    line = json.loads(bytes(delivery.line.read(0, delivery.line.size_bytes)))
+    count = line.get("deliveryCount")
+    assert count is None or isinstance(count, int)
+    return count
 
 
 async def drained(consumer: Consumer) -> list[Any]:
@@ -171,10 +179,14 @@ async def test_a_paged_message_is_counted_in_memory(writable: Writable) -> None:
     write_page(writable.little, 1, [small(900)])
     async with writable.open() as store:
         consumer = store.consumer(A)
-        for _ in range(2):
+        for attempts in (None, 1):
             delivery = consumer.take()
             assert body(delivery) == "paged 900"
             assert delivery is not None
+            assert shown_count(delivery) == attempts
+            message = queue_of(store, "work.a").message(MessageId(900))
+            assert message is not None
+            assert message.envelope().get("deliveryCount") == attempts
             await delivery.give_back(failed=True)
         assert consumer.take() is None
         assert lines_of(store, "work.a") == []
@@ -203,6 +215,28 @@ async def test_the_next_attempt_waits_longer_and_longer(writable: Writable) -> N
 
 
 @pytest.mark.rule("S-120")
+@pytest.mark.parametrize("spread", [0.0, 0.2])
+async def test_a_delay_that_is_no_number_any_more_is_the_longest(writable: Writable, spread: float) -> None:
+    configure(
+        writable,
+        '[address-settings."work"]\nredelivery-delay = 1000\nredelivery-delay-multiplier = 2.0\n'
+        "max-redelivery-delay = 60000\nmax-delivery-attempts = -1\n"
+        f"redelivery-collision-avoidance-factor = {spread}\n",
+    )
+    async with writable.open() as store:
+        (message,) = await published(store, *texts("one"))
+        rules = store._deliveries.rules
+        for attempts in (100, 1_000, 5_000):
+            assert rules.redelivery_delay_ms("work", attempts) == 60_000
+        await store.set_message_attribute(A, message, "user.journalfs.deliveryCount", b"5000")
+        delivery = store.consumer(A).take()
+        assert delivery is not None
+        await delivery.give_back(failed=True)
+        waits = store.core.in_delivery.delayed(queue_of(store, "work.a").content.queue_id)
+        assert list(waits.values()) == [writable.clock.now_ms() + 60_000], "too many attempts to be recorded"
+
+
+@pytest.mark.rule("S-120")
 async def test_a_paged_message_waits_too(writable: Writable) -> None:
     configure(writable, '[address-settings."work"]\nredelivery-delay = 1000\n')
     write_page(writable.little, 1, [small(900)])
@@ -212,7 +246,12 @@ async def test_a_paged_message_waits_too(writable: Writable) -> None:
         assert delivery is not None
         await delivery.give_back(failed=True)
         assert consumer.take() is None
+        queue = queue_of(store, "work.a")
+        assert status(store)["scheduledCount"] == 1
+        assert len(queue.scheduled().listing()) == len(queue.listing()) == 1
         writable.clock.advance(by_ms=1000)
+        assert status(store)["scheduledCount"] == 0
+        assert len(queue.scheduled().listing()) == 0
         assert await drained(consumer) == ["paged 900"]
 
 
@@ -243,15 +282,20 @@ async def test_only_so_many_attempts_are_recorded(writable: Writable) -> None:
         '[address-settings."work"]\nmax-delivery-attempts = 3\n'
     )
     async with writable.open() as store:
-        await published(store, *texts("one"))
+        ids = await published(store, *texts("one"))
         consumer = store.consumer(A)
         for attempts in range(3):
             delivery = consumer.take()
             assert delivery is not None
             assert delivery.count == attempts
+            assert shown_count(delivery) == (attempts or None), "its reader is told"
             await delivery.give_back(failed=True)
             on_lines = [json.loads(line).get("deliveryCount") for line in lines_of(store, "work.a")]
-            assert on_lines == ([1] if attempts < 2 else [])
+            assert on_lines == ([1] if attempts < 2 else []), "the lines of all show what is on disk"
+            for message_id in ids if attempts < 2 else ():
+                message = queue_of(store, "work.a").message(message_id)
+                assert message is not None
+                assert message.attributes()["user.journalfs.deliveryCount"] == b"%d" % (attempts + 1)
 
 
 async def test_attempts_may_be_counted_before(writable: Writable) -> None:
@@ -318,12 +362,90 @@ async def test_as_many_readers_as_the_queue_allows(writable: Writable) -> None:
 async def test_the_last_reader_of_a_queue_may_purge_it(writable: Writable) -> None:
     async with writable.open() as store:
         await setting(store, "purge-on-no-consumers", "true")
-        await published(store, *texts("one", "two"))
         one, two = store.consumer(A), store.consumer(A)
+        await published(store, *texts("one", "two"))
         await one.close()
         assert len(lines_of(store, "work.a")) == 2
         await two.close()
         assert lines_of(store, "work.a") == []
+
+
+@pytest.mark.rule("S-122")
+@pytest.mark.parametrize(("name", "value"), [("purge-on-no-consumers", "true"), ("enabled", "false")])
+@pytest.mark.parametrize("queue", ["work.a", None])
+async def test_a_queue_may_get_nothing(writable: Writable, name: str, value: str, queue: str | None) -> None:
+    """Not while it is disabled, nor while nobody reads it and that would purge it."""
+    async with writable.open() as store:
+        await setting(store, name, value)
+        publisher = store.publisher("work", queue, "in.txt")
+        await publisher.write(b"one\n")
+        await publisher.finish()
+        publisher = store.publisher("work", queue, "in.jsonl")
+        await publisher.write(b'{"type":"text","body":"two"}\n')
+        await publisher.finish()
+        assert lines_of(store, "work.a") == []
+        assert len(lines_of(store, "work.b")) == (2 if queue is None else 0)
+        assert [event["event"] for event in store.core.events].count("not-taken") == 1
+        if name == "enabled":
+            await setting(store, name, "true")
+        else:
+            store.consumer(A)
+        publisher = store.publisher("work", queue, "in.txt")
+        await publisher.write(b"three\n")
+        await publisher.finish()
+        assert [json.loads(line)["body"] for line in lines_of(store, "work.a")] == ["three"]
+
+
+@pytest.mark.rule("S-122")
+async def test_groups_may_be_shared_out_anew(writable: Writable) -> None:
+    async with writable.open() as store:
+        await setting(store, "group-rebalance", "true")
+        await published(store, *texts("a1", "a2", "a3", groupId="a"))
+        one = store.consumer(A)
+        first = one.take()
+        assert body(first) == "a1"
+        two = store.consumer(A)
+        assert body(two.take()) == "a2", "though a1 is not acknowledged"
+        assert one.take() is None
+
+
+@pytest.mark.rule("S-122")
+async def test_and_wait_for_what_others_have(writable: Writable) -> None:
+    async with writable.open() as store:
+        await setting(store, "group-rebalance", "true")
+        await setting(store, "group-rebalance-pause-dispatch", "true")
+        await published(store, *texts("a1", "a2", "a3", groupId="a"))
+        one = store.consumer(A)
+        first = one.take()
+        assert first is not None
+        two = store.consumer(A)
+        assert two.take() is None
+        assert one.take() is None
+        found: list[Any] = []
+
+        async def read() -> None:
+            found.append(body(await two.next()))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            await first.acknowledge()
+        assert found == ["a2"]
+        assert one.take() is None
+
+
+@pytest.mark.rule("S-122")
+async def test_groups_may_share_buckets(writable: Writable) -> None:
+    """Of one bucket all groups are one; without a bucket there are none."""
+    async with writable.open() as store:
+        await setting(store, "group-buckets", "1")
+        await published(store, *texts("a1", groupId="a"), *texts("b1", groupId="b"))
+        one, two = store.consumer(A), store.consumer(A)
+        assert body(one.take()) == "a1"
+        assert two.take() is None
+        await setting(store, "group-buckets", "0")
+        await published(store, *texts("a2", groupId="a"))
+        assert body(two.take()) == "b1"
 
 
 @pytest.mark.rule("S-122")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
 from base64 import b64decode
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
 from tests.reference.store import load
 from tests.store.writing.conftest import Writable, lines_of
+from tests.tools.crash_copy import copy_as_left
 from tests.tools.failing_disk import failing_disk
 
 SMALL, LARGE = b"small" * 20, b"large" * 60_000
@@ -42,8 +42,7 @@ def crashed(writable: Writable) -> Writable:
     """The store as a process that ends now leaves it."""
     number = len(list(writable.root.parent.iterdir()))
     root = writable.root.with_name(f"crashed-{number}")
-    # Two names of one file stay that.
-    subprocess.run(["cp", "-a", writable.root, root], check=True)
+    copy_as_left(writable.root, root)
     return Writable(dataclasses.replace(writable.little, root=root), writable.backend)
 
 
@@ -127,7 +126,7 @@ async def test_it_is_routed_as_any_other(writable: Writable) -> None:
         await store.publish_left()
         assert bodies(store, "work.a") == bodies(store, "work.b") == [b"for all"]
         (said,) = events(store)
-        assert said.startswith("in.txt: published now")
+        assert said.startswith("work/in.txt: published now")
 
 
 @pytest.mark.parametrize("sync", [SyncMode.CLOSE, SyncMode.NONE])
@@ -313,7 +312,7 @@ async def test_a_note_whose_body_is_gone_is_put_aside_once(writable: Writable) -
     with closing(opened(crash)) as store:
         await store.publish_left()
         (said,) = events(store)
-        assert said.startswith("in.bin: not published")
+        assert said.startswith("work/work.a/in.bin: not published")
     (aside,) = (crash.root / "journalfs" / "unpublished").iterdir()
     assert said.endswith(str(aside))
     assert aside.read_bytes() == content, "it says where the content was to go"

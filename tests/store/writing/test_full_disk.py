@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import trio
 
+from journalfs.clock import FakeClock
 from journalfs.errors import NoSpace, SystemFailure
-from journalfs.ids import MessageId
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, QueueId
+from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.store.compacting import compact_store
 from journalfs.store.outgoing import WholeFile
 from journalfs.store.snapshot_folder import SNAPSHOTS
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.publisher import FilePublisher
+from journalfs.store.write.store import WritingStore
+from tests.differential.encode import record
 from tests.reference.store import load
-from tests.store.conftest import LittleStore
+from tests.store.appending import ACK, ADD, UPDATE
+from tests.store.conftest import QUEUE_A, LittleStore
 from tests.store.writing.conftest import BACKENDS, lines_of
 
 DISK_BYTES = 8 * 1024 * 1024
@@ -43,6 +53,67 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", path], check=True)
 
 
+@dataclass(frozen=True)
+class SmallStore:
+    """A little store on a small disk."""
+
+    disk: Path
+    clock: FakeClock
+
+    @property
+    def root(self) -> Path:
+        return self.disk / "data"
+
+    def open(self) -> WritingStore:
+        return open_for_writing(self.root, clock=self.clock, index=False)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[WritingStore]:
+        """The store, with its own work going on."""
+        with closing(self.open()) as store:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.run)
+                yield store
+                nursery.cancel_scope.cancel()
+
+    def usable_bytes(self) -> int:
+        return os.statvfs(self.disk).f_bavail * 4096
+
+    def fill(self) -> Path:
+        """The file that takes all that is free. Call it while the store does no work of its own."""
+        filler = self.disk / "filler"
+        filler.write_bytes(b"x" * self.usable_bytes())
+        return filler
+
+
+MakeStore = Callable[..., SmallStore]
+
+
+@pytest.fixture
+def small_store(little_store: LittleStore, small_disk: Path) -> MakeStore:
+    """No limit of the store's acts unless a test is about it: how often the disk is looked at while it is
+    full would decide what happens.
+    """
+
+    def make(
+        backend: str = "NIO", *, file_bytes: int = 1_048_576, limit: str = "max-disk-usage = -1"
+    ) -> SmallStore:
+        (little_store.root / "journalfs.toml").write_text(
+            f'journal-type = "{backend}"\njournal-file-size = {file_bytes}\n{limit}\n'
+        )
+        made = SmallStore(small_disk, little_store.clock)
+        shutil.copytree(little_store.root, made.root)
+        return made
+
+    return make
+
+
+async def tidied(store: WritingStore) -> None:
+    """What is consumed is set free, as far as there is room to do so."""
+    with contextlib.suppress(OSError):
+        await store.journals.messages.upkeep.tidy()
+
+
 async def published_until_full(publisher: FilePublisher) -> int:
     """How many lines were taken before one was refused for lack of room."""
     for number in range(100_000):
@@ -55,101 +126,314 @@ async def published_until_full(publisher: FilePublisher) -> int:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_a_full_disk_refuses_messages_and_takes_acknowledgements(
-    little_store: LittleStore, small_disk: Path, backend: str
+    small_store: MakeStore, backend: str
 ) -> None:
-    (little_store.root / "journalfs.toml").write_text(
-        f'journal-type = "{backend}"\njournal-file-size = 1048576\n'
-    )
-    root = small_disk / "data"
-    shutil.copytree(little_store.root, root)
-    store = open_for_writing(root, clock=little_store.clock, index=False)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.run)
-            publisher = store.publisher("work", "work.a", "in")
-            told = await published_until_full(publisher)
-            with pytest.raises(SystemFailure):
-                await store.publish("work", "work.a", [WholeFile(b"y" * 2_000_000)])
-            ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
-            assert len(ids) == told > 500
-            for at in range(0, len(ids) - 10, 7):
-                assert await store.acknowledge(("work", "work.a"), ids[at : at + 7]) == 7
-            await store.journals.messages.upkeep.tidy()
-            left = len(lines_of(store, "work.a"))
-            await publisher.write(b"there is room again\n")
-            assert len(lines_of(store, "work.a")) == left + 1
-            nursery.cancel_scope.cancel()
-    finally:
-        store.close()
+    small = small_store(backend)
+    async with small.running() as store:
+        publisher = store.publisher("work", "work.a", "in")
+        told = await published_until_full(publisher)
+        with pytest.raises(SystemFailure):
+            await store.publish("work", "work.a", [WholeFile(b"y" * 2_000_000)])
+        ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+        assert len(ids) == told > 500
+        for at in range(0, len(ids) - 10, 7):
+            assert await store.acknowledge(("work", "work.a"), ids[at : at + 7]) == 7
+        await store.journals.messages.upkeep.tidy()
+        left = len(lines_of(store, "work.a"))
+        await publisher.write(b"there is room again\n")
+        assert len(lines_of(store, "work.a")) == left + 1
     (messages,) = (
         queue["messages"]
-        for queue in load(root, little_store.clock.now_ms())["queues"]
+        for queue in load(small.root, small.clock.now_ms())["queues"]
         if queue["name"] == "work.a"
     )
     assert len(messages) == left + 1
-    assert not list((root / "large-messages").iterdir())
+    assert not list((small.root / "large-messages").iterdir())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_store_that_filled_its_disk_is_opened_and_consumed(
+    small_store: MakeStore, backend: str
+) -> None:
+    small = small_store(backend)
+    other = small.disk / "other"
+    other.write_bytes(bytes(3 * 1024 * 1024))
+    with closing(small.open()) as store:
+        told = await published_until_full(store.publisher("work", "work.a", "in"))
+        ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+    for path in (small.root / "journal").glob("*.amq"):
+        if not any(path.read_bytes()[4096:]):
+            path.unlink()  # what was held back for what makes room was used for that
+    small.fill()
+    async with small.running() as store:
+        assert len(lines_of(store, "work.a")) == told
+        with contextlib.suppress(NoSpace):  # the last journal file may be full to its end
+            await store.acknowledge(("work", "work.a"), ids[:7])
+        other.unlink()
+        for at in range(0, told, 7):
+            await store.acknowledge(("work", "work.a"), ids[at : at + 7])
+        assert lines_of(store, "work.a") == []
+        await store.publisher("work", "work.a", "in").write(b"there is room again\n")
+        assert len(lines_of(store, "work.a")) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_bindings_in_one_file_on_a_full_disk(small_store: MakeStore, backend: str) -> None:
+    """Opening a store reserves ids in its bindings: what makes room needs them."""
+    small = small_store(backend)
+    async with small.running() as store:
+        await store.publisher("work", "work.a", "in").write(b"one\n")
+    for path in (small.root / "bindings").iterdir():
+        if not any(path.read_bytes()[JOURNAL_HEADER_BYTES:]):
+            path.unlink()
+    small.fill()
+    async with small.running() as store:
+        (line,) = lines_of(store, "work.a")
+        assert await store.acknowledge(("work", "work.a"), [MessageId(json.loads(line)["id"])]) == 1
+    assert len(list((small.root / "bindings").iterdir())) == 1
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("limit", ["", "max-disk-usage = -1"])
+async def test_what_was_consumed_is_room_again(small_store: MakeStore, limit: str) -> None:
+    """Journal files that hold nothing are kept for use, but not where others need the room."""
+    small = small_store(limit=limit)
+    clock = small.clock
+    with closing(small.open()) as store:
+        upkeep = store.journals.messages.upkeep
+        told = await published_until_full(store.publisher("work", "work.a", "in"))
+        ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+        assert len(ids) == told
+        small.fill()
+        clock.advance(by_ms=5000)
+        await store.admission.scan_disk()
+        assert (store.admission.disk.reached is None) == bool(limit)
+        for at in range(0, told, 50):
+            await store.acknowledge(("work", "work.a"), ids[at : at + 50])
+        await upkeep.tidy()
+        clock.advance(by_ms=5000)
+        await store.admission.scan_disk()
+        await upkeep.tidy()
+        await store.admission.scan_disk()
+        assert store.admission.disk.reached is None
+        assert small.usable_bytes() > 3_000_000
+        with trio.fail_after(60):
+            await store.publish("work", "work.a", [WholeFile(b"y" * 2_000_000)])
+        assert len(lines_of(store, "work.a")) == 1
+
+
+async def test_a_journal_is_compacted_in_what_its_free_files_leave(small_store: MakeStore) -> None:
+    small = small_store()
+    with closing(small.open()) as store:
+        told = await published_until_full(store.publisher("work", "work.a", "in"))
+        ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+        for at in range(0, told - 10, 10):
+            await store.acknowledge(("work", "work.a"), ids[at : at + 10])
+        await store.journals.messages.upkeep.tidy()
+        small.fill()
+        messages, bindings = await compact_store(store)
+        assert messages.files_after < messages.files_before
+        assert bindings.files_after > 0
+        assert len(lines_of(store, "work.a")) == told - len(range(0, told - 10, 10)) * 10
 
 
 @pytest.mark.rule("S-70")
 @pytest.mark.parametrize("name", ["in.txt", "in.bin"])
 async def test_what_was_flushed_is_kept_where_its_last_close_finds_no_room(
-    little_store: LittleStore, small_disk: Path, name: str
+    small_store: MakeStore, name: str
 ) -> None:
-    (little_store.root / "journalfs.toml").write_text('journal-type = "NIO"\njournal-file-size = 1048576\n')
-    root = small_disk / "data"
-    shutil.copytree(little_store.root, root)
+    small = small_store()
     content = b"not published " * 400
-    with closing(open_for_writing(root, clock=little_store.clock, index=False)) as store:
+    with closing(small.open()) as store:
         publisher, late = (store.publisher("work", "work.a", name) for _ in range(2))
         await publisher.write(content)
         await publisher.flush()
         await published_until_full(store.publisher("work", "work.a", "in"))
         await late.write(b"x" * 90_000)
-        (small_disk / "filler").write_bytes(b"x" * (os.statvfs(small_disk).f_bavail * 4096))
+        small.fill()
         with pytest.raises(SystemFailure, match="cannot keep what was flushed"):
             await late.flush()
         late.abandon()
         with pytest.raises(NoSpace):
             await publisher.finish()
-        (aside,) = (root / "journalfs" / "unpublished").iterdir()
+        (aside,) = (small.root / "journalfs" / "unpublished").iterdir()
         (said,) = (str(one["message"]) for one in store.core.events if one["event"] == "kept")
-        assert said.startswith(f"{name}: not published")
+        assert said.startswith(f"work/work.a/{name}: not published")
         assert said.endswith(f"what was written is {aside}")
         assert aside.read_bytes() == content
-    (small_disk / "filler").unlink()
-    with closing(open_for_writing(root, clock=little_store.clock, index=False)) as store:
+    (small.disk / "filler").unlink()
+    with closing(small.open()) as store:
         assert store.left_unpublished() == []
 
 
 @pytest.mark.rule("S-132")
-async def test_a_snapshot_that_finds_no_room_leaves_nothing(
-    little_store: LittleStore, small_disk: Path
-) -> None:
-    (little_store.root / "journalfs.toml").write_text('journal-type = "NIO"\njournal-file-size = 65536\n')
-    root = small_disk / "data"
-    shutil.copytree(little_store.root, root)
-    store = open_for_writing(root, clock=little_store.clock, index=False)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.run)
-            publisher = store.publisher("work", "work.a", "in")
-            await publisher.write(b"one\n")
-            await store.journals.messages.upkeep.tidy()
-            filler = small_disk / "filler"
-            with pytest.raises(OSError, match="No space left"):
-                filler.write_bytes(bytes(DISK_BYTES))
-            with pytest.raises(SystemFailure) as failed:
-                await store.snapshots.create("x")
-            assert failed.value.system_errno == errno.ENOSPC
-            assert not list((root / SNAPSHOTS).iterdir())
-            filler.unlink()
+async def test_a_snapshot_that_finds_no_room_leaves_nothing(small_store: MakeStore) -> None:
+    small = small_store(file_bytes=65536)
+    with closing(small.open()) as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"one\n")
+        await store.journals.messages.upkeep.tidy()
+        filler = small.fill()
+        with pytest.raises(SystemFailure) as failed:
             await store.snapshots.create("x")
-            await publisher.write(b"two\n")
-            snapshot = store.snapshots.named("x")
-            assert snapshot is not None
-            then = await snapshot.opened()
-            assert len(lines_of(then, "work.a")) == 1  # type: ignore[arg-type]
-            assert len(lines_of(store, "work.a")) == 2
-            nursery.cancel_scope.cancel()
-    finally:
-        store.close()
+        assert failed.value.system_errno == errno.ENOSPC
+        assert not list((small.root / SNAPSHOTS).iterdir())
+        filler.unlink()
+        await store.snapshots.create("x")
+        await publisher.write(b"two\n")
+        snapshot = store.snapshots.named("x")
+        assert snapshot is not None
+        then = await snapshot.opened()
+        assert len(lines_of(then, "work.a")) == 1  # type: ignore[arg-type]
+        assert len(lines_of(store, "work.a")) == 2
+
+
+async def filled_with_small_messages(small: SmallStore, store: WritingStore) -> list[MessageId]:
+    """Ids of what was published until the disk was full: hundreds of messages in each file. The store does
+    no work of its own meanwhile.
+    """
+    publisher = store.publisher("work", "work.a", "in")
+    with contextlib.suppress(NoSpace):
+        while True:
+            await publisher.write(b"".join(b"%d %s\n" % (number, b"x" * 100) for number in range(100)))
+    small.fill()
+    return [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_messages_are_consumed_one_by_one_from_a_full_disk(
+    small_store: MakeStore, backend: str
+) -> None:
+    """What takes one away fills no block of its own: else it would take more room than the message had."""
+    small = small_store(backend, file_bytes=131_072)
+    with closing(small.open()) as store:
+        ids = await filled_with_small_messages(small, store)
+        journal = store.journals.messages
+        consumed = 0
+        while journal.upkeep.files_freed < 3:
+            await store.acknowledge(("work", "work.a"), [ids[consumed]])
+            consumed += 1
+            await tidied(store)
+        assert consumed > 3 * 131_072 // 4096, "more than there are blocks in what was freed"
+        assert len(lines_of(store, "work.a")) == len(ids) - consumed
+    found = load(small.root, small.clock.now_ms())["queues"]
+    (left,) = [queue["messages"] for queue in found if queue["name"] == "work.a"]
+    assert len(left) == len(ids) - consumed
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_what_cannot_leave_at_once_takes_no_room_from_what_can(
+    small_store: MakeStore, backend: str
+) -> None:
+    small = small_store(backend, file_bytes=131_072)
+    with closing(small.open()) as store:
+        ids = await filled_with_small_messages(small, store)
+        with pytest.raises(NoSpace, match="are needed at once"):
+            await store.acknowledge_part(("work", "work.a"), ".all.jsonl")
+        with pytest.raises(NoSpace, match="are needed at once"):
+            await store.move_part(("work", "work.a"), ".all.jsonl", ("work", "work.b"))
+        assert len(lines_of(store, "work.a")) == len(ids)
+        for at in range(0, len(ids), 200):
+            await store.acknowledge(("work", "work.a"), ids[at : at + 200])
+            await tidied(store)
+        assert lines_of(store, "work.a") == []
+
+
+@pytest.mark.rule("S-103")
+async def test_all_that_is_consumed_at_once_is_room_for_who_waits(small_store: MakeStore) -> None:
+    """Also where what says so is in the last file."""
+    small = small_store(file_bytes=131_072, limit="")
+    clock = small.clock
+    with closing(small.open()) as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"".join(b"%d %s\n" % (number, b"x" * 1000) for number in range(290)))
+        (small.disk / "other").write_bytes(bytes(small.usable_bytes() - 600_000))
+        clock.advance(by_ms=5000)
+        await store.admission.scan_disk()
+        assert store.admission.disk.reached is not None
+        await store.acknowledge_part(("work", "work.a"), ".all.jsonl")
+        await tidied(store)
+        assert store.journals.messages.upkeep.files_freed > 0
+        clock.advance(by_ms=5000)
+        await store.admission.scan_disk()
+        assert store.admission.disk.reached is None
+        with trio.fail_after(60):
+            await publisher.write(b"there is room again\n")
+        assert len(lines_of(store, "work.a")) == 1
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_the_last_file_is_left_to_what_makes_room(small_store: MakeStore, backend: str) -> None:
+    """Also when a removal that sets no file free has begun it."""
+    small = small_store(backend, file_bytes=131_072)
+    with closing(small.open()) as store:
+        ids = await filled_with_small_messages(small, store)
+        journal = store.journals.messages
+        at = 0
+        while journal.pool.free:
+            await store.acknowledge(("work", "work.a"), [ids.pop(at)])
+            at = (at + 100) % len(ids)
+        await tidied(store)
+        for _ in range(3):
+            with pytest.raises(NoSpace):
+                await store.publisher("work", "work.a", "in").write(b"more\n")
+        for at in range(0, len(ids), 50):
+            await store.acknowledge(("work", "work.a"), ids[at : at + 50])
+            await tidied(store)
+        assert lines_of(store, "work.a") == []
+        await store.publisher("work", "work.a", "in").write(b"there is room again\n")
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_compaction_leaves_the_last_file_to_what_makes_room(
+    small_store: MakeStore, backend: str
+) -> None:
+    """It would find no room for what it writes, and publishers would fill that file meanwhile."""
+    small = small_store(backend, file_bytes=131_072)
+    with closing(small.open()) as store:
+        journal = store.journals.messages
+        await tidied(store)
+        assert journal.pool.free
+        small.fill()
+        while journal.pool.free:
+            await store.publisher("work", "work.a", "in").write(b"one in each file\n")
+            journal.switch()
+            await tidied(store)
+        assert journal.ready_file is not None
+        ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+        current = journal.current
+        with pytest.raises(NoSpace):
+            await journal.upkeep.compact()
+        assert journal.current is current
+        assert await store.acknowledge(("work", "work.a"), ids[:1]) == 1
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_nothing_is_left_of_the_room_that_is_held_back(
+    little_store: LittleStore, small_store: MakeStore, backend: str
+) -> None:
+    """The store is read all the same, and takes changes as soon as there is room."""
+    journal = little_store.journal
+    for number in (1001, 1002):
+        journal.send(number, QUEUE_A)
+    acknowledgement = record_bodies.acknowledgement(QueueId(QUEUE_A))
+    journal.append(record(UPDATE, 1, record_id=1001, user_type=ACK, body=acknowledgement))
+    left = journal.path.stat().st_size - journal.at - len(record(ADD, 1, record_id=1003, body=b""))
+    duplicate_id = record_bodies.duplicate_id("work", b"").ljust(left, b"d")
+    journal.append(record(ADD, 1, record_id=1003, user_type=MessageType.DUPLICATE_ID, body=duplicate_id))
+    small = small_store(backend)
+    filler = small.disk / "filler"
+    filler.write_bytes(b"x" * (small.usable_bytes() - 65536))  # there is room for the lock, not for a file
+    async with small.running() as store:
+        (line,) = lines_of(store, "work.a")
+        ids = [MessageId(json.loads(line)["id"])]
+        with pytest.raises(NoSpace):
+            await store.acknowledge(("work", "work.a"), ids)
+        assert "delete-postponed" in [event["event"] for event in store.core.events]
+        filler.unlink()
+        assert await store.acknowledge(("work", "work.a"), ids) == 1

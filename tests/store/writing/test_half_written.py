@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from journalfs.store.bindings import read_bindings
+from journalfs.store.bindings import BindingsReader, read_bindings
 from journalfs.store.write.opening import open_for_writing
 from tests.store.writing.conftest import Writable
 
@@ -38,7 +38,7 @@ async def test_bindings_are_read_as_far_as_they_are_durable(writable: Writable) 
         folder = writable.root / "bindings"
         state, damage = read_bindings(folder, relative_to=writable.root)
         assert [one.offset for one in damage] == [end]
-        state, damage = read_bindings(folder, relative_to=writable.root, limit=limit)
+        state, damage = BindingsReader(folder, relative_to=writable.root).read(limit)
         assert damage == ()
         assert "whole" in state.addresses
         store._bindings_seen = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.frozen import PristineStores
 from tests.store.writing.conftest import lines_of, queue_of
+from tests.tools.crash_copy import copy_as_left
 
 ADDRESS = "limit.drop"
 PAGE_BYTES = 10 * 1024 * 1024
@@ -26,7 +26,7 @@ PAGE_BYTES = 10 * 1024 * 1024
 
 @pytest.fixture
 def root(stores: PristineStores, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(stores["large-and-paged"] / "data", tmp_path / "data"))
+    return copy_as_left(stores["large-and-paged"] / "data", tmp_path / "data")
 
 
 @asynccontextmanager
@@ -116,5 +116,7 @@ async def test_a_limit_needs_a_policy_and_a_policy_a_limit(root: Path, settings:
 
 
 async def test_an_address_that_does_not_page_has_no_page_limits(root: Path) -> None:
-    async with opened(root, page_limit_messages=0, page_limit_bytes=0, page_full_policy="FAIL") as store:
-        assert store.admission.decide("DLQ").action is Action.STORE
+    limits = {"page_limit_messages": 1, "page_limit_bytes": 1, "page_full_policy": "FAIL"}
+    async with opened(root, address_full_policy="BLOCK", **limits) as store:
+        paged(store)
+        assert store.admission.decide(ADDRESS).action is Action.STORE

@@ -270,7 +270,7 @@ async def test_records_about_what_is_gone_are_deleted(paging: Writable) -> None:
         record(11, 1, record_id=84, user_type=39, body=struct.pack(">qqi", QUEUE_A, 1, 0)),
     )
     async with paging.open() as store:
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while len(list(store.core.loader.state.side())) > 1:
                 await store.published()
                 await trio.lowlevel.checkpoint()

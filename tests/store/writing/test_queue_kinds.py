@@ -9,6 +9,7 @@ import pytest
 
 from journalfs.errors import NoSuchName
 from journalfs.ids import MessageId
+from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
 from tests.store.writing.conftest import Writable, lines_of, queue_of
@@ -72,6 +73,16 @@ async def test_a_key_of_its_own(writable: Writable, index: bool) -> None:
 
 
 @pytest.mark.rule("S-107")
+async def test_a_key_is_enough(writable: Writable) -> None:
+    """A broker would drop all but the last when it starts."""
+    async with writable.open() as store:
+        await become(store, A, last_value_key="stock")
+        await send(store, valued("1", "a", "stock"), valued("2", "a", "stock"))
+        await send(store, valued("3", "b", "stock"), valued("4", "a", "stock"))
+        assert bodies(store) == ["3", "4"]
+
+
+@pytest.mark.rule("S-107")
 async def test_amqp_messages(writable: Writable) -> None:
     def line(text: str) -> dict[str, Any]:
         value = {"section": "value", "value": {"t": "string", "v": text}}
@@ -113,6 +124,138 @@ async def test_what_is_not_due_takes_no_place(writable: Writable) -> None:
         assert bodies(store) == ["later", "2"]
 
 
+def taken(consumer: Consumer) -> Delivery:
+    delivery = consumer.take()
+    assert delivery is not None
+    return delivery
+
+
+@pytest.mark.rule("S-107")
+@pytest.mark.parametrize("failed", [True, False])
+async def test_what_is_given_back_to_a_full_ring_leaves_it(writable: Writable, failed: bool) -> None:
+    async with writable.open() as store:
+        await become(store, A, ring_size=3)
+        await send(store, *[{"body": f"{number}"} for number in (1, 2, 3)])
+        delivery = taken(store.consumer(A))
+        await send(store, *[{"body": f"{number}"} for number in (4, 5, 6)])
+        assert bodies(store) == ["1", "4", "5", "6"], "a reader has it: it cannot go, and does not count"
+        await delivery.give_back(failed=failed)
+        assert bodies(store) == ["4", "5", "6"]
+        assert queue_of(store, "work.a").status()["messagesReplaced"] == 3
+        await send(store, {"body": "7"})
+        assert bodies(store) == ["5", "6", "7"]
+    assert [one["body"] for one in on_disk(writable, "work.a")] == ["5", "6", "7"]
+
+
+@pytest.mark.rule("S-107")
+async def test_what_is_given_back_to_a_ring_with_room_takes_its_place_again(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, ring_size=3)
+        await send(store, *[{"body": f"{number}"} for number in (1, 2, 3)])
+        consumer = store.consumer(A)
+        first, second = taken(consumer), taken(consumer)
+        await send(store, {"body": "4"}, {"body": "5"}, {"body": "6"})
+        assert bodies(store) == ["1", "2", "4", "5", "6"], "3 was the first of those nobody has"
+        assert await store.acknowledge(A, ids(store)[-2:]) == 2
+        await first.give_back(failed=True)
+        await second.give_back(failed=True)
+        assert bodies(store) == ["1", "2", "4"]
+        await send(store, {"body": "7"})
+        assert bodies(store) == ["2", "4", "7"], "the first to be delivered leaves first"
+
+
+@pytest.mark.rule("S-107")
+@pytest.mark.parametrize("failed", [True, False])
+async def test_what_is_given_back_is_nothing_beside_a_later_value(writable: Writable, failed: bool) -> None:
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        await send(store, valued("old", "v"), valued("other", "w"))
+        consumer = store.consumer(A)
+        old = taken(consumer)
+        await send(store, valued("new", "v"))
+        assert bodies(store) == ["old", "other", "new"]
+        await old.give_back(failed=failed)
+        assert bodies(store) == ["other", "new"]
+        other = taken(consumer)
+        await other.give_back(failed=failed)
+        assert bodies(store) == ["other", "new"], "nothing came meanwhile: it is the last one"
+        await send(store, valued("newer", "v"), valued("another", "w"))
+        assert bodies(store) == ["newer", "another"]
+
+
+@pytest.mark.rule("S-107")
+@pytest.mark.parametrize("old_first", [True, False])
+async def test_of_values_that_are_given_back_the_last_stays(writable: Writable, old_first: bool) -> None:
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        await send(store, valued("old", "v"))
+        consumer = store.consumer(A)
+        held = [taken(consumer)]
+        await send(store, valued("new", "v"))
+        held.append(taken(consumer))
+        for delivery in held if old_first else held[::-1]:
+            await delivery.give_back(failed=True)
+        assert bodies(store) == ["new"]
+        await send(store, valued("newest", "v"))
+        assert bodies(store) == ["newest"]
+
+
+async def due(store: WritingStore, writable: Writable) -> None:
+    """The time of what is scheduled comes, and the store looks."""
+    writable.clock.advance(by_ms=1000)
+    await store.follow_due()
+
+
+@pytest.mark.rule("S-107")
+async def test_a_full_ring_has_no_place_for_what_becomes_due(writable: Writable) -> None:
+    later = {"body": "later", "scheduledTime": START_MS + 1000}
+    async with writable.open() as store:
+        await become(store, A, ring_size=2)
+        await send(store, {"body": "1"}, later, {"body": "2"})
+        assert bodies(store) == ["1", "later", "2"]
+        await due(store, writable)
+        assert bodies(store) == ["1", "2"]
+        await send(
+            store, later | {"scheduledTime": START_MS + 2000}, later | {"scheduledTime": START_MS + 3000}
+        )
+        assert await store.acknowledge(A, ids(store)[:1]) == 1
+        await store.set_message_attribute(A, ids(store)[1], "user.journalfs.scheduledTime", b"1")
+        await store.follow_due()
+        assert bodies(store) == ["2", "later", "later"], "there is room for one"
+    writable.clock.advance(by_ms=1000)
+    async with writable.open() as store:
+        await store.follow_due()  # as it does when it begins
+        await due(store, writable)
+        assert bodies(store) == ["2", "later"], "over a mount, too"
+        await send(store, {"body": "3"})
+        assert bodies(store) == ["later", "3"]
+
+
+@pytest.mark.rule("S-107")
+async def test_what_becomes_due_takes_the_place_of_its_value(writable: Writable) -> None:
+    later = {"_AMQ_SCHED_DELIVERY": START_MS + 1000, "_AMQ_LVQ_NAME": "v"}
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        await send(store, {"body": "later", "properties": later}, valued("1", "v"), valued("other", "w"))
+        await due(store, writable)
+        assert bodies(store) == ["later", "other"]
+        await send(store, valued("2", "v"))
+        assert bodies(store) == ["other", "2"]
+
+
+@pytest.mark.rule("S-107")
+async def test_what_waits_for_its_next_attempt_counts_for_nothing(writable: Writable) -> None:
+    configure(writable, "[address-settings.work]\nredelivery-delay = 1000\n")
+    async with writable.open() as store:
+        await become(store, A, ring_size=2)
+        await send(store, {"body": "1"})
+        await taken(store.consumer(A)).give_back(failed=True)
+        await send(store, {"body": "2"}, {"body": "3"})
+        assert bodies(store) == ["1", "2", "3"]
+        await due(store, writable)
+        assert bodies(store) == ["2", "3"]
+
+
 @pytest.mark.rule("S-107")
 async def test_a_ring_keeps_so_many(writable: Writable) -> None:
     async with writable.open() as store:
@@ -143,6 +286,30 @@ async def test_a_ring_lets_go_of_what_would_be_delivered_next(writable: Writable
         assert bodies(store) == ["low", "middle"]
         await send(store, {"body": "highest", "priority": 9})
         assert bodies(store) == ["low", "middle"], "and if it is the new one"
+
+
+@pytest.mark.rule("S-107")
+async def test_what_a_new_value_replaced_takes_no_place_in_the_ring(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, last_value=True, ring_size=3)
+        await send(store, {"body": "1"}, valued("2", "v"), {"body": "3"})
+        high, last = {"body": "4", "priority": 9}, valued("5", "v") | {"priority": 9}
+        await send(store, high, last)
+        assert bodies(store) == ["1", "3", "5"], "of 1 to 4 the highest left, and then 5 replaced 2"
+
+
+@pytest.mark.rule("S-107")
+async def test_a_ring_without_room_keeps_nothing(writable: Writable) -> None:
+    async with writable.open() as store:
+        await send(store, {"body": "before"})
+        await become(store, A, ring_size=0)
+        assert bodies(store) == ["before"]
+        for queue in ("work.a", None):
+            await send(store, {"body": "1"}, {"body": "2"}, queue=queue)
+            assert bodies(store) == []
+        assert bodies(store, "work.b") == ["1", "2"]
+        assert queue_of(store, "work.a").status()["messagesReplaced"] == 5
+    assert on_disk(writable, "work.a") == []
 
 
 async def test_a_ring_that_became_smaller(writable: Writable) -> None:
@@ -225,3 +392,51 @@ async def test_nothing_is_made_by_itself(writable: Writable) -> None:
         for address, queue in (("none", None), ("work", "none")):
             with pytest.raises(NoSuchName):
                 store.publisher(address, queue, "in.txt")
+
+
+async def paged_and_then(store: WritingStore, **settings: object) -> None:
+    """Four messages of which the last three are in pages; then the queue becomes one of this kind."""
+    await store.set_attribute("work", None, "user.journalfs.max-size-messages", b"1")
+    for number in range(4):
+        await send(store, valued(f"{number}", f"v{number}"))
+    await become(store, A, **settings)
+
+
+@pytest.mark.rule("S-110")
+@pytest.mark.parametrize("settings", [{"last_value": True}, {"ring_size": 2}], ids=["last-value", "ring"])
+async def test_an_address_that_has_pages_goes_on_with_them(
+    writable: Writable, settings: dict[str, object]
+) -> None:
+    """Who reads the store again takes what is in pages for newer than what is in the journal."""
+    async with writable.open() as store:
+        await paged_and_then(store, **settings)
+        await send(store, valued("new", "v2"))
+        await send(store, {"body": "plain"}, queue=None)
+        paged = store.core.paged("work")
+        assert paged is not None
+        assert paged.pages_now()
+        assert bodies(store)[-2:] == ["new", "plain"]
+        assert bodies(store, "work.b")[-1] == "plain"
+        await store.acknowledge(A, ids(store))
+        await store.acknowledge(B, ids(store, "work.b"))
+    async with writable.open() as store:
+        await send(store, valued("1", "v"), valued("2", "v"))
+        await send(store, valued("3", "w"), valued("4", "w"))
+        assert bodies(store)[-1] == "4"
+        assert len(bodies(store)) == 2, "nothing is in pages any more, and it begins none"
+
+
+@pytest.mark.rule("S-110")
+async def test_what_is_moved_to_an_address_that_has_pages_follows_them(writable: Writable) -> None:
+    async with writable.open() as store:
+        await store.create_address("other")
+        await store.create_queue("other", "others")
+        publisher = store.publisher("other", None, "in.jsonl")
+        await publisher.write(json.dumps(valued("moved", "v2")).encode() + b"\n")
+        await paged_and_then(store, last_value=True)
+        (line,) = lines_of(store, "others", "other")
+        assert await store.move(("other", "others"), [MessageId(json.loads(line)["id"])], A) == 1
+        assert bodies(store) == ["0", "1", "2", "3", "moved"]
+        assert lines_of(store, "others", "other") == []
+    async with writable.open() as store:
+        assert bodies(store) == ["0", "1", "2", "3", "moved"]

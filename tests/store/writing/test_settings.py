@@ -8,6 +8,8 @@ import pytest
 
 from journalfs.errors import SettingRefused
 from journalfs.ids import MessageId
+from journalfs.store.write.store import WritingStore
+from tests.store.conftest import LittleStore
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 
@@ -63,6 +65,46 @@ async def test_an_edited_settings_file_changes_what_differs(writable: Writable) 
         assert "max-delivery-attempts = 4" in address.settings_toml()
 
 
+@pytest.mark.rule("S-87")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("max-size-bytes", str(2**63)),
+        ("max-size-bytes", "9999999999G"),
+        ("redelivery-delay", str(2**63)),
+        ("max-delivery-attempts", str(2**31)),
+        ("id-cache-size", str(2**31)),
+        ("default-max-consumers", "-9"),
+        ("default-group-buckets", "-2"),
+        ("redelivery-delay-multiplier", "inf"),
+        ("redelivery-delay-multiplier", "nan"),
+        ("no-expiry", "1"),
+    ],
+)
+async def test_an_address_takes_no_value_that_does_not_fit(writable: Writable, name: str, text: str) -> None:
+    async with writable.open() as store:
+        address = store.address("work")
+        assert address is not None
+        before = address.settings_toml()
+        with pytest.raises(SettingRefused):
+            await store.set_attribute("work", None, f"user.journalfs.{name}", text.encode())
+        with pytest.raises(SettingRefused):
+            await store.write_settings("work", None, f"{name} = {text}\n".encode())
+        assert address.settings_toml() == before
+
+
+@pytest.mark.rule("S-87")
+async def test_an_address_takes_what_just_fits(writable: Writable) -> None:
+    async with writable.open() as store:
+        text = f"max-size-bytes = {2**63 - 1}\nmax-delivery-attempts = {2**31 - 1}\nno-expiry = true\n"
+        await store.write_settings("work", None, text.encode())
+        address = store.address("work")
+        assert address is not None
+        settings = address.settings_toml().splitlines()
+        for line in text.splitlines():
+            assert any(one.startswith(line) for one in settings), line
+
+
 async def test_delivery_count_and_schedule_of_a_message(writable: Writable) -> None:
     later = writable.clock.now_ms() + 60_000
     async with writable.open() as store:
@@ -81,3 +123,96 @@ async def test_delivery_count_and_schedule_of_a_message(writable: Writable) -> N
         (found,) = (json.loads(line) for line in lines_of(store, "work.a"))
         assert (found["deliveryCount"], found["scheduledTime"]) == (3, later)
         assert len(queue_of(store, "work.a").scheduled()) == 1
+
+
+NEW_QUEUES = {
+    "default-max-consumers": ("max-consumers", "3"),
+    "default-purge-on-no-consumers": ("purge-on-no-consumers", "true"),
+    "default-exclusive-queue": ("exclusive", "true"),
+    "default-last-value-queue": ("last-value", "true"),
+    "default-last-value-key": ("last-value-key", "key"),
+    "default-non-destructive": ("non-destructive", "true"),
+    "default-ring-size": ("ring-size", "5"),
+    "default-consumers-before-dispatch": ("consumers-before-dispatch", "2"),
+    "default-delay-before-dispatch": ("delay-before-dispatch", "1000"),
+    "default-group-buckets": ("group-buckets", "4"),
+    "default-group-rebalance": ("group-rebalance", "true"),
+    "default-group-rebalance-pause-dispatch": ("group-rebalance-pause-dispatch", "true"),
+    "default-group-first-key": ("group-first-key", "first"),
+    "auto-delete-created-queues": ("auto-delete", "true"),
+    "auto-delete-queues-delay": ("auto-delete-delay", "60000"),
+    "auto-delete-queues-message-count": ("auto-delete-message-count", "7"),
+}
+"""Setting of an address -> that of a queue, and a value that is not the usual one."""
+
+
+@pytest.mark.parametrize("given", NEW_QUEUES)
+async def test_new_queues_get_it(little_store: LittleStore, given: str) -> None:
+    name, value = NEW_QUEUES[given]
+    async with Writable(little_store, "NIO").open() as store:
+        await store.create_queue("work", "before")
+        await store.set_attribute("work", None, f"user.journalfs.{given}", value.encode())
+        await store.create_queue("work", "after")
+
+        def shown(queue: str) -> str | None:
+            attribute = queue_of(store, queue).attributes().get(f"user.journalfs.{name}")
+            return None if attribute is None else attribute.decode()
+
+        assert shown("after") == value
+        assert shown("before") != value
+        if shown("before") is not None:
+            await store.remove_attribute("work", "before", f"user.journalfs.{name}")
+            assert shown("before") == value, "what a new one would get"
+
+
+async def test_new_addresses_get_it(little_store: LittleStore) -> None:
+    (little_store.root / "journalfs.toml").write_text(
+        '[address-settings."any.#"]\ndefault-address-routing-type = "ANYCAST"\n'
+    )
+    async with Writable(little_store, "NIO").open() as store:
+        await store.create_address("any.one")
+        await store.create_address("other")
+
+        def shown(name: str) -> bytes:
+            address = store.address(name)
+            assert address is not None
+            return address.attributes()["user.journalfs.routing-types"]
+
+        assert (shown("any.one"), shown("other")) == (b"ANYCAST", b"MULTICAST")
+        await store.create_queue("any.one", "q")
+        assert kind_of(store, "q") == b"ANYCAST", "as its address allows"
+        with pytest.raises(SettingRefused):
+            await store.set_attribute("any.one", None, "user.journalfs.routing-types", b"MULTICAST")
+        await store.set_attribute("any.one", "q", "user.journalfs.routing-type", b"MULTICAST")
+        assert shown("any.one") == b"MULTICAST,ANYCAST"
+
+
+async def test_new_queues_where_both_kinds_are_allowed(little_store: LittleStore) -> None:
+    async with Writable(little_store, "NIO").open() as store:
+        await store.set_attribute("work", "work.a", "user.journalfs.routing-type", b"ANYCAST")
+        await store.create_queue("work", "before")
+        await store.set_attribute("work", None, "user.journalfs.default-queue-routing-type", b"ANYCAST")
+        await store.create_queue("work", "after")
+        assert (kind_of(store, "before"), kind_of(store, "after")) == (b"MULTICAST", b"ANYCAST")
+
+
+def kind_of(store: WritingStore, queue: str) -> bytes:
+    address = "any.one" if queue == "q" else "work"
+    return queue_of(store, queue, address).attributes()["user.journalfs.routing-type"]
+
+
+async def test_queues_may_take_turns(little_store: LittleStore) -> None:
+    async with Writable(little_store, "NIO").open() as store:
+        for queue in ("work.a", "work.b"):
+            await store.set_attribute("work", queue, "user.journalfs.routing-type", b"ANYCAST")
+        publisher = store.publisher("work", None, "in")
+        await publisher.write(b"1\n2\n3\n4\n")
+        await publisher.finish()
+        assert [len(lines_of(store, queue)) for queue in ("work.a", "work.b")] == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["user", "internal", "auto-created", "configuration-managed"])
+async def test_what_nobody_sets(little_store: LittleStore, name: str) -> None:
+    async with Writable(little_store, "NIO").open() as store:
+        with pytest.raises(SettingRefused, match="no setting of a queue that can be changed"):
+            await store.set_attribute("work", "work.a", f"user.journalfs.{name}", b"true")

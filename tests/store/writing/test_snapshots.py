@@ -7,17 +7,20 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from journalfs.errors import NameTaken, NoSuchName, ReadOnlyStore, SystemFailure, WrongCall
 from journalfs.ids import MessageId
 from journalfs.limits import LENGTHENED_BYTES
-from journalfs.store import open_store
+from journalfs.store import open_store, snapshot_folder, snapshots
 from journalfs.store.snapshot_folder import DESCRIPTION, SNAPSHOTS
 from journalfs.store.store import JournalStore
 from journalfs.store.write import snapshotting
@@ -250,16 +253,16 @@ async def test_removing_one_gives_its_space_back(small_files: Writable) -> None:
         await store.snapshots.create("y")
         snapshot = store.snapshots.named("x")
         assert snapshot is not None
-        at_first = snapshot.status()
+        at_first = await snapshot.status()
         assert at_first["bytesHeldAlone"] * 2 < at_first["bytes"]  # type: ignore[operator]
         await store.snapshots.delete("y")
         await store.acknowledge_part(("work", "work.a"), "_tail.jsonl")
         await overwork(store)
-        held = snapshot.status()["bytesHeldAlone"]
+        held = (await snapshot.status())["bytesHeldAlone"]
         assert isinstance(held, int)
         assert held > 2 * FILE_BYTES
         await store.snapshots.create("z")
-        together = store.snapshots.status()
+        together = await store.snapshots.status()
         assert together["snapshots"] == 2
         assert held < together["bytesHeldAlone"] < held + 3 * FILE_BYTES  # type: ignore[operator]
         before = used_bytes(small_files.root)
@@ -270,6 +273,29 @@ async def test_removing_one_gives_its_space_back(small_files: Writable) -> None:
         assert store.snapshots.named("x") is None
         with pytest.raises(NoSuchName):
             await store.snapshots.delete("x")
+
+
+async def test_others_go_on_while_one_is_measured(
+    small_files: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure, gone_on = snapshot_folder.sizes, threading.Event()
+
+    def sizes(folders: Sequence[Path]) -> tuple[int, int]:
+        assert gone_on.wait(60), "the event loop was held"
+        return measure(folders)
+
+    async with small_files.open() as store:
+        await publish(store, numbered("x"))
+        await store.snapshots.create("x")
+        one = store.snapshots.named("x")
+        assert one is not None
+        monkeypatch.setattr(snapshots, "sizes", sizes)
+        for status in (one.status, store.snapshots.status):
+            gone_on.clear()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(status)
+                await wait_all_tasks_blocked()
+                gone_on.set()
 
 
 @pytest.mark.rule("S-126")
@@ -406,7 +432,7 @@ async def test_what_somebody_wrote_into_is_damage_of_the_snapshot(small_files: W
     then = await snapshot.opened()
     found = {(one.file, one.kind) for one in then.core.damage()}
     assert {(f"journal/{used.name}", "used-again"), (f"journal/{gone.name}", "missing-file")} <= found
-    assert snapshot.status()["damage"] == len(then.core.damage())
+    assert (await snapshot.status())["damage"] == len(then.core.damage())
 
 
 @pytest.mark.rule("S-130")
@@ -417,7 +443,7 @@ async def test_a_description_that_cannot_be_read(writable: Writable) -> None:
         path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":2'))
         snapshot = store.snapshots.named("x")
         assert snapshot is not None
-        assert "checksum" in str(snapshot.status()["problem"])
+        assert "checksum" in str((await snapshot.status())["problem"])
         await store.snapshots.delete("x")
         assert not store.snapshots.all()
 

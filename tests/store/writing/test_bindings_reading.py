@@ -1,0 +1,73 @@
+"""Bindings that this process changes are taken over from where they were read to, and are what is there."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from journalfs.damage import Damage
+from journalfs.store.bindings import BindingsReader, read_bindings
+from journalfs.store.write.store import WritingStore
+from tests.store.writing.conftest import Writable
+
+
+def check(store: WritingStore) -> None:
+    """As a whole reading of what is durable finds them."""
+    bindings, damage = read_bindings(store.core.layout.bindings_dir, relative_to=store.core.root)
+    assert store.core.bindings == bindings
+    assert store.core.bindings_damage == damage == ()
+
+
+async def change(store: WritingStore, chance: random.Random, names: list[str]) -> None:
+    match chance.choice(["address", "queue", "queue", "setting", "delete"]):
+        case "address":
+            names.append(f"address-{len(names)}")
+            await store.create_address(names[-1])
+        case "queue" if names:
+            name = chance.choice(names)
+            await store.create_queue(name, f"{name}-{chance.random()}")
+        case "setting" if names:
+            value = b"%d" % chance.randrange(1, 99)
+            await store.set_attribute(
+                chance.choice(names), None, "user.journalfs.max-delivery-attempts", value
+            )
+        case "delete":
+            queues = [
+                (address.name, queue.name)
+                for address in store.addresses()
+                for queue in address.queues()
+                if not len(queue)
+            ]
+            if queues:
+                await store.delete_queue(*chance.choice(queues))
+
+
+async def test_they_are_what_is_there(writable: Writable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over many files of the bindings journal, and compactions of it."""
+    whole, wholes = BindingsReader._whole, list[int]()
+
+    def counted(reader: BindingsReader, *arguments: object, **options: bool) -> list[Damage]:
+        wholes.append(1)
+        return whole(reader, *arguments, **options)  # type: ignore[arg-type]
+
+    chance, names = random.Random(7), list[str]()
+    async with writable.open() as store:
+        journal = store.journals.bindings
+        for number in range(120):
+            await change(store, chance, names)
+            if number % 10 == 0:
+                check(store)
+            if number % 20 == 19:
+                journal.switch()
+            if number % 50 == 49:
+                await journal.upkeep.compact()
+        with monkeypatch.context() as patched:
+            patched.setattr(BindingsReader, "_whole", counted)
+            for _ in range(30):
+                await change(store, chance, names)
+            assert not wholes
+            await journal.upkeep.compact()
+            await store.create_address("last")
+            assert len(wholes) == 1
+        check(store)
