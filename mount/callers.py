@@ -27,6 +27,11 @@ _ENDING: Final = sum(
 
 _INODE: Final = b"ino:"
 
+_JAVA: Final = b"java"
+
+_START_FIELD: Final = 19
+"""Of /proc/PID/stat, counted from the one behind the program's name."""
+
 
 class Caller:
     """The thread that made a request which says who made it."""
@@ -40,6 +45,30 @@ class Caller:
     def is_known(self) -> bool:
         """False when nothing can be said of it: who is not seen cannot be interrupted."""
         return os.path.isdir(f"/proc/{self._thread}")
+
+
+def program_of(thread: int) -> bytes:
+    """Name of the program that a thread runs; empty where nothing can be said of it."""
+    return _read(f"/proc/{thread}/comm").rstrip(b"\n")
+
+
+def is_java(thread: int) -> bool:
+    """Whether a thread is of a Java program. Such a thread has a name of its own, its process that of the
+    runtime; False where nothing can be said of it.
+    """
+    process = _process_of(thread)
+    return process is not None and program_of(process) == _JAVA
+
+
+def threads_of(thread: int) -> set[int]:
+    """All threads of its process that are there."""
+    return set(_threads(thread))
+
+
+def started_s(thread: int) -> float:
+    """When a thread was started, in seconds of CLOCK_BOOTTIME, to a hundredth; 0 where nobody can say."""
+    fields = _read(f"/proc/{thread}/stat").rpartition(b")")[2].split()
+    return int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK") if len(fields) > _START_FIELD else 0.0
 
 
 class EndingCaller(Caller):

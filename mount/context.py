@@ -5,20 +5,20 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 from journalfs.store.api import Queue, QueuePath, Snapshot, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.endings import Endings
-from journalfs_mount.errnos import gone, refuse
+from journalfs_mount.errnos import gone
 from journalfs_mount.inodes import SLOT_MAX
 from journalfs_mount.interruptions import Interruptions
 from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
 from journalfs_mount.present import Presenter
 from journalfs_mount.publications import Publications
-from journalfs_mount.refusals import Noted, Refused
+from journalfs_mount.refusals import Noted, Refused, ToldFaults, nothing_else
 from journalfs_mount.report import MountReport
 from journalfs_mount.staging import PlaceName, StagingArea
 from journalfs_mount.written import WrittenNames
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from journalfs_mount.inodes import NodeTable
     from journalfs_mount.nodes.base import Node
 
+
+_ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
+_NEVER_CHANGES: Final = "a snapshot never changes; it is removed as a whole, by rmdir of its directory"
 
 SlotTable: TypeAlias = "dict[int, tuple[MountContext, str, str]]"
 
@@ -54,6 +57,7 @@ class MountContext:
         "report",
         "staged_directories",
         "store",
+        "told_faults",
         "untouched",
         "written",
     )
@@ -79,6 +83,7 @@ class MountContext:
         self.interruptions = Interruptions()
         self.endings = Endings()
         self.written = WrittenNames()
+        self.told_faults = ToldFaults()
         self.untouched: set[QueuePath] = set()
         """Queues made by this mount that have held no message yet."""
         self.publishing: set[bytes] = set()
@@ -101,9 +106,9 @@ class MountContext:
         return self._changing is None
 
     def changing(self) -> WritableStore:
-        """The store, to be changed. EROFS on a mount that changes nothing."""
+        """The store, to be changed. Refused on a mount that changes nothing, and in a snapshot."""
         if self._changing is None:
-            raise refuse(errno.EROFS)
+            raise Refused(errno.EROFS, _NEVER_CHANGES if self.fixed else _ONLY_READS)
         return self._changing
 
     def removing(self) -> WritableStore:
@@ -112,9 +117,11 @@ class MountContext:
             raise Refused(errno.EPERM, "mounted with -o browse: nothing is taken away")
         return self.changing()
 
-    def noted(self, path: Callable[[], str]) -> Noted:
-        """What goes on within it may fail, and then the store's events say of which path, and why."""
-        return Noted(self.changing(), path)
+    def noted(self, path: Callable[[], str], consequence: Callable[[], str] = nothing_else) -> Noted:
+        """What goes on within it may fail, and then the store's events say of which path, why, and what else
+        becomes of it.
+        """
+        return Noted(self.store, path, consequence)
 
     def staging(self) -> StagingArea:
         if self._staging is None:

@@ -21,13 +21,6 @@ class Counting(Protocol):
     def count(self, request: str) -> None: ...
 
 
-class Changing(Counting, Protocol):
-    """What the owner of a handler that changes something offers."""
-
-    def require_changing(self) -> None:
-        """Raise EROFS on a mount that changes nothing."""
-
-
 def refuse(number: int) -> FUSEError:
     """The exception that answers a request with errno `number`. A new one each time: tracebacks would pile
     up."""
@@ -76,18 +69,3 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
             raise FUSEError(errno.EIO) from None
 
     return functools.update_wrapper(guard, handler)
-
-
-Changer = TypeVar("Changer", bound=Changing)
-
-
-def changing(handler: Handler[Changer, Arguments, Result]) -> Handler[Changer, Arguments, Result]:
-    """Guard a handler that changes something. The kernel turns changes away itself on a mount that is `ro`,
-    but a `mount -o remount,rw` takes that guard away.
-    """
-
-    async def change(self: Changer, /, *arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
-        self.require_changing()
-        return await handler(self, *arguments, **keywords)
-
-    return guarded(functools.update_wrapper(change, handler))

@@ -12,6 +12,9 @@ from typing import Final
 import trio
 from pyfuse3 import FUSEError
 
+from journalfs.errors import JournalfsError
+from journalfs_mount.refusals import Refused
+
 GIVEN_NAMES_S: Final = 1.0
 """How long whoever gave a name finds it: `mv` looks at once."""
 REFUSED_NAMES_S: Final = 10.0
@@ -19,8 +22,8 @@ REFUSED_NAMES_S: Final = 10.0
 GIVEN_NAMES_MAX: Final = 256
 """Processes that are remembered, those that renamed last."""
 
-_FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EFBIG, errno.EIO))
-"""What a rename that publishes is refused with when to try again at once would not help."""
+_FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EFBIG, errno.EIO, errno.EPERM))
+"""What a rename is refused with when to try again at once would not help."""
 
 
 class GivenNames:
@@ -74,3 +77,34 @@ class RefusedNames:
         if refused is None or refused[:2] != (directory_inode, name) or trio.current_time() >= refused[3]:
             return None
         return refused[2]
+
+
+class RefusedChanges:
+    """The last thing that each process was refused to change. Some take away then what they did not get.
+
+    With EPERM, files of messages to write to or to rename: editors and `cp -f` remove what they cannot write
+    to, and make it anew. With ENOTEMPTY, addresses to delete: Hadoop, told to write a directory over, empties
+    it if it cannot delete it at once. Messages would be acknowledged that nobody handled.
+    """
+
+    __slots__ = ("_number", "_refused")
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._refused: dict[int, tuple[int, float]] = {}
+
+    @contextmanager
+    def kept(self, process: int, inode: int) -> Iterator[None]:
+        """Around such a change."""
+        try:
+            yield
+        except (FUSEError, Refused, JournalfsError) as error:
+            if error.errno == self._number:
+                self._refused[process] = (inode, trio.current_time() + REFUSED_NAMES_S)
+                if len(self._refused) > GIVEN_NAMES_MAX:
+                    del self._refused[next(iter(self._refused))]
+            raise
+
+    def has(self, process: int, inode: int) -> bool:
+        refused = self._refused.get(process)
+        return refused is not None and refused[0] == inode and trio.current_time() < refused[1]

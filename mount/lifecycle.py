@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pyfuse3
 import trio
@@ -26,6 +27,11 @@ from journalfs_mount.report import MountReport
 from journalfs_mount.waiting import ENDING_SIGNALS
 
 log = logging.getLogger("journalfs.mount")
+
+KERNEL_REFUSES: Final = (
+    "mounted to be read only with -o ro or allow_other, so the kernel refuses changes and says of none of "
+    "them: of what was tried there is no other line"
+)
 
 
 def run(
@@ -81,6 +87,9 @@ class _Mount:
         self._tell_ready = ready
         self._answers = trio.Event()
         self._fast: FastWait | None = None
+        self._asked_to_end = False
+        self._device: str | None = None
+        """The mount's, in the kernel's table."""
         self._context = context = MountContext(store, options, report)
         self.operations = Operations(context, self._ready)
         if not context.read_only:
@@ -104,9 +113,11 @@ class _Mount:
                     nursery.start_soon(self.operations.notify)
                     nursery.start_soon(self._context.endings.run)
                     if not self._context.read_only:
+                        nursery.start_soon(self._context.staging().run)
                         await nursery.start(self._publish_left)
                     try:
                         await pyfuse3.main(1, WORKERS_MAX)
+                        self._tell_of_loss()
                     finally:
                         if self._fast is not None:
                             self._fast.close()  # no request comes any more that a commit could wait for
@@ -126,6 +137,8 @@ class _Mount:
             except RuntimeError as error:
                 reason = " ".join(complaint().split()) or str(error)
                 raise MountFailed(f"{self._mountpoint}: cannot mount: {reason}") from None
+        mount = mounted_at(self._mountpoint)
+        self._device = mount.device if mount is not None else None
 
     def _choose_loop(self, opened: set[int]) -> None:
         if self._options.loop == "stock":
@@ -154,14 +167,37 @@ class _Mount:
     def _ready(self) -> None:
         self._answers.set()
         self._tell_ready()
+        if self._options.kernel_refuses:
+            # Now that nobody's terminal is written to any more.
+            self._store.refused("every change: EROFS", KERNEL_REFUSES)
 
     async def _end_on_signal(self, signals: AsyncIterator[int]) -> None:
         async for number in signals:
+            self._asked_to_end = True
             log.info("%s: unmounting %s", signal.Signals(number).name, self._mountpoint)
             self._context.interruptions.end()
             if self._fast is not None:
                 self._fast.close()
             pyfuse3.terminate()
+
+    def _tell_of_loss(self) -> None:
+        """Say why the mount ended, where nobody asked it to and its events can be read no more.
+
+        An unmount takes the mount out of the kernel's table before the process hears of it; where it is still
+        there, the kernel has broken the connection off.
+        """
+        mount = mounted_at(self._mountpoint)
+        if self._asked_to_end or mount is None or mount.device != self._device:
+            return
+        files = self.operations.open_files
+        words = (
+            f"{self._mountpoint}: the kernel broke the mount's connection off, as it does when somebody "
+            f"writes to /sys/fs/fuse/connections/*/abort, with {files} files open; what their writers "
+            "were told is durable is published; mount again"
+        )
+        log.error("%s", words)
+        if not self._context.read_only:
+            self._context.changing().leave_words(words)
 
     async def _keep_up(self) -> None:
         """The store's own work, or keeping up with a live broker. If that fails, what was read stays mounted,

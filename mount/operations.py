@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Final
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
+from typing import Final, NoReturn
 
 import pyfuse3
 import trio
@@ -36,43 +38,40 @@ from pyfuse3 import (
 )
 
 from journalfs.store.api import Bytes
-from journalfs_mount.callers import EndingCaller
+from journalfs_mount.callers import EndingCaller, is_java
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import changing, gone, guarded, refuse
-from journalfs_mount.given_names import GivenNames, RefusedNames
+from journalfs_mount.errnos import gone, guarded, refuse
+from journalfs_mount.given_names import GivenNames, RefusedChanges, RefusedNames
 from journalfs_mount.handles import HandleTable
-from journalfs_mount.inodes import NodeTable
+from journalfs_mount.inodes import ROOT, NodeTable, parent_and_name
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import NAME_BYTES_MAX
-from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Snapshot
+from journalfs_mount.nodes.address import AddressDirectory
+from journalfs_mount.nodes.base import Directory, Node, OpenedDirectory, OpenedFile
 from journalfs_mount.nodes.message import MessageFile
+from journalfs_mount.nodes.part import LinesFile, TailFile
 from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
+from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WritingFile
+from journalfs_mount.readings import Readings
 from journalfs_mount.refusals import Refused
 from journalfs_mount.xattrs import attribute_name, listed_names
 
 log = logging.getLogger("journalfs.mount")
 
 STATFS_BLOCK_BYTES: Final = 4096
+USER_PREFIX: Final = b"user."
 SETTING_PREFIX: Final = b"user.journalfs."
-
-
-class OpenedDirectory:
-    """A directory handle. The listing is taken at opendir and again at rewinddir, never in between."""
-
-    __slots__ = ("_begun", "_node", "_snapshot")
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._snapshot: Snapshot = node.snapshot()
-        self._begun = False
-
-    def reply(self, token: ReaddirToken, start: int) -> None:
-        if start == 0 and self._begun:
-            self._snapshot = self._node.snapshot()
-        self._begun = True
-        self._snapshot.reply(token, start)
+REPLACED: Final = (
+    "to put another file in its place would acknowledge what it holds, and replace nothing: "
+    "copy it into the queue under another name"
+)
+KEPT: Final = (
+    "Hadoop removes so what a job is to overwrite, and would make a new snapshot under the name of this one: "
+    "write elsewhere; to remove the snapshot, rmdir it in a shell"
+)
 
 
 class Operations(pyfuse3.Operations):
@@ -94,8 +93,13 @@ class Operations(pyfuse3.Operations):
         self._files: HandleTable[OpenedFile] = HandleTable()
         self._directories: HandleTable[OpenedDirectory] = HandleTable()
         self._polled: set[Stream] = set()
+        self._until = trio.CancelScope()
+        """How long `notify` waits for a change before it looks again."""
         self._given = GivenNames()
         self._refused = RefusedNames()
+        self._refused_changes = RefusedChanges(errno.EPERM)
+        self._kept_addresses = RefusedChanges(errno.ENOTEMPTY)
+        self._readings = Readings()
         context.is_open = self._is_open
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
@@ -109,9 +113,9 @@ class Operations(pyfuse3.Operations):
         self.begun += 1
         self._requests[request] += 1
 
-    def require_changing(self) -> None:
-        if self._context.read_only:
-            raise refuse(errno.EROFS)
+    @property
+    def open_files(self) -> int:
+        return len(self._files)
 
     def close(self) -> None:
         """Let go of every open file: nothing can be read through them any more. After `end`."""
@@ -139,7 +143,10 @@ class Operations(pyfuse3.Operations):
         if parent.opens:
             await parent.open_up()
         try:
-            return self._entry(parent.child(name))
+            node = parent.child(name)
+            if node.measured:
+                await self._measured(node)
+            return self._entry(node)
         except FUSEError:
             if not self._given.knows(ctx.pid, parent_inode, name, trio.current_time()):
                 raise
@@ -154,6 +161,8 @@ class Operations(pyfuse3.Operations):
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
         try:
             node = await self._settled(inode)
+            if node.measured:
+                await self._measured(node)
             return node.attributes()
         except FUSEError:
             opened = next((opened for opened in self._files if opened.inode == inode), None)
@@ -167,6 +176,15 @@ class Operations(pyfuse3.Operations):
                 name_s=0.0,
                 attributes_s=0.0,
             )
+
+    @guarded
+    async def access(self, inode: InodeT, mode: ModeT, ctx: RequestContext) -> bool:
+        """access(2) and chdir(2), of which only a mount hears that refuses changes: no user but its own gets
+        in, and that one may read everything.
+        """
+        if mode & os.W_OK:
+            raise refuse(errno.EROFS)
+        return not mode & os.X_OK or isinstance(self._node(inode), Directory)
 
     @guarded
     async def statfs(self, ctx: RequestContext) -> StatvfsData:
@@ -206,14 +224,18 @@ class Operations(pyfuse3.Operations):
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
         node = await self._settled(inode)
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
+            if node.measured:
+                await self._measured(node)
             opened = node.open_stream(flags) if isinstance(node, StreamFile) else node.open()
+            if isinstance(node, LinesFile | MessageFile):
+                self._readings.note(ctx.pid, inode, opened.growing)
             return await self._handle(opened, ctx)
-        _require_changeable(node)
-        with self._context.noted(node.path):
+        with self._refused_changes.kept(ctx.pid, inode), self._context.noted(node.path):
+            node.context.changing()
             opened = node.open_to_write(flags)
         return await self._handle(opened, ctx)
 
-    @changing
+    @guarded
     async def create(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, flags: FlagT, ctx: RequestContext
     ) -> tuple[FileInfo, EntryAttributes]:
@@ -229,7 +251,7 @@ class Operations(pyfuse3.Operations):
             raise
         return info, self._entry(node)
 
-    @changing
+    @guarded
     async def write(self, fh: FileHandleT, off: int, buf: bytes) -> int:
         await self._files.get(fh).write(off, buf)
         return len(buf)
@@ -252,7 +274,10 @@ class Operations(pyfuse3.Operations):
         if poll_handle is not None:
             opened.polled = poll_handle
             self._polled.add(opened)
-        return select.POLLIN | select.POLLRDNORM if opened.ready() else 0
+        if opened.ready():
+            return select.POLLIN | select.POLLRDNORM
+        self._until.deadline = min(self._until.deadline, trio.current_time() + opened.due_s())
+        return 0
 
     async def notify(self) -> None:
         """Wake those who poll streams when there is something to read, until cancelled."""
@@ -264,7 +289,9 @@ class Operations(pyfuse3.Operations):
                 if opened.polled is not None:
                     opened.polled.notify()
                     opened.polled = None
-            await changes.beyond(seen)
+            due_s = min((opened.due_s() for opened in self._polled), default=math.inf)
+            with trio.CancelScope(deadline=trio.current_time() + due_s) as self._until:
+                await changes.beyond(seen)
 
     @guarded
     async def flush(self, fh: FileHandleT) -> None:
@@ -274,11 +301,11 @@ class Operations(pyfuse3.Operations):
             raise refuse(errno.ENOSYS)
         await self._files.get(fh).flush()
 
-    @changing
+    @guarded
     async def fsync(self, fh: FileHandleT, datasync: bool) -> None:
         await self._files.get(fh).sync()
 
-    @changing
+    @guarded
     async def fsyncdir(self, fh: FileHandleT, datasync: bool) -> None:
         """Names of what is published are durable with it, and staged names need not be."""
 
@@ -292,7 +319,7 @@ class Operations(pyfuse3.Operations):
 
     # Changes of names
 
-    @changing
+    @guarded
     async def mkdir(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, ctx: RequestContext
     ) -> EntryAttributes:
@@ -302,21 +329,49 @@ class Operations(pyfuse3.Operations):
             node = await parent.make_directory(name, mode)
         return self._entry(node)
 
-    @changing
+    @guarded
     async def unlink(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
         async with self._named(parent_inode, name) as node:
             if isinstance(node, Directory):
                 raise refuse(errno.EISDIR)
-            await self._done(node, node.remove, ctx)
+            if isinstance(node, LinesFile | MessageFile):
+                if self._refused_changes.has(ctx.pid, node.inode):
+                    why = "to change it was just refused, and to remove it would acknowledge what it holds"
+                    raise Refused(errno.EPERM, why)
+                replaced = self._readings.replaces(ctx.pid, node.inode)
+                if replaced and not (isinstance(node, TailFile) and node.is_empty()):
+                    raise Refused(errno.EPERM, REPLACED)
+                self._spare(parent_inode, ctx)
+            shown = self._readings.shown(ctx.pid, node.inode) if isinstance(node, TailFile) else None
+            if isinstance(node, TailFile) and shown is not None:
+                await self._done(node, partial(node.remove_shown, shown), ctx)
+            else:
+                await self._done(node, node.remove, ctx)
 
-    @changing
+    @guarded
     async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
         async with self._named(parent_inode, name) as node:
             if not isinstance(node, Directory):
                 raise refuse(errno.ENOTDIR)
-            await node.remove_directory()
+            if isinstance(node, QueueDirectory):
+                self._spare(parent_inode, ctx)
+            if isinstance(node, SnapshotDirectory) and is_java(ctx.pid):
+                raise Refused(errno.EPERM, KEPT)
+            kept = self._kept_addresses.kept(ctx.pid, node.inode)
+            with kept if isinstance(node, AddressDirectory) else nullcontext():
+                await node.remove_directory()
 
-    @changing
+    def _spare(self, inode: int, ctx: RequestContext) -> None:
+        """Refuse what would empty an address that the caller was just refused to delete as it is."""
+        while inode != ROOT and (node := self._context.nodes.node(inode)) is not None:
+            if self._kept_addresses.has(ctx.pid, inode):
+                why = (
+                    "the address was not empty when it was to be deleted; give queues for a job to overwrite"
+                )
+                raise Refused(errno.EPERM, f"{why}, or remove the address with rm -r")
+            inode, _ = parent_and_name(node.key)
+
+    @guarded
     async def rename(  # noqa: PLR0917  (pyfuse3's own)
         self,
         parent_inode_old: InodeT,
@@ -336,32 +391,39 @@ class Operations(pyfuse3.Operations):
                 if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
                     raise refuse(errno.EEXIST)
                 # The kernel takes the new name for what was renamed as long as its name was good: not at all.
-                await self._done(node, lambda: node.move(target, name_new), ctx)
+                with self._refused_changes.kept(ctx.pid, node.inode):
+                    await self._done(node, lambda: node.move(target, name_new), ctx)
         self._given.forget(ctx.pid)
         if not self._exists(target, name_new):
             self._given.give(ctx.pid, parent_inode_new, name_new, trio.current_time())
 
-    @changing
+    @guarded
     async def link(
         self, inode: InodeT, new_parent_inode: InodeT, new_name: FileNameT, ctx: RequestContext
     ) -> EntryAttributes:
-        raise refuse(errno.EPERM)
+        return await self._refuse_kind(new_parent_inode, new_name, "there are no links")
 
-    @changing
+    @guarded
     async def symlink(
         self, parent_inode: InodeT, name: FileNameT, target: FileNameT, ctx: RequestContext
     ) -> EntryAttributes:
-        raise refuse(errno.EPERM)
+        return await self._refuse_kind(parent_inode, name, "there are no links")
 
-    @changing
+    @guarded
     async def mknod(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, rdev: int, ctx: RequestContext
     ) -> EntryAttributes:
-        raise refuse(errno.EPERM)
+        return await self._refuse_kind(parent_inode, name, "there are no special files")
+
+    async def _refuse_kind(self, parent_inode: InodeT, name: FileNameT, reason: str) -> NoReturn:
+        parent = await self._directory(parent_inode, name)
+        with self._context.noted(_path_in(parent, name)):
+            raise Refused(errno.EPERM, reason)
+        raise AssertionError("what is noted does not go on")
 
     # Changes of attributes
 
-    @changing
+    @guarded
     async def setattr(
         self,
         inode: InodeT,
@@ -370,27 +432,33 @@ class Operations(pyfuse3.Operations):
         fh: FileHandleT | None,
         ctx: RequestContext,
     ) -> EntryAttributes:
-        node = await self._changeable(inode)
+        node = await self._settled(inode)
         with self._context.noted(node.path):
+            node.context.changing()
             node.change_attributes(attr, fields, None if fh is None else self._files.get(fh))
         return node.attributes()
 
-    @changing
+    @guarded
     async def setxattr(self, inode: InodeT, name: XAttrNameT, value: bytes, ctx: RequestContext) -> None:
         setting = attribute_name(name)
-        if setting is None or not name.startswith(SETTING_PREFIX):
+        if not name.startswith(USER_PREFIX):
+            # Nobody asked for these: tools that copy try whether there are such things.
             raise refuse(errno.EOPNOTSUPP)
-        node = await self._changeable(inode)
+        node = await self._settled(inode)
         with self._context.noted(node.path):
+            node.context.changing()
+            if setting is None or not name.startswith(SETTING_PREFIX):
+                raise Refused(errno.EOPNOTSUPP, f"{_shown(name)} is no attribute that can be set")
             await node.set_extended(setting, value)
 
-    @changing
+    @guarded
     async def removexattr(self, inode: InodeT, name: XAttrNameT, ctx: RequestContext) -> None:
-        node = await self._changeable(inode)
+        node = await self._settled(inode)
         attribute = attribute_name(name)
-        if attribute is None or attribute not in node.extended_attributes():
-            raise refuse(errno.ENODATA)
         with self._context.noted(node.path):
+            node.context.changing()
+            if attribute is None or attribute not in node.extended_attributes():
+                raise Refused(errno.ENODATA, f"there is no attribute {_shown(name)}")
             await node.remove_extended(attribute)
 
     # Extended attributes
@@ -424,6 +492,14 @@ class Operations(pyfuse3.Operations):
         node.lookups += 1
         return entry
 
+    async def _measured(self, node: Node) -> None:
+        """Have a node measured, which nobody takes for unused meanwhile."""
+        node.lookups += 1
+        try:
+            await node.measure()
+        finally:
+            node.lookups -= 1
+
     async def _handle(self, opened: OpenedFile, ctx: RequestContext) -> FileInfo:
         opened.opened_by(ctx.pid)
         try:
@@ -442,11 +518,6 @@ class Operations(pyfuse3.Operations):
             await self._endings.settled(node.concerns)
         return node
 
-    async def _changeable(self, inode: int) -> Node:
-        node = await self._settled(inode)
-        _require_changeable(node)
-        return node
-
     async def _directory(self, inode: int, name: bytes) -> Directory:
         """A directory that is about to get or lose `name`."""
         if len(name) > NAME_BYTES_MAX:
@@ -454,7 +525,8 @@ class Operations(pyfuse3.Operations):
         node = await self._settled(inode)
         if node.opens:
             await node.open_up()
-        _require_changeable(node)
+        with self._context.noted(_path_in(node, name)):
+            node.context.changing()
         if not isinstance(node, Directory):
             raise refuse(errno.ENOTDIR)
         return node
@@ -498,11 +570,9 @@ class Operations(pyfuse3.Operations):
         return node
 
 
-def _require_changeable(node: Node) -> None:
-    """EROFS for what is in a snapshot."""
-    if node.context.fixed:
-        raise refuse(errno.EROFS)
+def _shown(name: bytes) -> str:
+    return name.decode(errors="replace")
 
 
-def _path_in(directory: Directory, name: bytes) -> Callable[[], str]:
+def _path_in(directory: Node, name: bytes) -> Callable[[], str]:
     return lambda: f"{directory.path()}/{name.decode(errors='replace')}".removeprefix("/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -17,26 +17,43 @@ _IGNORED: Final = frozenset(
     (
         *("auto", "noauto", "nofail", "_netdev", "user", "nouser", "users", "group", "owner", "defaults"),
         *("relatime", "norelatime", "strictatime", "default_permissions", "async", "nomand", "nolazytime"),
-        *("silent", "loud", "follow", "xattr", "rw"),
+        *("silent", "loud"),
     )
 )
 """Words of fstab that say nothing to this filesystem, or ask for what it does anyway."""
 
-_FLAGS: Final = {
-    "ro": "read_only",
-    "browse": "browse",
-    "allow_other": "allow_other",
-    "noxattr": "no_xattr",
-    "nonempty": "allow_nonempty",
-    "nofollow": "no_follow",
+_IGNORED_PREFIXES: Final = ("x-", "X-")
+_IGNORED_WITH_VALUE: Final = "comment"
+
+_FLAGS: Final[Mapping[str, tuple[Mapping[str, bool], str]]] = {
+    "ro": ({"read_only": True, "kernel_told": True}, "read only; works beside a running broker"),
+    "rw": ({"read_only": False, "kernel_told": False}, "read and write, as when nothing is said"),
+    "browse": ({"browse": True}, "publish, but take nothing away"),
+    "allow_other": ({"allow_other": True}, "let other users in, as file permissions say"),
+    "noxattr": ({"xattr": False}, "no extended attributes"),
+    "xattr": ({"xattr": True}, "extended attributes, as when nothing is said"),
+    "nonempty": ({"allow_nonempty": True}, "mount on a directory that is not empty"),
+    "nofollow": ({"follow": False}, "show the store as it is now; do not watch for changes"),
+    "follow": ({"follow": True}, "watch for changes, as when nothing is said"),
 }
+"""What each word sets, and what that means."""
 
 _KERNEL: Final = frozenset(
     ("nosuid", "nodev", "noexec", "suid", "dev", "exec", "noatime", "atime", "nodiratime", "dirsync", "sync")
 )
 """Handed to the kernel as they are."""
 
-_VALUED: Final = ("uid", "gid", "umask", "loop", "sync", "fsname", "subtype")
+_VALUED: Final = {
+    "sync": "when a writer is told that its messages are safe: at each write (always, unless told), at its "
+    "last close, or as soon as the kernel has them",
+    "uid": "owner of the files, a number; yours unless told",
+    "gid": "group of the files, a number; yours unless told",
+    "umask": "permission bits that files and directories do not have, octal",
+    "loop": "request loop; fast unless told",
+    "fsname": "what df and mount show as the source; the path of the store unless told",
+    "subtype": "what the type of the filesystem shows behind `fuse.`; journalfs unless told",
+}
+"""What the value of each is."""
 
 _WORDS: Final = {"loop": get_args(Loop), "sync": get_args(Sync)}
 """Options whose value is one of a few words."""
@@ -47,6 +64,8 @@ class MountOptions:
     """How one mount behaves. Times of caches are in `caching.py`; they follow from `follow`."""
 
     read_only: bool = False
+    kernel_told: bool = False
+    """The mount has the kernel's own flag `ro`, as mount(8) means the word."""
     browse: bool = False
     """Publish, but take nothing away: no acknowledging, moving or deleting."""
     sync: Sync = "always"
@@ -70,14 +89,30 @@ class MountOptions:
     def fuse_options(self, source: str) -> set[str]:
         """The words that pyfuse3 takes. `source` is the store's path."""
         words = {f"fsname={_safe_source(self.fsname or source)}", f"subtype={self.subtype}"}
-        # Without default_permissions the kernel would let everyone do everything once allow_other is on.
-        words |= {"default_permissions", "nosuid", "nodev"}
+        words |= {"nosuid", "nodev"}
+        if not self.refuses_changes:
+            # Without it the kernel would let everyone do everything once allow_other is on.
+            words.add("default_permissions")
         words -= {"nosuid" if "suid" in self.kernel else "", "nodev" if "dev" in self.kernel else ""}
         words |= set(self.kernel)
         if self.allow_other:
             words.add("allow_other")
-        words.add("ro" if self.read_only else "rw")
+        words.add("ro" if self.kernel_refuses else "rw")
         return words
+
+    @property
+    def kernel_refuses(self) -> bool:
+        """The kernel turns changes away by itself, and tells nobody of what. It has to where it lets in more
+        than one user: it would refuse by file modes first, with another errno.
+        """
+        return self.read_only and (self.kernel_told or self.allow_other)
+
+    @property
+    def refuses_changes(self) -> bool:
+        """The mount only reads, and is asked for each change, which it refuses. So it is, too, who may do
+        what: nobody but who mounted it gets in.
+        """
+        return self.read_only and not self.kernel_refuses
 
 
 def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict[str, Any]:
@@ -89,15 +124,10 @@ def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict
     kernel: list[str] = []
     for word in (word.strip() for text in lists for word in text.split(",")):
         name, has_value, value = word.partition("=")
-        if not word or word in _IGNORED or name.startswith(("x-", "X-")) or name == "comment":
-            if word == "rw":
-                chosen["read_only"] = False
-            if word in ("xattr", "follow"):
-                chosen[word] = True
-        elif word in _FLAGS:
-            target = _FLAGS[word]
-            negated = target.startswith("no_")
-            chosen[target.removeprefix("no_")] = not negated
+        if not word or _is_ignored(word, name):
+            continue
+        if word in _FLAGS:
+            chosen |= _FLAGS[word][0]
         elif word in _KERNEL:
             kernel.append(word)
         elif name in _VALUED and has_value:
@@ -107,6 +137,23 @@ def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict
     if kernel:
         chosen["kernel"] = tuple(kernel)
     return chosen
+
+
+def described() -> list[tuple[str, str]]:
+    """Every option that has a meaning here, and what it is."""
+    flags = [(word, meaning) for word, (_, meaning) in _FLAGS.items()]
+    return flags + [(f"{name}={'|'.join(_WORDS.get(name, ()))}", text) for name, text in _VALUED.items()]
+
+
+def described_words() -> list[tuple[str, list[str]]]:
+    """The other words that are accepted, by what becomes of them."""
+    prefixed = [f"{prefix}..." for prefix in _IGNORED_PREFIXES]
+    ignored = [*sorted(_IGNORED), f"{_IGNORED_WITH_VALUE}=", *prefixed]
+    return [("handed to the kernel", sorted(_KERNEL)), ("accepted without effect", ignored)]
+
+
+def _is_ignored(word: str, name: str) -> bool:
+    return word in _IGNORED or name.startswith(_IGNORED_PREFIXES) or name == _IGNORED_WITH_VALUE
 
 
 def _value(name: str, value: str) -> str | int:

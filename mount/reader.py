@@ -49,7 +49,7 @@ class Reader:
     pid: int
     began: str
     inode: int
-    """The file's number, which no other open file has."""
+    """The file's number."""
 
     @classmethod
     def of(cls, thread: int, inode: int) -> Reader | None:
@@ -64,15 +64,17 @@ class Reader:
         """The same for all files of one process."""
         return self.pid, self.began
 
-    def seen(self) -> Seen:
-        """What is to be seen of it at this moment, while somebody waits for a close."""
+    def seen(self, *, beside: int = 0) -> Seen:
+        """What is to be seen of it at this moment, while somebody waits for a close. `beside`: so many other
+        openings it has of a file with this number.
+        """
         try:
             fields = _stat(self.pid)
             if fields[_START] != self.began:
                 return Seen.GONE
             if int(fields[_FLAGS]) & _EXITING or fields[_STATE] in "ZX":
                 return Seen.ENDED_WELL if int(fields[_EXIT_CODE]) == 0 else Seen.FAILED
-            return Seen.HAS_IT if self._descriptors() else Seen.CLOSED
+            return Seen.HAS_IT if len(self._descriptors()) > beside else Seen.CLOSED
         except (OSError, ValueError, IndexError):
             return Seen.GONE
 

@@ -7,33 +7,70 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
+import trio
 from pyfuse3 import FUSEError
 
 from journalfs.errors import JournalfsError, SystemFailure
-from journalfs.store.api import WritableStore
+from journalfs.store.api import Store
 
 _ORDINARY: Final = frozenset(
     (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR, errno.ESTALE)
 )
 """What programs try and expect to fail with real files. It says all there is to say."""
+TOLD_S: Final = 10.0
+"""How long who tries the same again has the event already."""
+CALLERS_MAX: Final = 256
+"""Callers whose faults are remembered, the last ones."""
 
 
 class Refused(Exception):  # noqa: N818  (says what happened, as those of journalfs.errors)
     """A change that the mount does not make. `reason` is for the one who asked."""
 
-    def __init__(self, number: int, reason: str) -> None:
+    def __init__(self, number: int, reason: str, *, told: bool = False) -> None:
+        """`told`: the same fault has its event already."""
         super().__init__(reason)
         self.errno = number
+        self.told = told
+
+
+def nothing_else() -> str:
+    """Where what is refused has no consequence."""
+    return ""
+
+
+class ToldFaults:
+    """The last fault of each caller that has its event. Who tries the same again is told once."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[object, float]] = {}
+
+    def is_told(self, caller: int, fault: object) -> bool:
+        """Whether the event was asked for lately; from here on it was."""
+        now_s = trio.current_time()
+        told = self._told.get(caller)
+        if told is not None and told[0] == fault and now_s < told[1]:
+            return True
+        self._told.pop(caller, None)
+        self._told[caller] = (fault, now_s + TOLD_S)
+        if len(self._told) > CALLERS_MAX:
+            del self._told[next(iter(self._told))]
+        return False
 
 
 class Noted:
     """Around a change: what it fails with is written down and becomes the errno of the request."""
 
-    __slots__ = ("_path", "_store")
+    __slots__ = ("_consequence", "_path", "_store")
 
-    def __init__(self, store: WritableStore, path: Callable[[], str]) -> None:
+    def __init__(
+        self, store: Store, path: Callable[[], str], consequence: Callable[[], str] = nothing_else
+    ) -> None:
+        """`consequence` goes on in the sentence that says why."""
         self._store = store
         self._path = path
+        self._consequence = consequence
 
     def __enter__(self) -> None:
         return None
@@ -43,6 +80,8 @@ class Noted:
     ) -> None:
         if isinstance(error, SystemFailure) and error.system_errno is not None:
             self._refuse(error.system_errno, str(error))
+        if isinstance(error, Refused) and error.told:
+            raise FUSEError(error.errno) from None
         if isinstance(error, Refused | JournalfsError):
             self._refuse(error.errno, str(error))
         if isinstance(error, OSError):
@@ -52,5 +91,6 @@ class Noted:
             self._refuse(number, error.strerror or str(error))
 
     def _refuse(self, number: int, reason: str) -> None:
-        self._store.refused(f"{self._path()}: {errno.errorcode.get(number, number)}", reason)
+        what = f"{self._path()}: {errno.errorcode.get(number, number)}"
+        self._store.refused(what, reason + self._consequence())
         raise FUSEError(number) from None

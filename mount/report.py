@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -57,10 +58,20 @@ class MountReport:
             "refused": shown_in(list(self._refusals)),
             "requests": dict(sorted(self.requests.items())),
         }
-        return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+        return json_text(content)
 
     def file(self) -> RenderedFile:
         return RenderedFile(self.render, lambda: self.clock.now_ms() * 1_000_000)
+
+
+def json_text(content: Mapping[str, object]) -> bytes:
+    """One JSON object, laid out for people. Lone surrogates, which a name may hold, are escaped, as in lines:
+    whoever has read a name finds what it names.
+    """
+    try:
+        return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+    except UnicodeEncodeError:  # which is for the standard library
+        return json.dumps(content, indent=2).encode() + b"\n"
 
 
 class RenderedFile:

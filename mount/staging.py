@@ -2,19 +2,28 @@
 
 They outlive the mount, as a file that somebody wrote should. What nobody touched for a week is swept when the
 store is mounted again, and so is what belongs to an address or queue that is no more, or to a job that is.
+
+A directory that is discarded may hold any number of files: its name goes at once, and they go in a thread.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import trio
+
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.makers import JOB_DIRECTORY, is_left
+from journalfs_mount.written_names import is_backup
+
+log = logging.getLogger(__name__)
 
 PlaceName: TypeAlias = tuple[bytes, ...]
 """File names of an address, or of an address and a queue; empty for the root."""
@@ -22,22 +31,53 @@ PlaceName: TypeAlias = tuple[bytes, ...]
 _FOLDERS: Final = (b"root", b"addresses", b"queues")
 """By the length of a place's name: what is staged in an address cannot be taken for one of its queues."""
 
+_DISCARDED: Final = b"discarded"
+"""Where directories are that are nobody's any more, until they are removed."""
+
 
 class StagingArea:
     """The folder. Paths are bytes, because names are."""
 
-    __slots__ = ("_root",)
+    __slots__ = ("_discarded", "_root")
 
     def __init__(self, root: Path) -> None:
         self._root = os.fsencode(root)
+        self._discarded = trio.Event()
 
     def folder(self, place: PlaceName) -> bytes:
         """Where the staged names of a place lie. It need not exist."""
         return os.path.join(self._root, _FOLDERS[len(place)], *place)
 
-    def discard(self, place: PlaceName) -> None:
+    def discard_place(self, place: PlaceName) -> None:
         """Forget what was staged in a place that was removed."""
-        discard(self.folder(place))
+        self.discard(self.folder(place))
+
+    def discard(self, path: bytes) -> None:
+        """Forget a file, or a directory with all that is in it. It may be gone already. Raises OSError."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except IsADirectoryError:
+            aside = os.path.join(self._root, _DISCARDED)
+            os.makedirs(aside, exist_ok=True)
+            os.rename(path, os.path.join(aside, uuid.uuid4().hex.encode()))
+            self._discarded.set()
+
+    async def run(self) -> None:
+        """Remove directories that were discarded, until cancelled."""
+        while True:
+            await self._discarded.wait()
+            self._discarded = trio.Event()
+            await trio.to_thread.run_sync(self._remove_discarded)
+
+    def _remove_discarded(self) -> None:
+        aside = os.path.join(self._root, _DISCARDED)
+        for name in os.listdir(aside):
+            try:
+                shutil.rmtree(os.path.join(aside, name))
+            except OSError as error:
+                log.warning("what was staged is left until the next mount: %s", error)
 
     def sweep(self, exists: Callable[[PlaceName], bool], now_s: float) -> list[str]:
         """Remove what is too old, and places that do not exist any more; their paths within the area."""
@@ -48,8 +88,8 @@ class StagingArea:
                 swept += _old(folder, oldest_s)
             else:
                 swept.append(folder)
-        for path in swept:
-            discard(path)
+        for path in (*swept, os.path.join(self._root, _DISCARDED)):
+            _remove(path)
         return [self._relative(path) for path in swept]
 
     def _places(self) -> Iterator[PlaceName]:
@@ -65,7 +105,7 @@ class StagingArea:
         return os.fsdecode(os.path.relpath(path, self._root))
 
 
-def discard(path: bytes) -> None:
+def _remove(path: bytes) -> None:
     """Remove a file, or a directory with all that is in it. It may be gone already."""
     try:
         os.unlink(path)
@@ -76,14 +116,16 @@ def discard(path: bytes) -> None:
 
 
 def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
-    """The files that a staged directory brings along when it is published: path and name, in the order of
-    their paths. Hidden ones in it stay what they are: nobody's.
+    """The files that a staged directory brings along when it is published: path, and path within it, in the
+    order of their paths. Hidden ones in it, and what editors keep beside a file, stay as they are: nobody has
+    them.
     """
-    found: list[tuple[bytes, bytes]] = []
+    found: list[bytes] = []
     for folder, directories, names in os.walk(path):
         directories[:] = [name for name in directories if name[:1] not in (b".", b"_")]
-        found += [(os.path.join(folder, name), name) for name in names if name[:1] not in (b".", b"_")]
-    return sorted(found)
+        shown = (name for name in names if name[:1] not in (b".", b"_") and not is_backup(name))
+        found += [os.path.join(folder, name) for name in shown]
+    return [(file, os.path.relpath(file, path)) for file in sorted(found)]
 
 
 def write_all(descriptor: int, offset: int, data: bytes) -> None:

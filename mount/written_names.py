@@ -66,6 +66,11 @@ def fate_of(name: bytes) -> Fate:
     return Fate.STAGED
 
 
+def is_backup(name: bytes) -> bool:
+    """True for what editors keep beside a file: its copy from before, `NAME~`, and its state, `#NAME#`."""
+    return name.endswith(b"~") or (len(name) > 1 and name.startswith(b"#") and name.endswith(b"#"))
+
+
 def is_temporary(flags: int, mode: int) -> bool:
     """True when a file is made as mkstemp(3) makes it: new, to be read and written, for its owner alone.
 

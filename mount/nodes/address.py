@@ -13,10 +13,10 @@ from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.base import Entry, Node
 from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.settings import SettingsFile
-from journalfs_mount.nodes.view import QueueDirectory, json_text
+from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
-from journalfs_mount.report import RenderedFile
+from journalfs_mount.report import RenderedFile, json_text
 from journalfs_mount.staging import PlaceName
 
 

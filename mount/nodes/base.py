@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -16,6 +16,7 @@ from journalfs.store.api import Bytes, ByteSource, QueuePath
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import no_such_name, refuse
 from journalfs_mount.inodes import ROOT, node_key, parent_and_name
+from journalfs_mount.readings import Growing
 from journalfs_mount.refusals import Refused
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class OpenedFile:
     source: ByteSource
     direct_io: bool
     keep_cache: bool
+    growing: Growing | None = field(default=None, kw_only=True)
+    """What it shows, where messages may have come since."""
 
     def opened_by(self, thread: int) -> None:
         """Who opened it; of importance only where somebody may have to wait for others."""
@@ -87,6 +90,9 @@ class Node(ABC):
     opens: ClassVar[bool] = False
     """True when `open_up` has to be awaited before anything in it is looked for."""
 
+    measured: ClassVar[bool] = False
+    """True when `measure` has to be awaited before anything is said of it or it is opened."""
+
     holds_many: ClassVar[bool] = False
     """True for what may stand for any number of messages, so that removing or renaming it may take long."""
 
@@ -132,7 +138,7 @@ class Node(ABC):
         raise Refused(errno.EPERM, "what is in the store has no mode, owner, time or size that could be set")
 
     async def set_extended(self, name: str, value: bytes) -> None:
-        raise refuse(errno.EOPNOTSUPP)
+        raise Refused(errno.EOPNOTSUPP, f"{name} cannot be set here")
 
     async def remove_extended(self, name: str) -> None:
         """Remove an attribute that is there."""
@@ -149,6 +155,10 @@ class Node(ABC):
     async def open_up(self) -> None:
         """Read what takes long to read. Whoever looks into it learns of a failure."""
         raise AssertionError("nothing here has to be opened")
+
+    async def measure(self) -> None:
+        """Find out what takes long to find out, while others are served."""
+        raise AssertionError("nothing here has to be measured")
 
     def child(self, name: bytes) -> Node:
         raise refuse(errno.ENOTDIR)
@@ -172,6 +182,23 @@ class Snapshot(Protocol):
 
     def reply(self, token: ReaddirToken, start: int) -> None:
         """Answer one readdir request from offset `start` on."""
+
+
+class OpenedDirectory:
+    """A directory handle. The listing is taken at opendir and again at rewinddir, never in between."""
+
+    __slots__ = ("_begun", "_node", "_snapshot")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._snapshot: Snapshot = node.snapshot()
+        self._begun = False
+
+    def reply(self, token: ReaddirToken, start: int) -> None:
+        if start == 0 and self._begun:
+            self._snapshot = self._node.snapshot()
+        self._begun = True
+        self._snapshot.reply(token, start)
 
 
 Entry = tuple[bytes, Callable[[], Node]]

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, readdir_reply
+from pyfuse3 import EntryAttributes, FileNameT, FUSEError, ReaddirToken, readdir_reply
 
 from journalfs.ids import Inode, MessageId
 from journalfs.store.api import Listing, Message, QueuePath, View
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.inodes import message_inode, message_of
-from journalfs_mount.names import parse_message_name
+from journalfs_mount.names import MESSAGES_DIRECTORY, encode_name, parse_message_name
 from journalfs_mount.nodes.base import (
     DOTS,
     Directory,
@@ -90,7 +90,12 @@ class MessageFile(Node):
         return self._address_name == address_name
 
     def path(self) -> str:
-        return f"{self._address_name}/{self._queue_name}/.messages/{self._message_id}"
+        try:
+            name = self._message().name
+        except FUSEError:
+            name = b"%d" % self._message_id  # what its suffix was went with it
+        place = (encode_name(self._address_name), encode_name(self._queue_name), MESSAGES_DIRECTORY, name)
+        return b"/".join(place).decode(errors="replace")
 
     async def remove(self) -> None:
         store = self.context.removing()

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.ids import MessageId
-from journalfs.store.api import Part
+from journalfs.store.api import Part, Shown
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.names import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, moving_target
 from journalfs_mount.nodes.tail import TailSource
-from journalfs_mount.nodes.written import Target, WritingFile
+from journalfs_mount.nodes.written import NOT_EMPTIED, Target, WritingFile
+from journalfs_mount.refusals import Refused
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory
+
+_PART_IS_THERE: Final = (
+    "a part of this name is there already, and parts do not change: write under a new name; all messages of "
+    "a queue are copied by cp FROM/.all.jsonl TO/copy.jsonl"
+)
 
 
 def part_version(part: Part) -> bytes:
@@ -105,6 +114,17 @@ class PartFile(LinesFile):
             raise gone()
         return OpenedFile(self.inode, part.mtime_ns, source, direct_io=False, keep_cache=True)
 
+    def open_to_write(self, flags: int) -> OpenedFile:
+        """Each queue counts its parts from 1, so a part of another queue may well have this name."""
+        raise Refused(errno.EPERM, _PART_IS_THERE)
+
+
+@dataclass(frozen=True, slots=True)
+class AsOpened:
+    """A file that shows what it held when it was opened."""
+
+    shown: Shown
+
 
 class TailFile(LinesFile):
     """`_tail.jsonl`. What it holds moves, so it is read past the kernel's cache."""
@@ -118,7 +138,10 @@ class TailFile(LinesFile):
         if not self._directory.keeps_parts:
             return super().open_to_write(flags)
         address_name, queue_name = self._directory.queue_path()
-        return Target(address_name, queue_name).publish(self, TAIL_NAME, flags)
+        opened = Target(address_name, queue_name).publish(self, TAIL_NAME, flags)
+        # Whether more than that is wanted shows when something is written: `cp` empties what it writes to.
+        opened.empties = bool(flags & os.O_TRUNC and self._now().size_bytes)
+        return opened
 
     def change_attributes(
         self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
@@ -126,7 +149,16 @@ class TailFile(LinesFile):
         if not isinstance(opened, WritingFile):
             super().change_attributes(wanted, fields, opened)
         elif fields.update_size:
+            if not wanted.st_size and not opened.size_bytes and self._now().size_bytes:
+                raise Refused(errno.EPERM, NOT_EMPTIED)
             opened.truncate(wanted.st_size)
+
+    def is_empty(self) -> bool:
+        return not self._now().size_bytes
+
+    async def remove_shown(self, shown: Shown) -> None:
+        """unlink, by whoever saw what it held at some moment."""
+        await self.context.removing().acknowledge_shown(self._directory.queue_path(), shown)
 
     def _name_in_store(self) -> str:
         return TAIL_NAME.decode()
@@ -145,8 +177,10 @@ class TailFile(LinesFile):
     def open(self) -> OpenedFile:
         fixed = self.context.caching.tail_is_fixed
         view = self._directory.view()
-        source = view.open_tail() if fixed else TailSource(self._directory)
-        return OpenedFile(self.inode, view.mtime_ns, source, direct_io=not fixed, keep_cache=fixed)
+        if fixed:
+            return OpenedFile(self.inode, view.mtime_ns, view.open_tail(), direct_io=False, keep_cache=True)
+        source = TailSource(self._directory)
+        return OpenedFile(self.inode, view.mtime_ns, source, direct_io=True, keep_cache=False, growing=source)
 
     def _now(self) -> Part:
         return self._directory.view().tail()
@@ -160,7 +194,15 @@ class AllFile(TailFile):
     def open(self) -> OpenedFile:
         fixed = self.context.caching.tail_is_fixed
         view = self._directory.view()
-        return OpenedFile(self.inode, view.mtime_ns, view.open_all(), direct_io=not fixed, keep_cache=fixed)
+        growing = None if fixed else AsOpened(view.shown(self._name_in_store()))
+        return OpenedFile(
+            self.inode,
+            view.mtime_ns,
+            view.open_all(),
+            direct_io=not fixed,
+            keep_cache=fixed,
+            growing=growing,
+        )
 
     def open_to_write(self, flags: int) -> OpenedFile:
         return Node.open_to_write(self, flags)

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import errno
 from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
 
+from journalfs.errors import BadEnvelope
 from journalfs_mount.interruptions import CALLING, RenamersPatience
 from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
-from journalfs_mount.names import TAIL_NAME, is_reserved
+from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
 from journalfs_mount.refusals import Refused
-from journalfs_mount.staging import PlaceName, discard
-from journalfs_mount.written_names import Fate, fate_of, is_temporary
+from journalfs_mount.staging import PlaceName
+from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary
 
 _SINK_LOG_REASON = (
     "a Spark file sink would make its log the only truth about this directory; "
     "write batches instead, from foreachBatch"
+)
+
+_NAME_IS_THERE = (
+    "this name is there already, and messages do not change: publish new ones under a new name, and remove "
+    "the old ones"
+)
+_IN_PLACE = (
+    "settings are written in place and no other file takes their name: echo 'paused = true' > .settings "
+    "changes one and leaves the others"
+)
+_KEEP_NAMES = (
+    "addresses and queues keep their names: make new ones with mkdir, move the messages from queue to queue "
+    "with mv OLD/*.jsonl NEW/, and remove the old ones with rmdir"
 )
 
 
@@ -44,7 +60,7 @@ class Place(Directory):
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
         fate = self._fate(name)
-        self._refuse_reserved(fate)
+        self._refuse_reserved(name, fate)
         if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
             return self._staged().create(name, flags, mode)
         node = written_file(self, self._required_target(), name, dropped=fate is Fate.DROPPED)
@@ -56,7 +72,7 @@ class Place(Directory):
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         fate = fate_of(name)
-        self._refuse_reserved(fate)
+        self._refuse_reserved(name, fate)
         if fate is Fate.PUBLISHED:
             return await self._make_shown(name)
         made = self._staged().make_directory(name, mode)
@@ -69,8 +85,8 @@ class Place(Directory):
         # `rsync` gives the tail its name from one with a dot; `sed -i` from one without would add all anew.
         copied = name == TAIL_NAME and is_reserved(staged.name)
         if fate is Fate.PUBLISHED and not copied and self.find(name) is not None:
-            raise Refused(errno.EPERM, "messages do not change: publish new ones and remove the old ones")
-        self._refuse_reserved(fate)
+            raise Refused(errno.EPERM, _NAME_IS_THERE)
+        self._refuse_reserved(name, fate)
         if fate is Fate.STAGED:
             self._staged().adopt(staged, name)
         elif fate is Fate.DROPPED:
@@ -78,11 +94,14 @@ class Place(Directory):
         else:
             await self._publish(staged, name)
 
+    async def move(self, target: Directory, name: bytes) -> None:
+        raise Refused(errno.EPERM, _KEEP_NAMES)
+
     def _drop_abandoned(self, name: bytes) -> None:
         """Forget what the tasks of a job wrote whose process has ended without it."""
         path = self._staged().path_of(name)
         if is_left(path) and not self.context.is_publishing_below(path):
-            discard(path)
+            self.context.staging().discard(path)
 
     def _fate(self, name: bytes) -> Fate:
         """New messages are shown in a queue's tail first, so what is written to it is that. In this way the
@@ -90,10 +109,10 @@ class Place(Directory):
         """
         if name == TAIL_NAME and self.receiving_queue() is not None:
             return Fate.PUBLISHED
-        return fate_of(name)
+        return Fate.STAGED if is_backup(name) else fate_of(name)
 
     def discard_staged(self) -> None:
-        self.context.staging().discard(self.place_name())
+        self.context.staging().discard_place(self.place_name())
 
     async def _make_shown(self, name: bytes) -> Node:
         """A directory with a plain name."""
@@ -104,9 +123,17 @@ class Place(Directory):
         with staged.being_published():
             files = staged.files(name)
             if files:
-                store, patience = self.context.changing(), RenamersPatience(self.context.interruptions)
-                await store.publish_files(target.address_name, target.queue_name, files, patience)
+                await self._publish_files(target, files, staged.real_path())
             staged.discard_published()
+
+    async def _publish_files(self, target: Target, files: Sequence[tuple[Path, str]], staged: bytes) -> None:
+        store, patience = self.context.changing(), RenamersPatience(self.context.interruptions)
+        try:
+            await store.publish_files(target.address_name, target.queue_name, files, patience)
+        except BadEnvelope as error:
+            # `mv` takes EINVAL for a file system that does not know its flags, and asks once more without.
+            told = self.context.told_faults.is_told(CALLING.get(), (staged, str(error)))
+            raise Refused(error.errno, str(error), told=told) from None
 
     def _required_target(self) -> Target:
         target = self.target()
@@ -136,8 +163,8 @@ class Place(Directory):
         return self.context.staging().folder(self.place_name())
 
     @staticmethod
-    def _refuse_reserved(fate: Fate) -> None:
+    def _refuse_reserved(name: bytes, fate: Fate) -> None:
         if fate is Fate.VIEW:
-            raise Refused(errno.EPERM, "this name is that of a view")
+            raise Refused(errno.EPERM, _IN_PLACE if name == SETTINGS_NAME else "this name is that of a view")
         if fate is Fate.SINK_LOG:
             raise Refused(errno.EPERM, _SINK_LOG_REASON)

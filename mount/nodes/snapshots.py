@@ -7,7 +7,7 @@ time, and never changes.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -20,12 +20,16 @@ from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.names import SNAPSHOTS_DIRECTORY, STATUS_NAME, encode_name
 from journalfs_mount.naming import find_named, new_name
-from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 from journalfs_mount.nodes.root import RootDirectory
-from journalfs_mount.nodes.view import json_text
-from journalfs_mount.nodes.virtual import VirtualDirectoryNode, VirtualFileNode
+from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.refusals import Refused
-from journalfs_mount.report import RenderedFile
+from journalfs_mount.report import TextSource, json_text
+
+_KEEPS_NAME = (
+    "a snapshot keeps its name: make one with another name by mkdir, and remove this one with rmdir; what it "
+    "holds is that of when it was made"
+)
 
 
 class ControlNode(VirtualDirectoryNode):
@@ -55,7 +59,7 @@ class SnapshotsDirectory(Directory):
 
     def find(self, name: bytes) -> Node | None:
         if name == STATUS_NAME:
-            return self.enter(name, partial(VirtualFileNode, self.context, self._status))
+            return self.enter(name, partial(MeasuredFile, self.context, self._status, self.mtime_ns))
         snapshots = self.context.store.snapshots
         snapshot = find_named(name, snapshots.named, snapshots.all)
         return None if snapshot is None else self._node(name, snapshot)
@@ -64,8 +68,8 @@ class SnapshotsDirectory(Directory):
         named = ((encode_name(snapshot.name), snapshot) for snapshot in self.context.store.snapshots.all())
         return [(name, partial(self._node, name, snapshot)) for name, snapshot in named]
 
-    def _status(self) -> RenderedFile:
-        return RenderedFile(lambda: json_text(self.context.store.snapshots.status()), self.mtime_ns)
+    async def _status(self) -> Mapping[str, object]:
+        return await self.context.store.snapshots.status()
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         await self.context.changing().snapshots.create(new_name(name))
@@ -112,13 +116,17 @@ class SnapshotDirectory(RootDirectory):
 
     def find(self, name: bytes) -> Node | None:
         if name == STATUS_NAME:
-            return self.enter(name, partial(VirtualFileNode, self._mount, self._status))
+            return self.enter(name, partial(MeasuredFile, self._mount, self._snapshot.status, self.mtime_ns))
         self._require_opened()
         return super().find(name)
 
     def entries(self) -> Sequence[Entry]:
         self._require_opened()
         return super().entries()
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        self._mount.changing()
+        raise Refused(errno.EPERM, _KEEPS_NAME)
 
     async def remove_directory(self) -> None:
         snapshots = self._mount.changing().snapshots
@@ -133,5 +141,39 @@ class SnapshotDirectory(RootDirectory):
         if self.context is self._mount:
             raise gone()
 
-    def _status(self) -> RenderedFile:
-        return RenderedFile(lambda: json_text(self._snapshot.status()), self.mtime_ns)
+
+class MeasuredFile(Node):
+    """A made file whose text is measured on the disk whenever somebody asks."""
+
+    __slots__ = ("_mtime_ns", "_status", "_text")
+
+    measured: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        context: MountContext,
+        status: Callable[[], Awaitable[Mapping[str, object]]],
+        mtime_ns: Callable[[], int],
+    ) -> None:
+        super().__init__(context)
+        self._status = status
+        self._mtime_ns = mtime_ns
+        self._text = b""
+
+    async def measure(self) -> None:
+        self._text = json_text(await self._status())
+
+    def attributes(self) -> EntryAttributes:
+        lasting_s = self.context.caching.live_s
+        return self.context.present.file(
+            self.inode,
+            size_bytes=len(self._text),
+            mtime_ns=self._mtime_ns(),
+            name_s=lasting_s,
+            attributes_s=lasting_s,
+        )
+
+    def open(self) -> OpenedFile:
+        return OpenedFile(
+            self.inode, self._mtime_ns(), TextSource(self._text), direct_io=True, keep_cache=False
+        )

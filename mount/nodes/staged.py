@@ -26,7 +26,7 @@ from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.inodes import node_key
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 from journalfs_mount.refusals import Refused
-from journalfs_mount.staging import discard, files_below, write_all
+from journalfs_mount.staging import files_below, write_all
 
 _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
 _OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR
@@ -167,7 +167,7 @@ class Staged(Node):
         return [(path, name) for path, name in found if path.stat().st_size]
 
     def discard(self) -> None:
-        discard(self.real_path())
+        self.context.staging().discard(self.real_path())
         self.number = GONE
 
     @contextmanager

@@ -1,13 +1,15 @@
 """`.follow` and `.take`: files that are read as messages come, a whole line with each read.
 
-Whoever opens one has a position of its own, and a number of its own too, for the kernel asks for the name
-each time. So a process's descriptors of it can be told from those of others, and each has the size that fits
-what was read of it.
+Whoever opens one has a position of its own. While it is open its number is not given to who looks the name
+up, for the kernel asks for the name each time: so a process's descriptors of it can be told from those of
+others, and each has the size that fits what was read of it. A stream that nobody has open has always the same
+number, and keeps it when it is opened: tools look whether what they opened is what they had looked at.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +25,7 @@ from journalfs_mount.errnos import refuse
 from journalfs_mount.limits import FOLLOWED_MORE_BYTES, FOLLOWED_SIZE_BYTES
 from journalfs_mount.nodes.base import Node, OpenedFile, Unreadable
 from journalfs_mount.reader import Reader, Seen
+from journalfs_mount.refusals import Refused
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory
@@ -51,6 +54,7 @@ class Stream(OpenedFile):
         self.reader: Reader | None = None
         self._holder = Writer(0, node.inode)
         self.polled: Polled | None = None
+        node.openings.append(self)
 
     def opened_by(self, thread: int) -> None:
         self.reader = Reader.of(thread, self._node.inode)
@@ -116,6 +120,10 @@ class Stream(OpenedFile):
     def ready(self) -> bool:
         """Whether a read would not wait."""
 
+    def due_s(self) -> float:
+        """Seconds until it may be ready without anything having changed."""
+        return math.inf
+
     @abstractmethod
     def _take(self) -> ByteSource | None: ...
 
@@ -125,6 +133,9 @@ class Stream(OpenedFile):
     def forget_line(self) -> None:
         """What was handed out stays counted."""
         self._start, self._line = self.position, EMPTY
+
+    async def release(self) -> None:
+        self._node.openings.remove(self)
 
 
 class Following(Stream):
@@ -160,21 +171,36 @@ class Following(Stream):
         return not (self._waits_not or (self.reader is not None and self.reader.waits_not()))
 
     async def release(self) -> None:
+        await super().release()
         self._line.close()
 
 
 class Taking(Stream):
     """A reader of `.take`, and the message that it has."""
 
-    __slots__ = ("_consumer", "_delivery")
+    __slots__ = ("_consumer", "_delivery", "_read_to")
 
     def __init__(self, node: StreamFile, flags: int, consumer: Consumer) -> None:
         super().__init__(node, flags)
         self._consumer = consumer
         self._delivery: Delivery | None = None
+        self._read_to = 0
+        """The end of what was read, counted from the opening."""
+
+    async def read(self, offset: int, length: int) -> Bytes:
+        content = await super().read(offset, length)
+        self._read_to = max(self._read_to, offset + len(content))
+        return content
+
+    def _was_read(self) -> bool:
+        """Whether its reader has all of the message, if maybe not the line feed behind it."""
+        return self._read_to >= self.position - 1
 
     def ready(self) -> bool:
         return self._consumer.ready() or self._consumer.ended
+
+    def due_s(self) -> float:
+        return self._consumer.due_s()
 
     def _ended(self) -> bool:
         return self._consumer.ended
@@ -204,9 +230,11 @@ class Taking(Stream):
         """
         if self.reader is None or self._delivery is None:
             return
-        match self.reader.seen():
+        match self.reader.seen(beside=self._beside(self.reader)):
             case Seen.HAS_IT:
                 return
+            case Seen.ENDED_WELL | Seen.CLOSED if not self._was_read():
+                await self._put_back()
             case Seen.ENDED_WELL:
                 await self._decide(well=True)
             case Seen.FAILED:
@@ -217,6 +245,13 @@ class Taking(Stream):
                 pass
         self.reader = None
 
+    def _beside(self, reader: Reader) -> int:
+        """How many other openings the process has under the same number: `/dev/stdin` opens again what is
+        open, and two threads may look a name up before one of them opens it.
+        """
+        readers = (one.reader for one in self._node.openings if one is not self)
+        return sum(one is not None and one.process == reader.process for one in readers)
+
     async def _closed_by_reader(self, reader: Reader, delivery: Delivery) -> None:
         self.forget_line()
         self._delivery = None
@@ -226,6 +261,7 @@ class Taking(Stream):
 
     async def release(self) -> None:
         """The last close. Of whom nothing could be told, the message is given back."""
+        await super().release()
         if self._delivery is not None:
             await self._decide(well=False)
         with self._node.context.noted(self._node.path):
@@ -233,9 +269,15 @@ class Taking(Stream):
 
     async def end(self) -> None:
         """The mount is over, which is nobody's failure."""
+        if self._delivery is not None:
+            await self._put_back()
+
+    async def _put_back(self) -> None:
+        """Its reader is done, not with the message, and failed at nothing."""
         delivery, self._delivery = self._delivery, None
-        if delivery is not None:
-            await delivery.give_back(failed=False)
+        assert delivery is not None
+        self.forget_line()
+        await delivery.give_back(failed=False)
 
     async def _decide(self, *, well: bool) -> None:
         delivery, self._delivery = self._delivery, None
@@ -249,20 +291,24 @@ class Taking(Stream):
 
 
 class StreamFile(Node):
-    """The name of a stream, as one of those who looked it up knows it."""
+    """A stream that can be opened, or is."""
 
-    __slots__ = ("_directory", "opened")
+    __slots__ = ("_directory", "openings")
 
     def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
         super().__init__(context)
         self._directory = directory
-        self.opened: Stream | None = None
+        self.openings: list[Stream] = []
 
     def concerns(self, address_name: str) -> bool:
         return self._directory.concerns(address_name)
 
     def queue_path(self) -> tuple[str, str]:
         return self._directory.queue_path()
+
+    async def set_extended(self, name: str, value: bytes) -> None:
+        reason = "readers have no settings, nor a priority among each other: who reads asks for a message"
+        raise Refused(errno.EPERM, reason)
 
     @abstractmethod
     def open_stream(self, flags: int) -> Stream:
@@ -274,15 +320,15 @@ class FollowFile(StreamFile):
 
     def attributes(self) -> EntryAttributes:
         size_bytes = FOLLOWED_SIZE_BYTES
-        if self.opened is not None:
-            size_bytes += self.opened.position + (FOLLOWED_MORE_BYTES if self.opened.ready() else 0)
+        if self.openings:
+            opened = self.openings[-1]
+            size_bytes += opened.position + (FOLLOWED_MORE_BYTES if opened.ready() else 0)
         return self.context.present.file(
             self.inode, size_bytes=size_bytes, mtime_ns=self.context.now_ns(), name_s=0.0, attributes_s=0.0
         )
 
     def open_stream(self, flags: int) -> Stream:
-        self.opened = Following(self, flags, self._directory.view().follow())
-        return self.opened
+        return Following(self, flags, self._directory.view().follow())
 
 
 class TakeFile(StreamFile):

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 from pyfuse3 import FUSEError
 
 from journalfs.store.api import Bytes, ByteSource, View
+from journalfs_mount.names import TAIL_NAME
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory
 
+TAIL: Final = TAIL_NAME.decode()
 COMPARED_BYTES: Final = 4_096
 """How much of the end must stand where it stood. A line names its message and lines only ever move forwards,
 so the last one at its old place means that none before it went."""
@@ -24,13 +26,14 @@ so the last one at its old place means that none before it went."""
 class TailSource:
     """The content of one handle."""
 
-    __slots__ = ("_at_end", "_directory", "_looked_at", "_source", "_version")
+    __slots__ = ("_at_end", "_directory", "_looked_at", "_source", "_version", "shown")
 
     def __init__(self, directory: ViewDirectory) -> None:
         view = directory.view()
         self._directory = directory
         self._version = self._looked_at = view.version
         self._source: ByteSource = view.open_tail()
+        self.shown = view.shown(TAIL)
         self._at_end = False
 
     @property
@@ -58,6 +61,7 @@ class TailSource:
         if not only_if_grown or self._grew(fresh):
             self._source, fresh = fresh, self._source
             self._version = self._looked_at = view.version
+            self.shown = view.shown(TAIL)
         fresh.close()
 
     def _grew(self, fresh: ByteSource) -> bool:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import ClassVar
-
-import msgspec
 
 from journalfs.store.api import Part, Queue, QueuePath, View
 from journalfs_mount.context import MountContext
@@ -38,7 +37,7 @@ from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.stream import FollowFile, StreamFile, TakeFile
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
-from journalfs_mount.report import RenderedFile
+from journalfs_mount.report import RenderedFile, json_text
 from journalfs_mount.staging import PlaceName
 
 _STREAMS: dict[bytes, type[StreamFile]] = {FOLLOW_NAME: FollowFile, TAKE_NAME: TakeFile}
@@ -90,12 +89,20 @@ class ViewDirectory(Directory):
             part = self.view().part(name.decode("ascii"))
             return None if part is None else self._part(part)
         if name in _STREAMS and self.selectors() is not None and not self.context.fixed:
-            # Whoever looks it up gets a file of its own.
-            serial = b"stream %d" % self.context.written.next_serial()
-            return self.enter(name, partial(_STREAMS[name], self.context, self), serial)
+            return self._stream(name)
         if name not in self._fixed_names():
             return None
         return self.enter(name, self.named_children()[name])
+
+    def _stream(self, name: bytes) -> StreamFile:
+        """One that nobody has open."""
+        make = partial(_STREAMS[name], self.context, self)
+        for others in count():
+            node = self.enter(name, make, b"%d" % others if others else b"")
+            assert isinstance(node, StreamFile), "only streams have these names"
+            if not node.openings:
+                return node
+        raise AssertionError("there is always one more")
 
     def _fixed_names(self) -> frozenset[bytes]:
         """The keys of `named_children`, which are the same for all directories of a class. Most names looked
@@ -228,8 +235,3 @@ class StateDirectory(ViewDirectory):
 
     def queue_directory(self) -> QueueDirectory:
         return self._queue_directory
-
-
-def json_text(content: Mapping[str, object]) -> bytes:
-    """A mapping as indented JSON with a last newline."""
-    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 import trio
-from pyfuse3 import EntryAttributes, SetattrFields
+from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 
 from journalfs.store.api import Publisher
 from journalfs_mount.callers import Writer
@@ -71,6 +71,7 @@ class Dropping:
 
     def __init__(self) -> None:
         self.size_bytes = 0
+        self.unfinished_bytes = 0
 
     async def write(self, data: bytes) -> None:
         self.size_bytes += len(data)
@@ -84,11 +85,28 @@ class Dropping:
     async def finish_flushed(self) -> None:
         """Nothing was kept."""
 
-    async def forget(self) -> None:
+    async def forget(self) -> int:
         """Nothing was kept."""
+        return 0
 
     def abandon(self) -> None:
         """Nothing was kept."""
+
+
+@dataclass(slots=True)
+class Refusal:
+    """What a change of a file was refused with, so that whatever of it is not published never will be."""
+
+    number: int
+    """The errno."""
+    final: bool
+    """Not because it had to wait: then the same can be written again. Of others an event says why."""
+    stuck: bool
+    """Something was unfinished at that moment. What would come next would follow on a gap."""
+
+
+NOT_EMPTIED: Final = "emptying it takes no message away; remove it to acknowledge what it holds"
+_NOT_NOW: Final = frozenset((errno.EAGAIN, errno.EINTR))
 
 
 class WritingFile(OpenedFile):
@@ -96,7 +114,6 @@ class WritingFile(OpenedFile):
 
     __slots__ = (
         "_appends",
-        "_broken",
         "_context",
         "_flushed",
         "_key",
@@ -104,7 +121,10 @@ class WritingFile(OpenedFile):
         "_node",
         "_patience",
         "_publisher",
+        "_refusal",
+        "_synced_bytes",
         "_turn",
+        "empties",
         "refused_with",
     )
 
@@ -121,8 +141,12 @@ class WritingFile(OpenedFile):
         self._appends = bool(flags & os.O_APPEND)
         self._turn = trio.Lock()
         self._flushed = True
-        self._broken = False
+        self._synced_bytes = 0
+        """How much there was when somebody asked for it to be kept, and it was."""
+        self._refusal: Refusal | None = None
         self._name: WrittenName = context.written.opened(key, self)
+        self.empties = False
+        """Whether it was opened to be emptied, and there is something in it."""
         self.refused_with: int | None = None
         """The errno of every write: of the rename to this name that came before."""
 
@@ -138,14 +162,18 @@ class WritingFile(OpenedFile):
         """Take bytes in the order in which they come. What other handles write is not mixed in."""
         await self._take_turn()
         try:
-            with self._context.noted(self._node.path):
-                if self.refused_with is not None:
-                    why = "a rename to it was just refused, and to copy would publish in pieces"
-                    raise Refused(self.refused_with, why)
-                self._check_place(offset)
-                self._flushed, self._broken = False, True
-                await self._publisher.write(data)
-                self._broken = False
+            self._refuse_again()
+            try:
+                with self._context.noted(self._node.path, self._consequence):
+                    self._check_name()
+                    self._check_place(offset)
+                    self._flushed = False
+                    await self._publisher.write(data)
+            except BaseException as error:
+                self._was_refused(error)
+                raise
+            if self._refusal is not None and not self._refusal.final:
+                self._refusal = None
         finally:
             self._turn.release()
 
@@ -156,15 +184,21 @@ class WritingFile(OpenedFile):
             return
         await self._take_turn()
         try:
+            refusal = self._refusal
+            if refusal is None and self._flushed:
+                return
             if not self._flushed:
                 with self._context.noted(self._node.path):
-                    await self._publisher.flush(unfinished=not self._broken)
-                self._flushed = True
+                    await self._publisher.flush(unfinished=refusal is None)
+                self._flushed = refusal is None
+            if refusal is not None and self._publisher.unfinished_bytes:
+                self._refuse_end(refusal)
         finally:
             self._turn.release()
 
     async def sync(self) -> None:
         await self.flush()
+        self._synced_bytes = self.size_bytes
 
     async def release(self) -> None:
         self._context.written.closed(self._key, self._name, self)
@@ -175,31 +209,81 @@ class WritingFile(OpenedFile):
             finally:
                 self._turn.release()
 
-    async def forget(self) -> None:
-        """Its name was removed."""
-        await self._publisher.forget()
+    async def forget(self) -> int | None:
+        """Its name was removed: how many bytes are dropped. None where nothing would have been published."""
+        dropped_bytes = await self._publisher.forget()
+        return None if isinstance(self._publisher, Dropping) else dropped_bytes
 
     def truncate(self, size_bytes: int) -> None:
         """Only to the size that it has: what was taken may be published, and nothing is made up."""
-        if size_bytes != self.size_bytes:
-            raise Refused(
-                errno.EINVAL,
-                f"{self.size_bytes} bytes were written, so its size cannot become {size_bytes}; "
-                "write to a name that begins with an underscore and rename it",
+        if size_bytes == self.size_bytes:
+            return
+        self._refuse_again()
+        try:
+            with self._context.noted(self._node.path, self._consequence):
+                raise Refused(errno.EINVAL, wrong_size(self.size_bytes, size_bytes))
+        except FUSEError as error:
+            self._was_refused(error)
+            raise
+
+    def _was_refused(self, error: BaseException) -> None:
+        if self._refusal is not None and self._refusal.final:
+            return
+        number = error.errno if isinstance(error, FUSEError) else errno.EIO
+        final = isinstance(error, FUSEError) and number not in _NOT_NOW
+        stuck = final and (self._publisher.unfinished_bytes > 0 or self.refused_with is not None)
+        self._refusal, self._flushed = Refusal(number, final, stuck), False
+
+    def _refuse_again(self) -> None:
+        """What has been said once is not said with each write that follows."""
+        if self._refusal is not None and self._refusal.stuck:
+            raise refuse(self._refusal.number)
+
+    def _refuse_end(self, refusal: Refusal) -> None:
+        """Something is not published that a write took: who closes it is told, once with an event."""
+        if refusal.final:
+            raise refuse(refusal.number)
+        refusal.number = errno.EIO if refusal.number == errno.EINTR else refusal.number
+        refusal.final = refusal.stuck = True
+        with self._context.noted(self._node.path, self._consequence):
+            raise Refused(refusal.number, "a write was broken off and not repeated")
+
+    def _consequence(self) -> str:
+        unfinished = self._publisher.unfinished_bytes
+        if unfinished and self._is_promised():
+            return (
+                f"; of the {unfinished} bytes before it, those are published that were synced, at its close"
             )
+        return f"; the {unfinished} bytes before it are not published" if unfinished else ""
 
     async def _finish(self) -> None:
-        # A file that nothing was written to is no empty message: `touch` publishes nothing. After a failure
-        # its writer knows that it is incomplete.
-        if self._broken or self._name.removed or not self._publisher.size_bytes:
+        # A file that nothing was written to is no empty message: `touch` publishes nothing.
+        if self._name.removed or not self._publisher.size_bytes:
+            self._publisher.abandon()
+            if self.empties and not self._name.removed:
+                with self._context.noted(self._node.path):
+                    raise Refused(errno.EPERM, NOT_EMPTIED)
+            return
+        if self._refusal is not None and not self._is_promised():
+            # Whoever closed a descriptor of it before, as every program does that is started meanwhile, did
+            # not ask for what is incomplete to be kept.
             self._publisher.abandon()
             return
         with self._context.noted(self._node.path):
             if self._flushed:
                 await self._publisher.finish()
             else:
-                # The mount ends while it is open, or the close was told that it failed.
+                # The mount ends while it is open, or its writer was told that something is missing from it.
                 await self._publisher.finish_flushed()
+
+    def _is_promised(self) -> bool:
+        """Whether somebody asked for something of the unfinished rest to be kept."""
+        return self.size_bytes - self._publisher.unfinished_bytes < self._synced_bytes
+
+    def _check_name(self) -> None:
+        if self.refused_with is not None:
+            why = "a rename to it was just refused, and to copy would publish in pieces"
+            raise Refused(self.refused_with, why)
 
     def _check_place(self, offset: int) -> None:
         if not self._appends and offset != self._publisher.size_bytes:
@@ -215,6 +299,13 @@ class WritingFile(OpenedFile):
             self._turn.acquire_nowait()
         except trio.WouldBlock:
             await self._turn.acquire()
+
+
+def wrong_size(written_bytes: int, wanted_bytes: int) -> str:
+    return (
+        f"{written_bytes} bytes were written, so its size cannot become {wanted_bytes}; "
+        "write to a name that begins with an underscore and rename it"
+    )
 
 
 class WrittenFile(Node):
@@ -260,12 +351,21 @@ class WrittenFile(Node):
             return
         if handle is not None:
             handle.truncate(wanted.st_size)
-        elif wanted.st_size:
-            raise Refused(errno.EINVAL, "there are no bytes in it, and none are made up")
+            return
+        written = self.context.written.find(self._key)
+        size_bytes = 0 if written is None else written.size_bytes
+        if wanted.st_size != size_bytes:
+            raise Refused(errno.EINVAL, wrong_size(size_bytes, wanted.st_size))
 
     async def remove(self) -> None:
-        for handle in self.context.written.remove(self._key):
-            await handle.forget()
+        handles = self.context.written.remove(self._key)
+        dropped = [found for handle in handles if (found := await handle.forget()) is not None]
+        if dropped:
+            self.context.changing().dropped(
+                self.path(),
+                f"removed while it was written: {sum(dropped)} bytes that were not published are dropped, "
+                "and so is what is written to it from now on",
+            )
 
     async def move(self, target: Directory, name: bytes) -> None:
         raise Refused(

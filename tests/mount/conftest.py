@@ -16,7 +16,7 @@ import pytest
 from journalfs_mount.mountpoint import mounted_at
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -21,6 +21,7 @@ from journalfs.store.api import (
     Listing,
     Part,
     Queue,
+    Shown,
     Snapshots,
     Usage,
     View,
@@ -209,6 +210,9 @@ class FakeView:
             if name == ".all.jsonl" or message.part == parts[name]
         ]
 
+    def shown(self, name: str) -> Shown:
+        return Shown((), self.message_ids(name))
+
     def message(self, message_id: MessageId) -> FakeMessage | None:
         message = self._queue.messages.get(message_id)
         return message if message is not None and self._accepts(message) else None
@@ -364,6 +368,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.by_name: dict[str, FakeAddress] = {}
         self.closed = False
+        self.refusals: list[tuple[str, str]] = []
         self.changes = Changes()
         self.following: Callable[[], Awaitable[None]] = trio.sleep_forever
         self._slots = 0
@@ -423,6 +428,9 @@ class FakeStore:
         return Usage(
             total_bytes=1 << 30, free_bytes=1 << 29, available_bytes=1 << 28, messages=7, messages_max=1000
         )
+
+    def refused(self, what: str, reason: str) -> None:
+        self.refusals.append((what, reason))
 
     async def follow(self) -> None:
         await self.following()

@@ -129,12 +129,17 @@ def _opened(store: FakeStore) -> int:
     return FakeSource.opened
 
 
+def _refusals(store: FakeStore) -> list[tuple[str, str]]:
+    return store.refusals
+
+
 COMMANDS: dict[str, Callable[..., object]] = {
     "remove": _remove,
     "add": _add,
     "remove_queue": _remove_queue,
     "memory_kib": _memory_kib,
     "opened": _opened,
+    "refusals": _refusals,
 }
 
 

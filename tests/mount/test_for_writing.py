@@ -69,6 +69,21 @@ def test_the_store_is_the_mounts_until_it_is_unmounted(store: Path, places: list
     assert state(store) is NodeState.STOPPED
 
 
+def test_who_unmounts_from_within_is_not_named_as_a_user(store: Path, places: list[Path]) -> None:
+    place = places[0]
+    assert journalfs("mount", store, place).returncode == 0
+    refused = journalfs("umount", place, cwd=place)
+    # Nobody else is in it, and the process itself leaves.
+    assert (refused.returncode, refused.stderr) == (0, "")
+    assert journalfs("mount", store, place).returncode == 0
+    with subprocess.Popen(["sleep", "600"], cwd=place) as other:
+        refused = journalfs("umount", place, cwd=place)
+        other.kill()
+    assert refused.returncode == 7
+    assert f"in use by sleep ({other.pid}); close that first" in refused.stderr
+    assert journalfs("umount", place).returncode == 0
+
+
 def test_reading_beside_a_mount_that_writes(store: Path, places: list[Path]) -> None:
     first, second = places
     assert journalfs("mount", store, first).returncode == 0

@@ -12,6 +12,7 @@ import pytest
 from tests.frozen import PristineStores
 from tests.mount.conftest import MountFake
 from tests.mounting import mounted
+from tests.tools.crash_copy import copy_as_left
 
 pytestmark = pytest.mark.mount
 
@@ -47,7 +48,7 @@ def test_an_open_file_keeps_what_it_had_though_its_queue_goes(mount_fake: MountF
 @pytest.mark.rule("S-35")
 def test_df_answers_though_the_store_was_removed(stores: PristineStores, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    shutil.copytree(stores["aio"], store)
+    copy_as_left(stores["aio"], store)
     with mounted(store, tmp_path / "mnt") as mount:
         before = os.statvfs(mount.path)
         shutil.rmtree(store)

@@ -51,7 +51,7 @@ def test_unmounting_and_mounting_again_say_what_to_do(hung: Path, stores: Pristi
     assert len(done.stderr.splitlines()) == 1
     with pytest.raises(MountSilent, match="umount --lazy"):
         prepare(hung, stores["aio"], allow_nonempty=False)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert mounted_at(hung) is not None
 
 

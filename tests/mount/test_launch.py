@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from journalfs_mount.mountpoint import is_dead, mounted_at, serving_process
 from tests.frozen import PristineStores
 from tests.mount.conftest import DEADLINE_S, ROOT, until
 from tests.mounting import JOURNALFS
+from tests.tools.crash_copy import copy_as_left
 
 pytestmark = pytest.mark.mount
 
@@ -133,7 +133,7 @@ def test_a_store_is_named_by_its_absolute_path_whatever_its_name(
     store: Path, place: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "größe, a\\b c"
-    shutil.copytree(store, copy)
+    copy_as_left(store, copy)
     done = subprocess.run(
         [JOURNALFS, "mount", "--read-only", copy.name, place], cwd=copy.parent, check=False, timeout=60
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +12,8 @@ from hypothesis import strategies as st
 from journalfs.errors import WrongCall
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.inodes import MESSAGE_BIT, NodeTable, message_inode, message_of, node_key
-from journalfs_mount.options import MountOptions, parse_options
+from journalfs_mount.options import MountOptions, described, described_words, parse_options
+from tests.mounting import journalfs
 
 
 def test_words_of_fstab_are_accepted_and_later_words_win() -> None:
@@ -29,10 +33,26 @@ def test_values_are_checked() -> None:
             parse_options([wrong])
 
 
+def test_help_lists_every_option_that_there_is() -> None:
+    """No part of `MountOptions` is without a word for it in the list, and the parser takes each word."""
+    listed = " ".join(journalfs("mount", "--help").stdout.partition("Mount options")[2].split())
+    chosen: dict[str, Any] = {}
+    for term, meaning in described():
+        assert f"{term} {meaning}" in listed
+        name, has_value, values = term.partition("=")
+        for value in values.split("|"):
+            chosen |= parse_options([f"{name}={value or 7}" if has_value else name])
+    for meaning, words in described_words():
+        assert f"{meaning} {', '.join(words)}" in listed
+        chosen |= parse_options(words)
+    assert chosen.keys() == {field.name for field in fields(MountOptions)}
+    assert {"browse", "sync=always|close|none", "uid="} <= {term for term, _ in described()}
+
+
 def test_a_mistyped_word_is_named_with_its_neighbour() -> None:
     with pytest.raises(WrongCall, match=r"unknown mount option 'noxatr'; did you mean 'noxattr'\?"):
         parse_options(["ro,noxatr"])
-    assert parse_options(["ro,noxatr"], ignore_unknown=True) == {"read_only": True}
+    assert parse_options(["ro,noxatr"], ignore_unknown=True) == {"read_only": True, "kernel_told": True}
 
 
 @pytest.mark.parametrize(
@@ -50,9 +70,25 @@ def test_a_source_is_written_so_that_it_cannot_break_the_option_list(source: str
     assert f"fsname={word}" in MountOptions().fuse_options(source)
 
 
-def test_permissions_are_always_the_kernels_to_enforce() -> None:
+def test_permissions_are_the_kernels_to_enforce_where_it_lets_others_in() -> None:
     words = MountOptions(read_only=True, allow_other=True).fuse_options("/s")
     assert {"default_permissions", "allow_other", "nosuid", "nodev", "ro"} <= words
+    for read_only in (True, False):
+        options = MountOptions(read_only=read_only, allow_other=True)
+        assert "default_permissions" in options.fuse_options("/s")
+
+
+@pytest.mark.rule("S-138")
+def test_the_kernel_refuses_changes_only_where_it_is_asked_to_or_has_to() -> None:
+    alone = MountOptions(read_only=True)
+    assert (alone.kernel_refuses, alone.refuses_changes) == (False, True)
+    assert {"rw", "default_permissions"} & alone.fuse_options("/s") == {"rw"}
+    asked = MountOptions(**parse_options(["ro"]))
+    assert (asked.kernel_refuses, asked.refuses_changes) == (True, False)
+    assert {"ro", "default_permissions"} <= asked.fuse_options("/s")
+    taken_back = MountOptions(**parse_options(["ro,rw"]))
+    assert not taken_back.kernel_refuses
+    assert not taken_back.refuses_changes
 
 
 @given(slot=st.integers(0, (1 << 20) - 1), message=st.integers(0, (1 << 42) - 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import os
 import subprocess
@@ -10,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from journalfs_mount.lifecycle import KERNEL_REFUSES
 from tests.mount.conftest import MountedFake, MountFake
 
 pytestmark = pytest.mark.mount
+
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def failing(call: Callable[[], object]) -> str:
@@ -77,17 +82,59 @@ def changes(path: Path) -> dict[str, Callable[[], object]]:
     }
 
 
-def test_every_change_is_refused_as_on_a_read_only_filesystem(mount_fake: MountFake) -> None:
-    mounted = mount_fake("small")
-    for name, change in changes(mounted.path).items():
+@pytest.mark.rule("S-74")
+@pytest.mark.parametrize("options", ["", "rw", "allow_other,rw"])
+def test_every_change_is_refused_as_on_a_read_only_filesystem(mount_fake: MountFake, options: str) -> None:
+    """Whether its user asks for it to be read only, or the store takes no changes."""
+    mounted = mount_fake("small", options)
+    for number, (name, change) in enumerate(changes(mounted.path).items(), 1):
         assert failing(change) == "EROFS", name
-
-
-def test_changes_are_refused_even_when_the_kernel_lets_them_through(mount_fake: MountFake) -> None:
-    mounted = mount_fake("small", "rw")
-    for name, change in changes(mounted.path).items():
-        assert failing(change) == "EROFS", name
+        refusals = mounted.tell("refusals")
+        assert isinstance(refusals, list)
+        assert len(refusals) == number, f"{name} is said once"
+        what, reason = refusals[-1]
+        assert what.endswith(": EROFS")
+        assert "read only" in reason
     assert mounted.requests()["unlink"] == 1
+
+
+@pytest.mark.rule("S-138")
+@pytest.mark.parametrize("options", ["ro", "ro,allow_other"])
+def test_what_the_kernel_refuses_is_said_once_and_for_all(mount_fake: MountFake, options: str) -> None:
+    mounted = mount_fake("small", options)
+    for name, change in changes(mounted.path).items():
+        assert failing(change) == "EROFS", name
+    assert "unlink" not in mounted.requests()
+    assert mounted.tell("refusals") == [["every change: EROFS", KERNEL_REFUSES]]
+
+
+@pytest.mark.rule("S-138")
+@pytest.mark.parametrize("options", ["", "ro"])
+def test_tools_that_ask_first_are_told_that_it_is_read_only(mount_fake: MountFake, options: str) -> None:
+    mounted = mount_fake("small", options)
+    part = mounted.path / "orders/billing/part-0001-0000000001.jsonl"
+    assert part.stat().st_mode & 0o777 == 0o444
+    for path in (mounted.path, part.parent, part):
+        assert os.access(path, os.R_OK)
+        assert not os.access(path, os.W_OK)
+        assert os.access(path, os.X_OK) == path.is_dir()
+        with pytest.raises(OSError, match="Read-only file system"):
+            faccess(path, os.W_OK)
+    with contextlib.chdir(part.parent):
+        pass
+    said = bool(os.statvfs(part).f_flag & os.ST_RDONLY)
+    assert said == (options == "ro"), "only the kernel can say it"
+    with part.open("rb") as opened:
+        os.fsync(opened.fileno())
+    refusals = mounted.tell("refusals")
+    assert refusals == ([] if options == "" else [["every change: EROFS", KERNEL_REFUSES]])
+
+
+def faccess(path: Path, mode: int) -> None:
+    """access(2), which Python gives no errno of."""
+    if LIBC.access(os.fsencode(path), mode):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path)
 
 
 def test_files_are_no_directories_and_the_other_way_round(mount_fake: MountFake) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from journalfs_mount.limits import STAGED_AGE_MAX_S
-from journalfs_mount.staging import StagingArea, discard, files_below, write_all
+from journalfs_mount.staging import StagingArea, files_below, write_all
 
 NOW_S = 1_800_000_000.0
 
@@ -57,23 +61,54 @@ def test_an_area_nobody_used_has_nothing_to_sweep(tmp_path: Path) -> None:
     assert StagingArea(tmp_path / "absent").sweep(lambda place: True, NOW_S) == []
 
 
-def test_discarding(tmp_path: Path) -> None:
+def discarded(area: Path) -> list[Path]:
+    return list((area / "discarded").iterdir())
+
+
+async def test_discarding(tmp_path: Path) -> None:
+    area = StagingArea(tmp_path / "area")
     file, folder = put(tmp_path / "file"), put(tmp_path / "folder" / "deep" / "file").parents[1]
     (tmp_path / "link").symlink_to(folder)
     for path in (tmp_path / "link", file, folder, tmp_path / "absent"):
-        discard(os.fsencode(path))
+        area.discard(os.fsencode(path))
         assert not path.exists()
         assert not path.is_symlink()
+    assert len(discarded(tmp_path / "area")) == 1
+    assert area.sweep(lambda place: True, NOW_S) == []
+    assert not (tmp_path / "area/discarded").exists()
+
+
+async def test_a_directory_is_removed_while_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, real_rmtree = threading.Event(), shutil.rmtree
+
+    def rmtree(path: bytes) -> None:
+        assert served.wait(60), "the event loop was held"
+        real_rmtree(path)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    area = StagingArea(tmp_path)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(area.run)
+        for name in ("_temporary", "_more"):
+            folder = put(area.folder((b"a",)) + b"/%s/0/file" % name.encode()).parents[1]
+            area.discard(os.fsencode(folder))
+            assert not folder.exists()
+            await wait_all_tasks_blocked()
+        assert len(discarded(tmp_path)) == 2
+        served.set()
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()  # a thread that has begun goes on to its end
+    assert len(discarded(tmp_path)) < 2
 
 
 def test_files_of_a_directory(tmp_path: Path) -> None:
     for name in ("b/2", "a", "c", "b/1", "b/c/0", "_x", "b/.y", ".z/1", "b/_t/2"):
         put(tmp_path / name)
     found = files_below(os.fsencode(tmp_path))
-    assert [os.path.relpath(os.fsdecode(path), tmp_path) for path, _ in found] == [
-        *("a", "b/1", "b/2", "b/c/0", "c")
-    ]
-    assert [name for _, name in found] == [b"a", b"1", b"2", b"0", b"c"]
+    assert [name for _, name in found] == [b"a", b"b/1", b"b/2", b"b/c/0", b"c"]
+    assert [path for path, _ in found] == [os.path.join(os.fsencode(tmp_path), name) for _, name in found]
 
 
 def test_writing_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,14 +135,72 @@ CHANGES: list[Callable[[Path, Path], object]] = [
 ]
 
 
-@pytest.mark.rule("S-38")
+@pytest.mark.rule("S-38", "S-74")
 @pytest.mark.parametrize("number", range(len(CHANGES)))
 def test_every_change_is_refused(orders: MountedStore, number: int) -> None:
     queue = orders.queue("orders")
     message = queue.path / ".messages" / queue.listed()[0]
+    before = len(orders.events())
     with pytest.raises(OSError, match="Read-only") as refused:
         CHANGES[number](queue.path, message)
     assert refused.value.errno == errno.EROFS
+    (event,) = orders.events()[before:]
+    assert event["event"] == "refused"
+    assert re.fullmatch(r"orders.*: EROFS", event["what"])
+    assert "mounted to be read only" in event["reason"]
+
+
+TOOLS: dict[str, str] = {
+    "echo x > new.txt": "new.txt",
+    "echo x >> _tail.jsonl": "_tail.jsonl",
+    "printf x | tee new.txt": "new.txt",
+    "touch new.txt": "new.txt",
+    "touch .messages/ID": ".messages/ID",
+    "cp /etc/hostname new.txt": "new.txt",
+    "cp -f /etc/hostname .messages/ID": ".messages/ID",
+    "mv .messages/ID elsewhere": "elsewhere",
+    "rm -f .messages/ID": ".messages/ID",
+    "mkdir new": "new",
+    "ln -s a new": "new",
+    "chmod 600 .messages/ID": ".messages/ID",
+    "truncate -s 0 .messages/ID": ".messages/ID",
+    "setfattr -n user.journalfs.max-consumers -v 3 .": "",
+}
+"""What people type in the directory of a queue, and the name in it that the event is about."""
+
+
+@pytest.mark.rule("S-38", "S-74")
+@pytest.mark.parametrize("command", TOOLS)
+def test_tools_say_that_it_is_read_only(orders: MountedStore, command: str) -> None:
+    queue = orders.queue("orders")
+    name = queue.listed()[0]
+    before = len(orders.events())
+    done = subprocess.run(
+        ["bash", "-c", command.replace("ID", name)],
+        cwd=queue.path,
+        env={**os.environ, "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Read-only file system" in done.stderr
+    events = orders.events()[before:]
+    about = f"orders/orders/{TOOLS[command]}".rstrip("/").replace("ID", name)
+    assert {event["what"] for event in events} == {f"{about}: EROFS"}
+
+
+@pytest.mark.rule("S-138")
+def test_a_mount_that_the_kernel_knows_to_be_read_only_says_so(
+    store_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    with mounted(store_copy("aio"), tmp_path / "mnt", "-o", "ro") as mount:
+        assert os.statvfs(mount.path).f_flag & os.ST_RDONLY
+        with pytest.raises(OSError, match="Read-only"):
+            (mount.path / "new").mkdir()
+        (event,) = [one for one in mount.events() if one["event"] == "refused"]
+        assert event["what"] == "every change: EROFS"
+        assert "the kernel refuses changes" in event["reason"]
 
 
 @pytest.mark.rule("S-39")
@@ -205,6 +263,8 @@ def numbers(mount: MountedStore) -> dict[str, int]:
     for queue in [path for path in mount.path.glob("*/*") if path.is_dir()]:
         for entry in os.scandir(queue / ".messages"):
             found[str(Path(entry.path).relative_to(mount.path))] = entry.stat().st_ino
+        for name in (".take", ".follow"):
+            found[str((queue / name).relative_to(mount.path))] = (queue / name).stat().st_ino
     return found
 
 
@@ -213,6 +273,7 @@ def test_inode_numbers_are_stable_and_distinct(store_copy: Callable[[str], Path]
     store = store_copy("orders-basic")
     with mounted(store, tmp_path / "mnt") as mount:
         first = numbers(mount)
+        assert numbers(mount) == first
     with mounted(store, tmp_path / "elsewhere") as mount:
         assert numbers(mount) == first
     assert len(set(first.values())) == len(first)

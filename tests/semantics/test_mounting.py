@@ -50,7 +50,7 @@ def test_every_way_to_end_it(
     with mounted(store, tmp_path / "mnt") as mount:
         process_id = mount.process_id()
         end(mount.path, process_id)
-        eventually(lambda: ended(process_id), deadline_s=20, what="the mount's process ends")
+        eventually(lambda: ended(process_id), deadline_s=60, what="the mount's process ends")
         assert not os.path.ismount(mount.path)
         assert os.listdir(mount.path) == []
     assert [path for path in store.rglob("journalfs/index") if path.is_file()]
@@ -65,7 +65,7 @@ def test_a_dead_mount_is_replaced(store_copy: StoreCopy, tmp_path: Path) -> None
         assert len(before) > 3
         killed = mount.process_id()
         os.kill(killed, signal.SIGKILL)
-        eventually(lambda: is_dead(mount.path), deadline_s=10, what="the mount is dead")
+        eventually(lambda: is_dead(mount.path), deadline_s=60, what="the mount is dead")
         again = journalfs("mount", "--read-only", store, mount.path)
         assert again.returncode == 0, again.stderr
         assert mount.process_id() != killed
