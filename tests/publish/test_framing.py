@@ -15,7 +15,7 @@ from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope
 from journalfs.format.properties import Code, Property
 from journalfs.store import framing as framing_module
-from journalfs.store.framing import Framer, Framing, framing_of
+from journalfs.store.framing import JSON_DEPTH_MAX, Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, Properties
 
 
@@ -64,6 +64,8 @@ PLACES = st.lists(st.integers(0, 200), max_size=8)
         ("in.jsonl.gz", Framing.WHOLE_FILE),
         ("photo.jpeg", Framing.WHOLE_FILE),
         ("in.", Framing.LINES),
+        ("out.json/part-0", Framing.LINES),
+        ("out.d/in.json", Framing.JSON_VALUES),
         ("in.txt~", Framing.WHOLE_FILE),
     ],
 )
@@ -156,6 +158,21 @@ def test_a_byte_order_mark_before_json_is_skipped(places: list[int]) -> None:
     assert published(Framing.JSON_VALUES, cut(b"\xef\xbb\xbf[1]", places)) == ["[1]"]
 
 
+@pytest.mark.rule("S-63")
+@pytest.mark.parametrize("places", [[], [1], [2], [1, 2], [3], [7]])
+def test_a_byte_order_mark_before_envelopes_is_skipped(places: list[int]) -> None:
+    line = b'{"type":"text","body":"a"}\n'
+    assert published(Framing.ENVELOPES, cut(b"\xef\xbb\xbf" + 2 * line, places)) == ["a", "a"]
+    assert published(Framing.ENVELOPES, cut(b"\xef\xbb\xbf" + line.strip(), places)) == ["a"]
+    assert published(Framing.ENVELOPES, cut(b"\xef\xbb\xbf", places)) == []
+    with pytest.raises(BadEnvelope, match="beginning of a file only"):
+        published(Framing.ENVELOPES, cut(line + b"\xef\xbb\xbf" + line, places))
+    framer = Framer(Framing.ENVELOPES)
+    framer.feed(b"\xef\xbb")
+    with pytest.raises(BadEnvelope, match="ends inside"):
+        framer.finish()
+
+
 @given(st.binary(max_size=30) | st.text('{}[]",:0-+.eEtrufalsn\\ \n', max_size=30).map(str.encode), PLACES)
 def test_only_json_passes(data: bytes, places: list[int]) -> None:
     """The same values as the standard library finds, and none where it finds a mistake."""
@@ -195,7 +212,6 @@ def values_of(text: str) -> list[str]:
         (b'"\xff"', 1),
         (b"[1]]", 1),
         (b",1", 1),
-        (513 * b"[", 1),
     ],
 )
 def test_what_is_no_json_is_refused_with_its_line(written: bytes, line: int) -> None:
@@ -203,6 +219,56 @@ def test_what_is_no_json_is_refused_with_its_line(written: bytes, line: int) -> 
     with pytest.raises(BadEnvelope, match="no JSON") as caught:
         framer.feed(written)
     assert caught.value.line == line
+
+
+@pytest.mark.rule("S-64")
+@pytest.mark.parametrize(
+    ("writes", "offset", "quoted"),
+    [
+        ([b"{bad\n"], 1, "'bad'"),
+        ([b"nope\n"], 0, "'nope'"),
+        ([b'{}\n{"a": nope}\n'], 9, "'nope}'"),
+        ([b'{"a": nope}\n'], 6, "'nope}'"),
+        ([b'{"a": tru', b"th}\n"], 6, "'truth}'"),
+        ([b'{"a":', b" [1,\n fal", b"l]}"], 11, "'fall]}'"),
+        ([b"[true false]"], 6, "'false]'"),
+        ([b"[nullx]"], 5, "'x]'"),
+        ([b"{'a': 1}"], 1, "\"'a': 1}\""),
+        ([b"[\xc3\xa4\xc3\xb6]"], 1, "'\u00e4\u00f6]'"),
+        ([b'["\x01"]'], 2, "'\\x01\"]'"),
+        ([b'["a\n"]'], 3, "'\\n'"),
+        ([b"[\xff]"], 1, "'\ufffd]'"),
+        ([b"[" + b"x" * 100], 1, f"'{'x' * 20}'"),
+        ([b"\xef\xbb", b"\xbfnope"], 3, "'nope'"),
+    ],
+)
+def test_what_is_no_json_is_quoted_from_where_it_goes_wrong(
+    writes: list[bytes], offset: int, quoted: str
+) -> None:
+    framer = Framer(Framing.JSON_VALUES)
+    for written in writes[:-1]:
+        assert framer.feed(written) == []
+    with pytest.raises(BadEnvelope) as caught:
+        framer.feed(writes[-1])
+    expected = f"no JSON at offset {offset} of the file: {quoted}"
+    assert caught.value.reason == expected
+    with pytest.raises(BadEnvelope) as again:
+        framer.feed(writes[-1])
+    assert again.value.reason == expected
+
+
+@pytest.mark.rule("S-64")
+def test_json_that_nests_too_deep_is_told_the_limit() -> None:
+    deepest = JSON_DEPTH_MAX * b"[" + JSON_DEPTH_MAX * b"]"
+    assert len(Framer(Framing.JSON_VALUES).feed(deepest)) == 1
+    framer = Framer(Framing.JSON_VALUES)
+    with pytest.raises(BadEnvelope, match=r"deeper than 511 levels.* whole file") as caught:
+        framer.feed(b"1\n[" + deepest + b"]")
+    assert caught.value.line == 2
+    with pytest.raises(BadEnvelope, match="no JSON"):
+        framer.feed(b"[1,]")
+    with pytest.raises(BadEnvelope, match="deeper than the 64 levels"):
+        Framer(Framing.ENVELOPES).feed(b'{"body":' + 20_000 * b"[" + 20_000 * b"]}\n")
 
 
 @pytest.mark.parametrize("written", [b"[1", b'"a', b"tru", b"-", b"1e", b'{"a":', b"\xef\xbb"])

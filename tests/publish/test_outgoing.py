@@ -143,6 +143,7 @@ def test_the_length_of_a_record_is_known_before() -> None:
     [
         ({"body": "x"}, None, None, None),
         ({"body": "x", "properties": {"_AMQ_ROUTING_TYPE": 1}}, 1, None, None),
+        ({"body": "x", "properties": {"_AMQ_ROUTING_TYPE": 7}}, None, None, None),
         ({"body": "x", "duplicateId": "é"}, None, b"\xe9\0", None),
         ({"body": "x", "duplicateId_base64": "AQI="}, None, b"\1\2", None),
         ({"body": "x", "properties": {"_AMQ_SCHED_DELIVERY": 77}}, None, None, 77),
@@ -178,6 +179,7 @@ def test_routing_duplicates_and_schedules(
     [
         ({"x-opt-routing-type": ("byte", 1)}, 1, None),
         ({"x-opt-jms-dest": ("byte", 0)}, 1, None),
+        ({"x-opt-jms-dest": ("byte", 0), "x-opt-routing-type": ("byte", 7)}, None, None),
         ({"x-opt-jms-dest": ("byte", 1)}, 0, None),
         ({"x-opt-jms-dest": ("byte", 9)}, None, None),
         ({"x-opt-jms-dest": ("byte", 1), "x-opt-routing-type": ("byte", 1)}, 1, None),

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tests.broker.distribution import distribution_home
+from tests.broker.distribution import class_path
 
-SOURCE = Path(__file__).parent / "java" / "SelectorOracle.java"
+SOURCES = Path(__file__).parent / "java"
 
 
 class OracleEndedError(Exception):
@@ -23,7 +23,7 @@ class Oracle:
 
     def __init__(self) -> None:
         command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
-        command += ["-Dlog4j2.level=off", "-cp", f"{distribution_home()}/lib/*", str(SOURCE)]
+        command += ["-Dlog4j2.level=off", "-cp", class_path(SOURCES), "SelectorOracle"]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -41,7 +41,7 @@ class Oracle:
     ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=60)
 
     def _ask(self, question: Mapping[str, object]) -> str:
         assert self._process.stdin is not None

@@ -14,7 +14,8 @@ from tests.selector.oracle import Oracle
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-EXAMPLES = 3000
+EXAMPLES = 4 * settings().max_examples
+"""Each is a question to another process, and the profile says how far to search."""
 thorough = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX
-from tests.writing.conftest import Address, Remount, bodies, shell
-from tests.writing.test_taking import _reads, counts, held, publish, running, take
+from tests.writing.conftest import Address, Remount, bodies, errno_of, shell
+from tests.writing.streams import next_line, reads
+from tests.writing.test_taking import counts, held, publish, running, take
 
 TEXTS = tuple(f"text {number}" for number in range(12))
 EACH_LINE = """
@@ -93,11 +95,28 @@ def test_xargs_that_gives_up_gives_back_what_it_read_last(address: Address) -> N
 def test_many_hands_of_xargs_share_the_work(address: Address) -> None:
     publish(address.first, *TEXTS)
     output = address.mount.path.parent / f"{address.name}.out"
-    hands = f"""xargs -d '\\n' -n 1 -P 3 sh -c 'echo "$1" >> {output}' sh < {take(address.first)}"""
+    hands = f"""xargs -d '\\n' -n 1 -P 4 sh -c 'echo "$1" >> {output}' sh < {take(address.first)}"""
     with at_work("bash", "-c", hands):
         until(lambda: _lines(output) == len(TEXTS) and bodies(address.first) == [], "all is done")
     seen = [json.loads(line)["body"] for line in output.read_text().splitlines()]
     assert sorted(seen) == sorted(TEXTS)
+
+
+@pytest.mark.rule("S-117", "S-120")
+def test_hands_and_loops_compete_while_messages_come(address: Address) -> None:
+    """Two `xargs -P 4` and three loops on one stream: every message is worked on by one of them, once."""
+    output = address.mount.path.parent / f"{address.name}.out"
+    hands = f"""xargs -d '\\n' -n 1 -P 4 sh -c 'echo "$1" >> {output}' sh < {take(address.first)}"""
+    loop = f"""while read -r line; do echo "$line" >> {output}; done < {take(address.first)}"""
+    texts = [f"text {number}" for number in range(150)]
+    with ExitStack() as stack:
+        for script in (hands, hands, loop, loop, loop):
+            stack.enter_context(at_work("bash", "-c", script))
+        for begin in range(0, len(texts), 10):
+            publish(address.first, *texts[begin : begin + 10])
+        until(lambda: _lines(output) >= len(texts) and bodies(address.first) == [], "all is done")
+    seen = [json.loads(line)["body"] for line in output.read_text().splitlines()]
+    assert sorted(seen) == sorted(texts)
 
 
 def _lines(output: Path) -> int:
@@ -113,12 +132,11 @@ def test_streams_with_the_stock_loop(remount: Remount, name: str) -> None:
     (mount.path / "a" / "q").mkdir()
     queue = mount.queue("a", "q")
     with running("cat", queue.path / name, cwd=mount.path) as process:
-        until(lambda: _reads(process.pid), "it waits in a read")
-        assert process.stdout is not None
+        until(lambda: reads(process.pid, queue.path / name), "it waits in a read")
         for text in ("one", "two"):
             publish(queue, text)
-            assert json.loads(process.stdout.readline())["body"] == text
-        until(lambda: _reads(process.pid), "it waits again")
+            assert json.loads(next_line(process))["body"] == text
+        until(lambda: reads(process.pid, queue.path / name) and held(queue) == 0, "it came back for more")
         process.send_signal(signal.SIGINT)
         assert process.wait(COMMAND_S_MAX) == -signal.SIGINT
     until(lambda: held(queue) == 0, "nobody has a message")
@@ -138,3 +156,66 @@ def test_a_reader_that_is_killed_with_the_stock_loop(remount: Remount) -> None:
     assert counts(queue) == [1]
     assert '"body":"one"' in shell(f"head -n 1 {take(queue)}", mount.path)
     until(lambda: bodies(queue) == ["two"], "it is acknowledged")
+
+
+@pytest.mark.rule("S-41")
+@pytest.mark.parametrize("name", [".take", ".follow"])
+def test_what_is_copied_is_what_was_looked_at(address: Address, name: str) -> None:
+    stream, copy = address.first.path / name, address.mount.path.parent / f"{address.name}.copy"
+    number = stream.stat().st_ino
+    with stream.open():
+        assert stream.stat().st_ino != number, "each opening has its own"
+    until(lambda: stream.stat().st_ino == number, "nobody has it open")
+    with running("cp", stream, copy, cwd=address.path) as process:
+        until(lambda: reads(process.pid, stream), "it waits in a read")
+        publish(address.first, "one")
+        until(lambda: copy.exists() and b'"body":"one"' in copy.read_bytes(), "it is copied")
+        process.terminate()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.rule("S-120")
+def test_who_opens_again_what_it_has_has_consumed(address: Address) -> None:
+    """`/dev/stdin` is another opening of the same file, by the same process."""
+    publish(address.first, "one", "two", "three")
+    for text in ("one", "two"):
+        output = shell(f"head -n 1 /dev/stdin < {take(address.first)}", address.path)
+        assert json.loads(output)["body"] == text
+    until(lambda: held(address.first) == 0, "nobody has a message")
+    assert bodies(address.first) == ["three"]
+    assert counts(address.first) == []
+
+
+@pytest.mark.rule("S-120")
+def test_threads_of_one_process_are_told_apart(address: Address) -> None:
+    """They may have looked the name up at the same moment; each ends by itself."""
+    publish(address.first, *TEXTS)
+    script = """
+import os, sys, threading
+together = threading.Barrier(4)
+def read():
+    for _ in range(3):
+        together.wait()
+        with open(sys.argv[1]) as lines:
+            lines.readline()
+threads = [threading.Thread(target=read) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+    with running(sys.executable, "-c", script, take(address.first), cwd=address.path) as process:
+        assert process.wait(COMMAND_S_MAX) == 0
+    until(lambda: held(address.first) == 0, "nobody has a message")
+    assert bodies(address.first) == []
+    assert counts(address.first) == []
+
+
+@pytest.mark.rule("S-135")
+@pytest.mark.parametrize("name", [".take", ".follow"])
+def test_readers_have_no_priority(address: Address, name: str) -> None:
+    stream = address.first.path / name
+    assert errno_of(os.setxattr, stream, "user.journalfs.consumer-priority", b"5") == errno.EPERM
+    refused = address.mount.events()[-1]
+    assert "nor a priority" in refused["reason"]

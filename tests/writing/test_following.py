@@ -11,7 +11,8 @@ import pytest
 from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, mounted
 from tests.writing.conftest import Address, Remount, bodies, write_at_once
-from tests.writing.test_taking import _reads, publish, running
+from tests.writing.streams import next_line, reads
+from tests.writing.test_taking import publish, running
 
 
 @pytest.mark.rule("S-116")
@@ -23,27 +24,22 @@ from tests.writing.test_taking import _reads, publish, running
         ("head", "-n", "3"),
         ("grep", "--line-buffered", "queue"),
         ("sed", "-u", "p;d"),
-        ("tail", "-n", "+1", "-f"),
         ("bash", "-c", 'while read -r line; do echo "$line"; done < "$0"'),
         ("dash", "-c", 'while read -r line; do echo "$line"; done < "$0"'),
     ],
 )
 def test_what_comes_is_seen_as_it_comes(address: Address, command: tuple[str, ...]) -> None:
     publish(address.first, "before")
-    with running(*command, address.first.path / ".follow", cwd=address.path) as process:
-        until(lambda: _reads(process.pid), "it waits in a read")
+    follow = address.first.path / ".follow"
+    with running(*command, follow, cwd=address.path) as process:
+        until(lambda: reads(process.pid, follow), "it waits in a read")
         for text in ("one", "two", "three"):
             publish(address.first, text)
-            if command[0] != "head" and "+1" not in command:
-                assert process.stdout is not None
-                assert json.loads(process.stdout.readline())["body"] == text
+            if command[0] != "head":
+                assert json.loads(next_line(process))["body"] == text
         if command[0] == "head":
-            assert process.stdout is not None
-            assert [json.loads(process.stdout.readline())["body"] for _ in range(3)] == [
-                "one",
-                "two",
-                "three",
-            ]
+            seen = [json.loads(next_line(process))["body"] for _ in range(3)]
+            assert seen == ["one", "two", "three"]
     assert bodies(address.first) == ["before", "one", "two", "three"]
 
 
@@ -53,11 +49,10 @@ def test_tail_follows(address: Address, words: tuple[str, ...]) -> None:
     publish(address.first, "before")
     with running("tail", *words, address.first.path / ".follow", cwd=address.path) as process:
         until(lambda: "nanosleep" in _where(process.pid) or _sleeps(process.pid), "it waits for more")
-        assert process.stdout is not None
         for text in ("one", "two", "three"):
             publish(address.first, text, f"{text} too")
-            assert json.loads(process.stdout.readline())["body"] == text
-            assert json.loads(process.stdout.readline())["body"] == f"{text} too"
+            assert json.loads(next_line(process))["body"] == text
+            assert json.loads(next_line(process))["body"] == f"{text} too"
         process.terminate()
         assert process.stderr is not None
         assert process.stderr.read() == ""
@@ -75,7 +70,7 @@ def _sleeps(pid: int) -> bool:
 def test_a_selection_is_followed(address: Address) -> None:
     follow = address.first.path / ".where" / "JMSPriority = 9" / ".follow"
     with running("head", "-n", "1", follow, cwd=address.path) as process:
-        until(lambda: _reads(process.pid), "it waits in a read")
+        until(lambda: reads(process.pid, follow), "it waits in a read")
         lines = [b'{"type":"text","priority":%d,"body":"%d"}\n' % (number, number) for number in (1, 9)]
         write_at_once(address.first.path / "in.jsonl", lines)
         output, _ = process.communicate(timeout=COMMAND_S_MAX)
@@ -91,8 +86,9 @@ def test_python_follows_with_open(address: Address) -> None:
 
 @pytest.mark.rule("S-116")
 def test_a_queue_that_goes_ends_it(address: Address) -> None:
-    with running("cat", address.first.path / ".follow", cwd=address.path) as process:
-        until(lambda: _reads(process.pid), "it waits in a read")
+    follow = address.first.path / ".follow"
+    with running("cat", follow, cwd=address.path) as process:
+        until(lambda: reads(process.pid, follow), "it waits in a read")
         address.first.path.rmdir()
         assert process.wait(COMMAND_S_MAX) == 0
 
@@ -106,7 +102,7 @@ def test_on_a_mount_that_only_reads(remount: Remount, tmp_path: Path) -> None:
     with mounted(tmp_path / "store", tmp_path / "reading") as reading:
         follow = reading.queue("a", "q").path / ".follow"
         with running("head", "-n", "1", follow, cwd=tmp_path) as process:
-            until(lambda: _reads(process.pid), "it waits in a read")
+            until(lambda: reads(process.pid, follow), "it waits in a read")
             publish(writing.queue("a", "q"), "one")
             output, _ = process.communicate(timeout=COMMAND_S_MAX)
         assert json.loads(output)["body"] == "one"

@@ -107,6 +107,28 @@ def test_room_comes_with_another_limit(full: Address) -> None:
     assert bodies(full.first) == ["old-1", "old-2", "new", "newer"]
 
 
+@pytest.mark.rule("S-137")
+def test_room_comes_with_another_configuration(remount: Remount, tmp_path: Path) -> None:
+    """Of the whole store, whose settings are in its file only."""
+    file = tmp_path / "store" / "journalfs.toml"
+    kept = file.read_text()
+
+    def configure(messages: int) -> None:
+        file.with_suffix(".new").write_text(
+            f"{kept}\nconfiguration-file-refresh-period = 50\nglobal-max-messages = {messages}\n"
+            '[address-settings."#"]\naddress-full-policy = "BLOCK"\n'
+        )
+        file.with_suffix(".new").rename(file)
+
+    configure(1)
+    address = Address(remount())
+    shell("echo old > in.txt", address.first.path)
+    with waiting(address, "echo new > in.txt"):
+        configure(2)
+    assert bodies(address.first) == ["old", "new"]
+    assert "global-max-messages = 2 " in (address.path.parent / ".journalfs" / "settings.toml").read_text()
+
+
 @pytest.mark.rule("S-102")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.parametrize(
@@ -197,11 +219,25 @@ def test_nothing_of_a_line_that_was_given_up_is_published(full: Address) -> None
     try:
         os.write(descriptor, b"begin")
         shell("echo old-3 > in.txt", full.first.path)
-        with pytest.raises(BlockingIOError):
-            os.write(descriptor, b"ning\n")
+        assert errno_of(os.write, descriptor, b"ning\n") == errno.EAGAIN
     finally:
-        os.close(descriptor)
+        assert errno_of(os.close, descriptor) == errno.EAGAIN
     assert bodies(full.first) == ["old-2", "old-3"]
+    ((what, reason),) = full.refusals()
+    assert what.endswith("in.txt: EAGAIN")
+    assert "the 5 bytes before it are not published" in reason
+
+
+@pytest.mark.rule("S-74")
+def test_what_had_to_wait_can_be_written_again(full: Address) -> None:
+    descriptor = os.open(full.first.path / "in.txt", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK)
+    assert errno_of(os.write, descriptor, b"new\nre") == errno.EAGAIN
+    consume(full.first, 2)
+    os.write(descriptor, b"new\nre")
+    os.write(descriptor, b"st")
+    os.close(descriptor)
+    assert bodies(full.first) == ["new", "rest"]
+    assert full.refusals() == []
 
 
 @pytest.mark.rule("S-102")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import mmap
 import os
 import select
 import signal
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
 
@@ -63,6 +66,39 @@ def test_a_queue_takes_what_is_written_to_it_whatever_its_filter_says(address: A
     shell(f"echo routed > in.txt; echo direct > {address.first.path}/in.txt", address.path)
     assert bodies(address.first) == ["direct"]
     assert bodies(address.second) == ["routed"]
+
+
+STATED = '{"body":"plain"}\n{"body":"stated","properties":{"_AMQ_ROUTING_TYPE":1}}'
+
+
+@pytest.mark.rule("S-68", "S-78")
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("cat $FILE > in.jsonl", "in.jsonl"),
+        ("cp $FILE _in.jsonl; mv _in.jsonl in.jsonl", "in.jsonl"),
+        ("mkdir _in; echo text > _in/a.txt; cp $FILE _in/b.jsonl; mv _in in", "in"),
+    ],
+)
+def test_a_routing_type_that_no_queue_has_is_refused_and_told(
+    address: Address, tmp_path: Path, command: str, refused: str
+) -> None:
+    file = tmp_path / "given.jsonl"
+    file.write_text(f"{STATED}\n")
+    said = shell(f"set -e; FILE={file}; {command}", address.path, succeeds=False)
+    assert os.strerror(errno.EDESTADDRREQ) in said
+    ((what, reason),) = address.refusals()
+    assert what.endswith(f"{refused}: EDESTADDRREQ")
+    assert "states routing type ANYCAST (1), and all queues here are MULTICAST" in reason
+    assert bodies(address.first) == bodies(address.second) == []
+    staged = "mv" in command
+    assert (address.path / f"_{refused}").exists() is staged
+    os.setxattr(address.second.path, "user.journalfs.routing-type", b"ANYCAST")
+    shell(f"mv _{refused} {refused}" if staged else f"cat {file} > in.jsonl", address.path)
+    assert bodies(address.first)[-1:] == ["plain"]
+    assert bodies(address.second)[-1:] == ["stated"]
+    shell(f"cat {file} > in.jsonl", address.first.path)
+    assert bodies(address.first)[-2:] == ["plain", "stated"]
 
 
 @pytest.mark.rule("S-60")
@@ -125,6 +161,50 @@ def test_a_name_is_there_while_it_is_written_and_gone_afterwards(address: Addres
     assert not path.exists()
     assert errno_of(path.chmod, 0o600) == errno.ENOENT
     assert bodies(address.first) == ["half"]
+
+
+@pytest.mark.rule("S-71")
+@pytest.mark.parametrize(
+    ("name", "begun", "published", "dropped"),
+    [
+        ("in.txt", b"one\ntwo", ["one"], b"two"),
+        ("in.json", b"1 [2", ["1"], b"[2"),
+        ("in.jsonl", b'{"type":"te', [], b'{"type":"te'),
+        ("in.bin", b"one\ntwo", [], b"one\ntwo"),
+    ],
+)
+def test_what_is_written_goes_with_its_name(
+    address: Address, name: str, begun: bytes, published: list[str], dropped: bytes
+) -> None:
+    path = address.first.path / name
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    os.write(descriptor, begun)
+    if name in {"in.txt", "in.bin"}:  # what may end here
+        os.close(os.dup(descriptor))
+    path.unlink()
+    assert not path.exists()
+    assert os.write(descriptor, b"]\nmore\nthan that") > 0
+    os.fsync(descriptor)
+    os.close(descriptor)
+    assert bodies(address.first) == published
+    said = [event for event in address.mount.events() if event["event"] == "dropped"][-1]
+    assert said["what"] == f"{address.name}/{address.name}-first/{name}"
+    assert f" {len(dropped)} bytes that were not published" in said["reason"]
+    assert address.refusals() == []
+
+
+@pytest.mark.rule("S-71")
+def test_what_waits_for_room_goes_with_its_name(address: Address) -> None:
+    for setting, value in (("max-size-messages", b"0"), ("address-full-policy", b"BLOCK")):
+        os.setxattr(address.path, f"user.journalfs.{setting}", value)
+    path = address.first.path / "in.txt"
+    with subprocess.Popen(["sh", "-c", "echo one > in.txt"], cwd=address.first.path) as writer:
+        status = address.path / ".status"
+        until(lambda: json.loads(status.read_bytes())["blockedWriters"] == 1, "it waits")
+        path.unlink()
+        os.removexattr(address.path, "user.journalfs.max-size-messages")
+    assert writer.returncode == 0
+    assert bodies(address.first) == []
 
 
 @pytest.mark.rule("S-71")
@@ -290,7 +370,7 @@ def test_where_nothing_is_written(mount: MountedStore, address: Address) -> None
     assert bodies(address.first) == ["one"]
 
 
-@pytest.mark.rule("S-77")
+@pytest.mark.rule("S-77", "S-87")
 def test_what_was_open_when_the_mount_ended(remount: Remount) -> None:
     """What its writer was told is kept is published, the rest is not: it was not done."""
     mount = remount()
@@ -300,6 +380,8 @@ def test_what_was_open_when_the_mount_ended(remount: Remount) -> None:
         "told, untold = (os.open(n, os.O_WRONLY | os.O_CREAT) for n in ('told.txt', 'untold.txt'))\n"
         "os.write(told, b'one\\ntwo'); os.fsync(told)\n"
         "os.write(untold, b'three\\nfour')\n"
+        "settings = os.open('.settings', os.O_WRONLY)\n"
+        "os.write(settings, b'ring-size = 1\\n'); os.fsync(settings)\n"
         "print('ready', flush=True); sys.stdin.read()\n"
     )
     with subprocess.Popen(
@@ -315,3 +397,70 @@ def test_what_was_open_when_the_mount_ended(remount: Remount) -> None:
         writer.communicate()
     again = QueueOnDisk(remount().path / path.relative_to(mount.path))
     assert sorted(bodies(again)) == ["one", "three", "two"]
+    assert os.getxattr(again.path, "user.journalfs.ring-size") == b"-1"
+
+
+COPIES = "python3 -c 'import shutil; shutil.{}'"
+
+
+@pytest.mark.rule("S-71", "S-79")
+@pytest.mark.parametrize(
+    ("command", "succeeds"),
+    [
+        (COPIES.format('copyfile("OUT/one.txt", "in.txt")'), True),
+        ("cp -p OUT/one.txt in.txt", True),
+        ("tar c -C OUT one.txt | tar x", True),
+        ("install OUT/one.txt in.txt", False),
+        ("rsync OUT/one.txt .", True),
+        ("rsync --inplace OUT/one.txt .", False),
+        ("rsync --temp-dir=OUT OUT/one.txt .", False),
+        (COPIES.format('copy("OUT/one.txt", "in.txt")'), False),
+        (COPIES.format('copy2("OUT/one.txt", "in.txt")'), False),
+        (COPIES.format('move("OUT/one.txt", "in.txt")'), False),
+        (COPIES.format('copytree("OUT", ".", dirs_exist_ok=True)'), False),
+        (COPIES.format('copy2("OUT/one.txt", "_in")') + " && mv _in in.txt", True),
+        (COPIES.format('copytree("OUT", "_in")') + " && mv _in in", True),
+    ],
+)
+def test_tools_that_look_at_what_they_wrote(
+    address: Address, command: str, succeeds: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "one.txt").write_text("one\n")
+    shell(command.replace("OUT", str(tmp_path)), address.first.path, succeeds=succeeds)
+    assert bodies(address.first) == ["one"]
+    assert (tmp_path / "one.txt").exists()
+
+
+@pytest.mark.rule("S-85")
+def test_directories_of_a_tree_are_queues_in_an_address_and_files_where_they_are_staged(
+    address: Address, tmp_path: Path
+) -> None:
+    names = f"{address.name}-tree", "below"
+    (tmp_path / names[0] / names[1]).mkdir(parents=True)
+    for folder in (tmp_path / names[0], tmp_path / names[0] / names[1]):
+        (folder / "in.txt").write_text("one\n")
+    shell(f"tar c -C {tmp_path} {names[0]} | tar x", address.path, succeeds=False)
+    assert bodies(QueueOnDisk(address.path / names[0])) == ["one"]
+    shell(f"mkdir _in && cp -r {tmp_path}/{names[0]} _in && mv _in in", address.first.path)
+    assert bodies(address.first) == ["one", "one"]
+
+
+@pytest.mark.rule("S-40")
+def test_what_may_change_is_mapped_privately(address: Address) -> None:
+    write_at_once(address.first.path / "in.txt", [b"one\n"])
+    until(lambda: any(address.first.path.glob("part-*")), "they get a part")
+    part = next(address.first.path.glob("part-*"))
+    message = address.first.path / ".messages" / address.first.listed()[0]
+    staged = address.path / "_staged"
+    staged.write_bytes(b"staged")
+    for path in (part, message):
+        for kind in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
+            assert mapped(path, kind) == path.read_bytes()
+    for path in (address.first.path / ".all.jsonl", address.first.path / ".settings", staged):
+        assert mapped(path, mmap.MAP_PRIVATE) == path.read_bytes()
+        assert errno_of(mapped, path, mmap.MAP_SHARED) == errno.ENODEV
+
+
+def mapped(path: Path, kind: int) -> bytes:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, flags=kind, prot=mmap.PROT_READ) as content:
+        return content[:]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -210,10 +212,9 @@ def test_making_and_deleting_addresses_and_queues(mount: MountedStore, address: 
     publish(address, "one")
     assert errno_of(address.path.mkdir) == errno.EEXIST
     assert errno_of((mount.path / "broken%zz").mkdir) == errno.EINVAL
-    assert errno_of(address.path.rmdir) == errno.ENOTEMPTY
     assert errno_of(address.first.path.rmdir) == errno.ENOTEMPTY
-    (address.first.path / ".messages" / address.first.listed()[0]).unlink()
-    address.first.path.rmdir()
+    assert errno_of(address.path.rmdir) == errno.ENOTEMPTY
+    shell(f"rm .messages/{address.first.listed()[0]} && rmdir $PWD", address.first.path)
     assert os.listdir(address.path) == [address.second.path.name]
     shell(f"rm -r {address.name}", mount.path)
     assert not address.path.exists()
@@ -226,6 +227,20 @@ def test_making_and_deleting_addresses_and_queues(mount: MountedStore, address: 
     encoded.mkdir()
     assert mount.control("status.json")
     encoded.rmdir()
+
+
+@pytest.mark.rule("S-85")
+def test_an_address_that_could_not_be_deleted_is_not_emptied_instead(address: Address) -> None:
+    """Whoever else empties it may."""
+    publish(address, "one")
+    message = address.first.path / ".messages" / address.first.listed()[0]
+    assert errno_of(address.path.rmdir) == errno.ENOTEMPTY
+    assert errno_of(message.unlink) == errno.EPERM
+    assert errno_of((address.first.path / "_tail.jsonl").unlink) == errno.EPERM
+    assert errno_of(address.second.path.rmdir) == errno.EPERM
+    assert bodies(address.first) == ["one"]
+    shell(f"rm {message}", address.path)
+    assert bodies(address.first) == []
 
 
 @pytest.mark.rule("S-82")
@@ -257,6 +272,29 @@ def test_a_directory_can_be_copied_away_and_back(address: Address, tmp_path: Pat
     (rest.path / "_staged").rename(rest.path / "_tail.jsonl")
     assert bodies(rest) == ["three", "more", "staged"]
     assert "_tail.jsonl" in os.listdir(rest.path)
+
+
+@pytest.mark.rule("S-82")
+def test_a_part_is_not_copied_over_one_of_its_name(address: Address) -> None:
+    """Each queue counts its parts from 1."""
+    other = Address(address.mount)
+    publish(address, "one")
+    publish(other, "two")
+    part, there = sealed(address.first), sealed(other.second)
+    assert part.name == there.name
+    (address.first.path / "in.txt").write_text("three\n")
+    until(lambda: len(parts(address.first)) == 2, "another part")
+    said = shell(f"cp {address.first.path}/*.jsonl {there.parent}/", address.path, succeeds=False)
+    assert "Operation not permitted" in said
+    assert bodies(other.second) == ["two", "three"]
+    ((path, why),) = other.refusals()
+    assert path.endswith(f"{there.name}: EPERM")
+    assert "a part of this name is there already" in why
+    assert "cp FROM/.all.jsonl TO/copy.jsonl" in why
+    shell(f"rsync {part} {there.parent}/", address.path, succeeds=False)
+    assert "under a new name" in other.refusals()[-1][1]
+    shell(f"cp {address.first.path}/.all.jsonl {there.parent}/copy.jsonl", address.path)
+    assert bodies(other.second) == ["two", "three", "one", "three"]
 
 
 @pytest.mark.rule("S-40", "S-86")
@@ -349,6 +387,45 @@ def test_settings_that_are_refused(address: Address) -> None:
     assert all(reason for _, reason in address.refusals())
 
 
+@pytest.mark.rule("S-87")
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"printf 'ring-size = 1\nfoo = 1\n' > .settings",
+        r"printf 'ring-size = 1\nring-size = 2\n' > .settings",
+        r"printf '[address]\nmax-delivery-attempts = 3\nfoo = 1\n' > .settings",
+        r"printf 'ring-size = 1\n[address]\nmax-delivery-attempts = many\n' > .settings",
+        r"printf 'ring-size = 1\nfoo = 1' | cat > .settings",
+        r"{ echo 'ring-size = 1'; cat /dev/null; echo 'foo = 1'; } > .settings",
+        r"{ echo 'ring-size = 1'; cat /dev/null; echo 'foo = 1'; echo 'exclusive = true'; } > .settings",
+        r"printf 'ring-size = 1\nfoo = 1\n' > ../in.toml && cp ../in.toml .settings",
+    ],
+)
+def test_a_settings_file_is_taken_as_one_or_not_at_all(address: Address, command: str) -> None:
+    publish(address, "one", "two")
+    queue = address.first.path
+    before = (queue / ".settings").read_text()
+    shell(command.replace("../in.toml", "_in.toml"), queue, succeeds=False)
+    assert (queue / ".settings").read_text() == before
+    assert bodies(address.first) == ["one", "two"]
+    assert "takes effect" in address.refusals()[-1][1]
+
+
+@pytest.mark.rule("S-87")
+def test_a_settings_file_takes_effect_when_it_is_closed(address: Address) -> None:
+    queue = address.first.path
+    with (queue / ".settings").open("w") as file:
+        for line in ("ring-size = 7\n", "exclusive = true\n", "[address]\n", "max-delivery-attempts = 3\n"):
+            file.write(line)
+            file.flush()
+        assert os.getxattr(queue, "user.journalfs.ring-size") == b"-1"
+    assert os.getxattr(queue, "user.journalfs.ring-size") == b"7"
+    assert os.getxattr(queue, "user.journalfs.exclusive") == b"true"
+    assert os.getxattr(address.path, "user.journalfs.max-delivery-attempts") == b"3"
+    shell(r"printf 'ring-size = 8\nexclusive = false\n' > .settings; grep 'ring-size = 8' .settings", queue)
+    assert os.getxattr(queue, "user.journalfs.exclusive") == b"false"
+
+
 @pytest.mark.rule("S-88")
 def test_browsing_publishes_and_takes_nothing_away(remount: Remount) -> None:
     mount = remount("browse")
@@ -397,3 +474,106 @@ def test_delivery_count_and_schedule_of_a_message_are_attributes(address: Addres
     assert errno_of(os.removexattr, path, "user.journalfs.priority") == errno.EPERM
     assert errno_of(os.setxattr, path, "user.journalfs.priority", b"9") == errno.EINVAL
     assert errno_of(os.setxattr, path, "user.journalfs.deliveryCount", b"many") == errno.EINVAL
+    assert address.refusals()[-1][0] == f"{address.name}-first/.messages/{path.name}: EINVAL"
+
+
+@pytest.mark.rule("S-83")
+@pytest.mark.parametrize("name", ["_tail.jsonl", ".all.jsonl", ".where/JMSPriority=4/.all.jsonl"])
+def test_who_has_read_a_file_removes_what_it_has_read(address: Address, name: str) -> None:
+    """As moving it to another file system, or sending it with `rsync --remove-source-files`, does."""
+    publish(address, "one", "two")
+    path = address.first.path / name
+    assert path.read_bytes().count(b"\n") == 2
+    publish(address, "three")
+    path.unlink()
+    assert bodies(address.first) == ["three"]
+    shell(f"rm {path.name}", path.parent)
+    assert bodies(address.first) == []
+
+
+@pytest.mark.rule("S-83")
+def test_what_was_read_of_the_tail_goes_when_it_is_in_a_part(address: Address) -> None:
+    publish(address, "one", "two")
+    tail = address.first.path / "_tail.jsonl"
+    with tail.open("rb") as file:
+        assert file.read().count(b"\n") == 2
+        publish(address, "three")
+        assert file.read().count(b"\n") == 1, "who reads on gets what came"
+        publish(address, "four")
+    sealed(address.first)
+    publish(address, "five")
+    tail.unlink()
+    assert bodies(address.first) == ["four", "five"]
+
+
+@pytest.mark.rule("S-83")
+def test_a_queue_is_drained_by_mv_while_messages_come(address: Address, tmp_path: Path) -> None:
+    """Each is in the queue or in one of the files, once."""
+    script = f"""
+        (for n in $(seq 300); do echo "$n" > {address.path}/in.txt; done; touch {tmp_path}/done) &
+        while [ ! -e {tmp_path}/done ]; do
+            mv _tail.jsonl {tmp_path}/tail-$((k++)).jsonl
+            for part in part*; do [ ! -e "$part" ] || mv "$part" {tmp_path}/part-$((k++)).jsonl; done
+        done; wait
+    """
+    shell(script, address.first.path)
+    files = [path.read_text().splitlines() for path in tmp_path.glob("*.jsonl")]
+    taken = [json.loads(line)["body"] for lines in files for line in lines]
+    assert len(taken) > 0
+    assert sorted([*taken, *bodies(address.first)], key=int) == [str(n) for n in range(1, 301)]
+
+
+@pytest.mark.rule("S-76", "S-82")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv {copy}/part* {copy}/_tail.jsonl .",
+        "tar xf {copy}.tar --strip-components=1",
+        "cp --remove-destination {copy}/* .",
+        "install {copy}/_tail.jsonl .",
+    ],
+)
+def test_who_puts_a_file_in_the_place_of_messages_acknowledges_none(
+    address: Address, tmp_path: Path, command: str
+) -> None:
+    """What is moved from another file system, or unpacked, would be removed first."""
+    publish(address, "one")
+    part = sealed(address.first)
+    publish(address, "two")
+    shell(f"cp -r . {tmp_path}/copy; tar cf {tmp_path}/copy.tar -C {tmp_path} copy", address.first.path)
+    part.unlink()
+    shell(command.format(copy=tmp_path / "copy"), address.first.path, succeeds=False)
+    assert "two" in bodies(address.first)
+    refused = [why for path, why in address.refusals() if "_tail.jsonl" in path]
+    assert any("replace nothing" in why for why in refused)
+    assert part.name in os.listdir(tmp_path / "copy") or "one" in bodies(address.first)
+
+
+@pytest.mark.rule("S-82")
+def test_one_message_goes_to_another_place_as_its_line(address: Address) -> None:
+    line = '{"type":"text","priority":7,"properties":{"k":1},"body":"one\\ntwo"}\n'
+    (address.first.path / "in.jsonl").write_text(f'{{"type":"text","body":"other"}}\n{line}')
+    (message,) = (one for one in address.first.lines() if one["body"] == "one\ntwo")
+    shell(f"grep -h '\"id\":{message['id']},' {address.first.path}/*.jsonl > one.jsonl", address.second.path)
+    (copied,) = address.second.lines()
+    same = ("userId", "type", "priority", "properties", "propertyTypes", "body", "timestamp")
+    assert [copied.get(key) for key in same] == [message.get(key) for key in same]
+    shell(f"cp {address.first.path}/.messages/{message['id']}.txt in.txt", address.second.path)
+    assert bodies(address.second)[1:] == ["one", "two"]
+
+
+@pytest.mark.rule("S-82", "S-5")
+def test_a_name_that_was_cut_is_not_made(address: Address) -> None:
+    assert errno_of(os.mkdir, address.path / f"{'x' * 238}~0123456789abcdef") == errno.EINVAL
+    assert "short form of a long name" in address.refusals()[0][1]
+
+
+@pytest.mark.rule("S-83")
+def test_a_thread_removes_what_another_has_read(address: Address) -> None:
+    publish(address, "one", "two")
+    tail = address.first.path / "_tail.jsonl"
+    with ThreadPoolExecutor(1) as reader:
+        assert reader.submit(tail.read_bytes).result().count(b"\n") == 2
+        publish(address, "three")
+        tail.unlink()
+    assert bodies(address.first) == ["three"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -81,11 +82,20 @@ def test_names_and_refusals(mount: MountedStore, address: Address) -> None:
     assert errno_of(os.mkdir, folder / "x" / "new") == errno.EROFS
     assert errno_of(os.rmdir, folder / "missing") == errno.ENOENT
     assert errno_of(os.rename, folder / "x", folder / "y") == errno.EPERM
+    assert "a snapshot keeps its name" in mount.events()[-1]["message"]
     queue = folder / "x" / address.path.name / address.first.path.name
     for name in ("in.txt", "_staged", "_SUCCESS"):
         assert errno_of(os.open, queue / name, os.O_WRONLY | os.O_CREAT) == errno.EROFS
     assert errno_of(os.rmdir, queue) == errno.EROFS
     assert errno_of(os.setxattr, queue, "user.journalfs.max-consumers", b"3") == errno.EROFS
+    within_it = queue.relative_to(mount.path)
+    said = [one for one in mount.events() if one["event"] == "refused" and "snapshots/x" in one["what"]]
+    names = ("in.txt", "_staged", "_SUCCESS")
+    refused = [f"{within_it}/{name}" for name in names] + [str(within_it)] * 2
+    assert [one["what"] for one in said[-5:]] == [f"{path}: EROFS" for path in refused]
+    assert {one["reason"] for one in said[-5:]} == {
+        "a snapshot never changes; it is removed as a whole, by rmdir of its directory"
+    }
     assert not (queue / ".take").exists()
     assert not (queue / ".follow").exists()
     assert not (folder / "x/.journalfs/snapshots").exists()
@@ -218,3 +228,20 @@ def test_a_snapshot_s_folder_is_not_mounted_for_writing(remount: Remount, tmp_pa
     listed: subprocess.CompletedProcess[str] = journalfs("cat", folder, "a::q")
     assert '"one"' in listed.stdout
     assert '"two"' not in listed.stdout
+
+
+@pytest.mark.rule("S-128")
+def test_a_java_program_removes_none(mount: MountedStore, address: Address, tmp_path: Path) -> None:
+    """Known by its name, as Hadoop's file system is: it would make a new one of now under the same name."""
+    shell("seq 3 > in.txt", address.path)
+    kept = snapshots(mount) / "wed"
+    kept.mkdir()
+    renamed = shutil.copy(shutil.which("rmdir") or "", tmp_path / "java")
+    done = subprocess.run([renamed, kept], check=False, capture_output=True, text=True)
+    assert "Operation not permitted" in done.stderr
+    said = mount.events()[-1]
+    assert said["what"] == ".journalfs/snapshots/wed: EPERM"
+    assert "rmdir it in a shell" in said["reason"]
+    assert bodies(within(kept, address.first)) == ["1", "2", "3"]
+    subprocess.run(["rmdir", kept], check=True)
+    assert not os.listdir(snapshots(mount))

@@ -145,7 +145,31 @@ def test_what_cannot_be_published_as_a_whole_stays_staged(address: Address) -> N
     assert address.first.lines() == []
     ((what, reason),) = address.refusals()
     assert what == f"{address.name}-first/_job: EINVAL"
-    assert "bad" in reason
+    assert reason == "2.jsonl: line 1: bad: there is no such key in an envelope; nothing was published"
+
+
+@pytest.mark.rule("S-79", "S-74")
+@pytest.mark.parametrize("files", [3, 301])
+def test_the_file_at_fault_is_named_once_for_each_mv(address: Address, files: int) -> None:
+    """`mv` asks twice, and a new `mv` for the same is another fault."""
+    staged = address.first.path / "_job"
+    (staged / "in").mkdir(parents=True)
+    for number in range(files):
+        (staged / "in" / f"{number:03}.jsonl").write_text('{"type":"text","body":"good"}\n')
+    with (staged / "in" / "001.jsonl").open("a") as file:
+        file.write('{"type":"text","body":"good"}\n{"type":"text"')
+    for _ in range(2):
+        shell("mv _job job", address.first.path, succeeds=False)
+    said = address.refusals()
+    assert [what for what, _ in said] == [f"{address.name}-first/_job: EINVAL"] * 2
+    for _, reason in said:
+        assert reason.startswith("in/001.jsonl: line 3: ")
+        assert reason.endswith("; nothing was published")
+    assert address.first.lines() == []
+    # What is mended is published.
+    (staged / "in" / "001.jsonl").unlink()
+    shell("mv _job job", address.first.path)
+    assert len(address.first.lines()) == files - 1
 
 
 @pytest.mark.rule("S-79")

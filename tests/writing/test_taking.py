@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import select
@@ -20,6 +21,7 @@ import pytest
 from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
+from tests.writing.streams import next_line, reads
 
 
 def publish(queue: QueueOnDisk, *texts: str) -> None:
@@ -160,6 +162,63 @@ def test_who_ends_well_has_consumed(address: Address, script: str) -> None:
     assert bodies(address.first) == ["two"]
     assert counts(address.first) == []
     assert held(address.first) == 0
+
+
+@pytest.mark.rule("S-120")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "head -c 50 .take",
+        "dd if=.take bs=50 count=1 status=none",
+        "dd bs=50 count=1 status=none < .take",
+        'exec 3< .take; read -r -N 50 part <&3; exec 3<&-; echo "$part"',
+    ],
+)
+def test_who_reads_a_part_has_not_consumed(address: Address, script: str) -> None:
+    publish(address.first, "one", "two")
+    for _ in range(2):
+        assert shell(f"cd {address.first.path}; {script}", address.path).startswith('{"queue":"')
+        until(lambda: held(address.first) == 0, "it is given back")
+    assert bodies(address.first) == ["one", "two"]
+    assert counts(address.first) == []
+    assert '"body":"one"' in shell(f"head -n 1 {take(address.first)}", address.path)
+
+
+@pytest.mark.rule("S-120")
+def test_the_line_feed_may_be_left(address: Address) -> None:
+    publish(address.first, "one", "two")
+    with take(address.first).open("rb") as stream:
+        size = len(stream.readline())
+    until(lambda: bodies(address.first) == ["two"], "it is acknowledged")
+    shell(f"head -c {size - 1} {take(address.first)}", address.path)
+    until(lambda: bodies(address.first) == [], "it is acknowledged")
+
+
+@pytest.mark.rule("S-117")
+@pytest.mark.parametrize("command", ["tail -n 1 -f", "sort"])
+def test_who_reads_all_takes_all(address: Address, command: str) -> None:
+    publish(address.first, "one", "two", "three")
+    with running(*command.split(), take(address.first), cwd=address.path) as process:
+        until(lambda: address.first.status()["messageCount"] == 0, "it came back for more than there is")
+        process.terminate()
+
+
+@pytest.mark.rule("S-117")
+def test_who_takes_a_short_read_for_the_end_takes_one(address: Address) -> None:
+    """As `tac` does with what has the type of a file."""
+    publish(address.first, "one", "two", "three")
+    assert '"body":"one"' in shell(f"tac {take(address.first)}", address.path)
+    until(lambda: bodies(address.first) == ["two", "three"], "it is acknowledged")
+    assert held(address.first) == 0
+
+
+@pytest.mark.rule("S-116")
+def test_what_is_taken_first_is_not_followed(address: Address) -> None:
+    with (address.first.path / ".follow").open() as lines:
+        publish(address.first, "one", "two")
+        shell(f"head -n 1 {take(address.first)}", address.path)
+        until(lambda: bodies(address.first) == ["two"], "it is acknowledged")
+        assert json.loads(lines.readline())["body"] == "two"
 
 
 @pytest.mark.rule("S-120")
@@ -328,19 +387,43 @@ def test_it_can_be_polled(address: Address, name: str) -> None:
 
 
 @pytest.mark.rule("S-123")
+@pytest.mark.parametrize("before", [True, False])
+def test_who_polls_is_told_when_a_message_is_due(address: Address, before: bool) -> None:
+    """Nothing happens then but that time passes. `before`: it polls before the message comes."""
+    due_ms = int(time.time() * 1000) + 1500
+    properties = (
+        f'"properties":{{"_AMQ_SCHED_DELIVERY":{due_ms}}},"propertyTypes":{{"_AMQ_SCHED_DELIVERY":"long"}}'
+    )
+    line = f'{{"type":"text",{properties},"body":"later"}}\n'.encode()
+    script = """
+import select, sys
+with open(sys.argv[1], "rb") as stream:
+    poll = select.poll()
+    poll.register(stream, select.POLLIN)
+    print("polls", flush=True)
+    poll.poll()
+    print(stream.readline().decode(), end="")
+"""
+    if not before:
+        write_at_once(address.first.path / "in.jsonl", [line])
+    with running(sys.executable, "-c", script, take(address.first), cwd=address.path) as process:
+        assert next_line(process) == "polls\n"
+        if before:
+            write_at_once(address.first.path / "in.jsonl", [line])
+        assert json.loads(next_line(process))["body"] == "later"
+        assert time.time() * 1000 >= due_ms
+
+
+@pytest.mark.rule("S-123")
 @pytest.mark.parametrize("name", [".take", ".follow"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_the_wait_at_once(address: Address, name: str, number: signal.Signals) -> None:
     with running("cat", address.first.path / name, cwd=address.path) as process:
-        until(lambda: _reads(process.pid), "it waits in a read")
+        until(lambda: reads(process.pid, address.first.path / name), "it waits in a read")
         begun = time.monotonic()
         process.send_signal(number)
         assert process.wait(COMMAND_S_MAX) == -number
-        assert time.monotonic() - begun < 5
-
-
-def _reads(pid: int) -> bool:
-    return Path(f"/proc/{pid}/syscall").read_text().split()[0] == "0"
+        assert time.monotonic() - begun < 30
 
 
 @pytest.mark.rule("S-124")
@@ -415,7 +498,8 @@ def test_many_may_wait_and_the_rest_go_on(mount: MountedStore, address: Address)
         subprocess.Popen(["cat", address.first.path / ".follow"], stdout=subprocess.PIPE) for _ in range(40)
     ]
     try:
-        until(lambda: all(_reads(reader.pid) for reader in readers), "all wait")
+        stream = address.first.path / ".follow"
+        until(lambda: all(reads(reader.pid, stream) for reader in readers), "all wait")
         publish(address.first, "one")
         for reader in readers:
             assert reader.stdout is not None
