@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from journalfs.cli.outlines import outlined_lines
 from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
-    from journalfs.store.api import Queue, Store
+    from journalfs.store.api import ByteSource, Store
 
 _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind", "REASON": "reason"}
 
@@ -41,8 +42,8 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     if set_aside:
         _set_aside(store)
     with opened(store, anew=True) as found:
-        messages, bytes_read, damage = _read_everything(found)
-        damage = [*_damaged_places(found), *damage]
+        read = _read_everything(found)
+        damage = [*_damaged_places(found), *read.damage]
         orphans = [_orphan(name) for name in found.orphaned_bodies()]
     listed = [*damage, *orphans]
     if as_json:
@@ -52,7 +53,9 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     if not as_json:
         places = "no damage" if not damage else f"{len(damage)} damaged"
         bodies = f", {len(orphans)} bodies without a message" if orphans else ""
-        click.echo(f"{messages} messages ({bytes_read} bytes as lines) read, {places}{bodies}", err=True)
+        delivering = f" and {read.delivering} being delivered" if read.delivering else ""
+        counted = f"{read.messages} messages{delivering} ({read.bytes_read} bytes as lines)"
+        click.echo(f"{counted} read, {places}{bodies}", err=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 
 
@@ -68,25 +71,35 @@ def _orphan(name: str) -> Mapping[str, object]:
     return {"file": name, "offset": 0, "bytes": 0, "kind": "orphan", "reason": reason}
 
 
-def _read_everything(store: Store) -> tuple[int, int, list[Mapping[str, object]]]:
-    """Messages and bytes read, and the messages that do not decode."""
-    messages = bytes_read = 0
-    damage: list[Mapping[str, object]] = []
-    for address in store.addresses():
-        for queue in address.queues():
-            for lines, size_bytes in _all_lines(queue):
-                messages += len(lines)
-                bytes_read += size_bytes
-                damage += [facts for line in lines if b'"damage":' in line for facts in _damage_in(line)]
-    return messages, bytes_read, damage
+@dataclass(slots=True)
+class _Read:
+    messages: int = 0
+    delivering: int = 0
+    """Messages that consumers or prepared transactions have: listed apart from the others."""
+    bytes_read: int = 0
+    damage: list[Mapping[str, object]] = field(default_factory=list)
+    """The messages that do not decode."""
 
-
-def _all_lines(queue: Queue) -> Iterator[tuple[list[bytes], int]]:
-    for source in (queue.open_all(), queue.delivering().open_all()):
+    def count(self, source: ByteSource) -> int:
+        """How many messages a file has, all of which are read."""
+        messages = 0
         try:
-            yield from outlined_lines(source)
+            for lines, size_bytes in outlined_lines(source):
+                messages += len(lines)
+                self.bytes_read += size_bytes
+                self.damage += [facts for line in lines if b'"damage":' in line for facts in _damage_in(line)]
         finally:
             source.close()
+        return messages
+
+
+def _read_everything(store: Store) -> _Read:
+    read = _Read()
+    for address in store.addresses():
+        for queue in address.queues():
+            read.messages += read.count(queue.open_all())
+            read.delivering += read.count(queue.delivering().open_all())
+    return read
 
 
 def _damage_in(line: bytes) -> Iterator[Mapping[str, object]]:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Change nothing; say what would be freed and written.")
 @json_option
 def compact(*, store: Path, dry_run: bool, as_json: bool) -> None:
-    """Rewrite what lives of STORE's journals into as few files as it needs, and set the old ones free.
+    """Rewrite what lives of STORE's journals into new files, packed, and set the old ones free.
 
     The store is taken for it: no broker and no mount for writing can have it meanwhile. --dry-run works
-    beside them. Free files are kept for use up to journal-pool-files.
+    beside them, and says how many files there would be then: free ones are kept for use up to
+    journal-pool-files, and make way for those that compaction writes.
     """
     if dry_run:
         _preview(store, as_json)
@@ -64,11 +65,19 @@ def _preview(path: Path, as_json: bool) -> None:
     if as_json:
         write_json(found)
         return
-    header = ["JOURNAL", "FILES", "BYTES", "WOULD FREE", "WOULD WRITE", "WOULD WRITE BYTES"]
+    header = ["JOURNAL", "FILES", "BYTES", "WOULD FREE", "WOULD WRITE", "WOULD WRITE BYTES", "FILES THEN"]
     write_table(
         header,
         [
-            (one.journal, one.files, one.bytes, len(one.frees), one.writes_files, one.writes_bytes)
+            (
+                one.journal,
+                one.files,
+                one.bytes,
+                len(one.frees),
+                one.writes_files,
+                one.writes_bytes,
+                one.files_after,
+            )
             for one in found
         ],
     )

@@ -7,15 +7,13 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from journalfs.cli.main import interrupted
 from journalfs.errors import EXIT_SYSTEM, EXIT_WRONG_CALL, JournalfsError
 from journalfs.showing import shown
-
-EXIT_INTERRUPTED: Final = 128 + 2
-"""As if SIGINT had ended the command."""
 
 
 class LazyGroup(click.Group):
@@ -41,13 +39,20 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._table[name][1]) for name in sorted(self._table)])
 
+    def make_context(self, *arguments: Any, **keywords: Any) -> click.Context:
+        """Read the command line. click would end with a word of its own and the code of a wrong call where
+        that is interrupted, and so it would in `invoke`.
+        """
+        try:
+            return super().make_context(*arguments, **keywords)
+        except KeyboardInterrupt:
+            interrupted()
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an interrupt is one line too, and the code that shells expect of it."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            print("journalfs: interrupted", file=sys.stderr)
-            ctx.exit(EXIT_INTERRUPTED)
+            interrupted()
 
     def main(self, *arguments: Any, **keywords: Any) -> Any:
         """Run, turning a failure into one line on stderr and its documented exit code.

@@ -10,9 +10,12 @@ import sys
 
 TYPE_CHECKING = False  # importing typing for its own constant takes longer than the answer to --version
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Final, NoReturn
 
     import click
+
+EXIT_INTERRUPTED: Final = 128 + 2
+"""As if SIGINT had ended the command."""
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "browse": ("journalfs.cli.cat:cat", "The same as cat."),
@@ -38,7 +41,17 @@ def main() -> None:
 
         print(version_line())
         return
-    command_group().main(prog_name="journalfs")
+    try:
+        command_group().main(prog_name="journalfs")
+    except KeyboardInterrupt:
+        # While what runs commands is imported; later that ends them in the same way.
+        interrupted()
+
+
+def interrupted() -> NoReturn:
+    """End the command as shells expect of SIGINT, with a line that says so."""
+    print("journalfs: interrupted", file=sys.stderr)
+    sys.exit(EXIT_INTERRUPTED)
 
 
 def command_group() -> click.Group:

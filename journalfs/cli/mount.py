@@ -14,11 +14,24 @@ from journalfs.cli.common import GivenPath, store_argument
 from journalfs.errors import MountFailed, WrongCall
 
 
-@click.command(epilog="Example: journalfs mount /var/lib/artemis/data /mnt/store")
+class _MountCommand(click.Command):
+    """Its help lists the `-o` options from where they are defined."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from journalfs_mount.options import described, described_words  # noqa: PLC0415
+
+        super().format_options(ctx, formatter)
+        with formatter.section("Mount options, for -o"):
+            formatter.write_dl(described())
+        with formatter.section("Other words of -o"):
+            formatter.write_dl([(meaning, ", ".join(words)) for meaning, words in described_words()])
+
+
+@click.command(cls=_MountCommand, epilog="Example: journalfs mount /var/lib/artemis/data /mnt/store")
 @store_argument
 @click.argument("mountpoint", type=GivenPath())
 @click.option("--read-only", is_flag=True, help="Change nothing; works beside a running broker.")
-@click.option("-o", "option_lists", metavar="OPTION[,...]", multiple=True, help="Mount options, as in fstab.")
+@click.option("-o", "option_lists", metavar="OPTION[,...]", multiple=True, help="Mount options, see below.")
 @click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground and log to stderr.")
 @click.option("-d", "--debug", is_flag=True, help="Log everything; implies --foreground without --log-file.")
 @click.option("--allow-other", is_flag=True, help="Let other users in, as file permissions say.")
@@ -86,6 +99,7 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     mounted = places.mounted_at(place)
     if mounted is None or mounted.filesystem != places.FILESYSTEM_TYPE:
         raise WrongCall(f"{place}: no journalfs filesystem is mounted there")
+    os.chdir("/")  # whoever is in the mount when calling this uses it, and this process would too
     if lazy:
         places.unmount(place, lazy=True)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ class Done:
 
 def journalfs(*arguments: str | Path) -> Done:
     """Run a command as `tests.mounting.journalfs` does, without a process of its own."""
-    result = CliRunner().invoke(command_group(), [str(argument) for argument in arguments])
+    with chdir("."):  # a command may go elsewhere, and would leave the tests there
+        result = CliRunner().invoke(command_group(), [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Done(result.exit_code, result.stdout, result.stderr)

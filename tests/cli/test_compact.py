@@ -36,6 +36,7 @@ def test_nothing_is_lost(name: str, store_copy: Callable[[str], Path], expected:
         assert len(said["frees"]) == found["withRecordsBefore"]
         assert said["files"] == found["filesBefore"] or said["journal"] == "bindings"
         assert found["withRecordsAfter"] <= found["withRecordsBefore"]
+        assert said["filesAfter"] == found["filesAfter"]
     assert before[0]["writesFiles"] == done[0]["withRecordsAfter"]
     store = open_store(path, index=False)
     assert compare_store(expected[name], account(store)) == []
@@ -50,6 +51,36 @@ def test_what_was_said_beforehand_is_what_is_written(store_copy: Callable[[str],
     done = objects("compact", "--json", path)
     assert said[0]["writesBytes"] == done[0]["writtenBytes"]
     assert said[0]["writesFiles"] == done[0]["withRecordsAfter"]
+
+
+@pytest.mark.rule("S-91")
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "",
+        "journal-pool-files = 4",
+        "journal-pool-files = 9",
+        "journal-pool-files = 12",
+        "journal-min-files = 15",
+        "journal-file-size = 2048576",
+    ],
+)
+def test_how_many_files_there_will_be(store_copy: Callable[[str], Path], setting: str) -> None:
+    """Also where more of them are added than go."""
+    path = store_copy("compacted")
+    (path / "journalfs.toml").write_text(setting + "\n")
+    for _ in range(3):
+        said = objects("compact", "--dry-run", "--json", path)
+        done = objects("compact", "--json", path)
+        assert [one["filesAfter"] for one in said] == [one["filesAfter"] for one in done]
+
+
+@pytest.mark.rule("S-91")
+def test_compacted_again_and_again(store_copy: Callable[[str], Path]) -> None:
+    """What is written takes the place of free files, so there are not more and more of them."""
+    path = store_copy("aio")
+    after = [[one["filesAfter"] for one in objects("compact", "--json", path)] for _ in range(14)]
+    assert after[7:] == [[6, 8]] * 7, after
 
 
 @pytest.mark.rule("S-91")

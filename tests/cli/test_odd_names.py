@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from journalfs.store import open_store
 from tests.cli.running import journalfs
 from tests.frozen import PristineStores
 from tests.mounting import JOURNALFS, mounted
+from tests.tools.crash_copy import copy_as_left
 
 ODD = os.fsdecode(b"\xff\xfe")
 FILES = ["journal/{}.amq", "bindings/{}.bindings", "large-messages/{}.msg", "paging/{}/000000001.page"]
@@ -25,7 +25,7 @@ FILES = ["journal/{}.amq", "bindings/{}.bindings", "large-messages/{}.msg", "pag
 def odd(stores: PristineStores, tmp_path: Path) -> Path:
     """A store below a path that is no UTF-8, with such files in each directory."""
     store = tmp_path / f"store {ODD}"
-    shutil.copytree(stores["large-and-paged"], store)
+    copy_as_left(stores["large-and-paged"], store)
     for name in FILES:
         path = store / "data" / name.format(ODD)
         path.parent.mkdir(exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from journalfs.errors import NotAStore, SystemFailure
 from tests.cli.running import journalfs
 from tests.frozen import PristineStores
 from tests.mounting import JOURNALFS
+from tests.tools.crash_copy import copy_as_left
 
 
 @pytest.fixture
@@ -99,10 +99,10 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     stores: PristineStores, tmp_path: Path, name: str
 ) -> None:
     store = tmp_path / "store"
-    shutil.copytree(stores["aio"], store)
+    copy_as_left(stores["aio"], store)
     (store / name).parent.mkdir(parents=True, exist_ok=True)
     (store / name).unlink(missing_ok=True)
     os.mkfifo(store / name)
-    done = subprocess.run([JOURNALFS, "ls", store], capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run([JOURNALFS, "ls", store], capture_output=True, text=True, check=False, timeout=60)
     said = f"journalfs: {store / name}: not a regular file, so no configuration is read\n"
     assert (done.returncode, done.stderr) == (0, said if name == "broker.xml" else "")

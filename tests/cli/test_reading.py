@@ -188,6 +188,15 @@ def test_check_finds_no_damage_in_what_brokers_wrote(stores: PristineStores, nam
     assert "no damage" in done.stderr
 
 
+def test_check_says_what_is_being_delivered(stores: PristineStores) -> None:
+    """The mount and `cat` show these apart; `check` reads them too."""
+    store = stores["transactions"]
+    live = len(journalfs("cat", store).stdout.splitlines())
+    assert live == 119
+    assert f"{live} messages and 6 being delivered (" in journalfs("check", store).stderr
+    assert "being delivered" not in journalfs("check", stores["orders-basic"]).stderr
+
+
 def test_check_names_the_place_of_the_damage(store_copy: Callable[[str], Path]) -> None:
     """A record destroyed at its end: its place is named, and the message that went with it."""
     store = store_copy("orders-basic")

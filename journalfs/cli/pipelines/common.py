@@ -29,7 +29,7 @@ class Setting(click.ParamType[tuple[str, str]]):
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """A comma-separated list."""
+    """A comma-separated list, or a JSON array."""
 
     name = "names"
 
@@ -38,7 +38,12 @@ class Names(click.ParamType[tuple[str, ...]]):
     ) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return cast("tuple[str, ...]", value)
-        return tuple(name.strip() for name in str(value).split(",") if name.strip())
+        from journalfs.spark.names import names_in  # noqa: PLC0415 - takes longer than the help text
+
+        try:
+            return names_in(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def spark_options(command: C) -> C:
@@ -66,7 +71,8 @@ def source_options(command: C) -> C:
         type=Names(),
         default=(),
         metavar="NAME[,...]",
-        help="Only these: ADDRESS::QUEUE, a queue, or an address for all of its queues.",
+        help="Only these: ADDRESS::QUEUE, a queue, or an address for all of its queues. "
+        "Names with a comma: a JSON array.",
     )(command)
     return click.argument("store", metavar="STORE")(command)
 
@@ -89,18 +95,35 @@ def check_paths(store: str, output: str | None) -> None:
 def check_replay(archive: str, target: str, to: str | None, notes: str | None) -> None:
     """The same of what is replayed."""
     from journalfs.pipeline.folders import LocalFolder, require_archive  # noqa: PLC0415 - as above
+    from journalfs.spark.changing import require_route  # noqa: PLC0415
     from journalfs.spark.place import is_elsewhere, local_path, place_of  # noqa: PLC0415
 
     if not is_elsewhere(archive):
         require_archive(LocalFolder(local_path(archive)))
     if is_elsewhere(target):
         raise WrongCall(f"{target}: messages are published in a mount or a store of this machine")
-    place = place_of(target)
-    place.destination(() if to is None else (to,))
+    place, names = place_of(target), () if to is None else _names(to)
+    if (place.address is None) != (len(names) == 1):
+        raise WrongCall(
+            "--to: a replay needs one address or queue, as ADDRESS, ADDRESS::QUEUE or a queue's name; TARGET "
+            "alone does where it is one in a mount"
+        )
     _check_store(target)
+    require_route(place, names)
     if place.read_only:
         raise ReadOnlyStore(f"{target}: the mount takes no changes, so nothing can be published in it")
     _check_output(notes or archive, "note there what is published")
+
+
+def _names(to: str) -> tuple[str, ...]:
+    from journalfs.spark.names import names_in  # noqa: PLC0415 - as above
+
+    if not to.strip():
+        raise WrongCall("--to: it is empty; leave it out where TARGET is an address or a queue of a mount")
+    try:
+        return names_in(to)
+    except ValueError as error:
+        raise WrongCall(f"--to: {error}") from None
 
 
 def _check_store(path: str) -> None:

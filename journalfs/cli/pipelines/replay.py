@@ -22,7 +22,9 @@ _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 )
 @click.argument("archive")
 @click.argument("target")
-@click.option("--to", metavar="ADDRESS[::QUEUE]", help="Where in TARGET, unless that is in a mount.")
+@click.option(
+    "--to", metavar="ADDRESS[::QUEUE]", help="Where in TARGET, unless that is an address or a queue itself."
+)
 @click.option("--only", metavar="SQL", help="Only rows of the archive that meet this condition.")
 @click.option("--name", help="Of the replay: one of another name publishes all again.")
 @click.option("--notes", metavar="DIR", help="Where is noted what was published; in the archive unless told.")
