@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from journalfs.spark.interpreter import use_own_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -13,22 +17,52 @@ __all__ = ["live_messages", "page_records", "records", "register"]
 _PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
-def register(spark: SparkSession, *, push_filters: bool = True) -> None:
+def register(spark: SparkSession, *, push_filters: bool = False) -> None:
     """Make `format("journalfs")` known to a session, for reading and writing, in batches and in streams.
 
-    `push_filters` turns on that Spark hands filters to sources written in Python, in this session.
+    `push_filters` turns on that Spark hands filters to sources written in Python, in this session. Then each
+    `load()` must be read once, by one query, and once in that: Spark keeps the plan of a DataFrame's first
+    filtered read and gives every other read of it the same rows, which are wrong for those.
+
+    Spark on this machine runs the Python of this process from then on, unless it was told of another one.
     """
     from journalfs.spark.source import JournalfsSource, PushingSource  # noqa: PLC0415 - imports PyArrow
 
+    use_own_python(spark)
     if push_filters:
         spark.conf.set(_PUSHDOWN, "true")
-    spark.dataSource.register(PushingSource if push_filters else JournalfsSource)
+    with _active(spark):
+        spark.dataSource.register(PushingSource if push_filters else JournalfsSource)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Let a session be the one that Spark takes for the caller's: there it looks whether a format is taken,
+    and refuses one to a session because another has it.
+    """
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415 - as above
+
+    if is_remote():
+        yield
+        return
+    local: Any = spark
+    sessions = local._get_j_spark_session_class(local._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(local._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def records(spark: SparkSession, path: str | list[str]) -> DataFrame:
     """Every record of journal files on any filesystem that Spark reads (`.../*.amq`), live or not."""
     from journalfs.spark.record_files import records as of_files  # noqa: PLC0415 - as above
 
+    use_own_python(spark)
     return of_files(spark, path)
 
 
@@ -36,6 +70,7 @@ def page_records(spark: SparkSession, path: str | list[str]) -> DataFrame:
     """The same of page files (`.../*.page`)."""
     from journalfs.spark.record_files import pages  # noqa: PLC0415 - as above
 
+    use_own_python(spark)
     return pages(spark, path)
 
 
@@ -45,4 +80,5 @@ def live_messages(spark: SparkSession, path: str, *, schema: StructType | None =
     """
     from journalfs.spark.live import live_messages as of_store  # noqa: PLC0415 - as above
 
+    use_own_python(spark)
     return of_store(spark, path, schema=schema)

@@ -32,7 +32,7 @@ from journalfs.engine.columns import (
 )
 from journalfs.engine.lines import LineBatch
 from journalfs.spark.properties import property_column
-from journalfs.spark.schema import COLUMNS
+from journalfs.spark.schema import COLUMNS, column_name
 
 _NAMED: Final = '{"queue":'
 _US_IN_MS: Final = 1000
@@ -139,7 +139,7 @@ class Reading:
             own = own_schedules[: batch.count] & (batch.rows["scheduled_ms"] > now_ms)
             batch.own_lines["scheduled_ms"][own] = batch.rows["scheduled_ms"][own]
         arrays = [
-            _array(batch, one.name, one.dataType, self.arrow_schema.field(one.name).type)
+            _array(batch, column_name(one.name), one.dataType, self.arrow_schema.field(one.name).type)
             for one in self.schema.fields
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema), batch.count
@@ -148,11 +148,12 @@ class Reading:
 def _wanted(schema: StructType) -> set[Column]:
     found: set[Column] = set()
     for one in schema.fields:
-        if one.name == "body":
+        name = column_name(one.name)
+        if name == "body":
             found.add(Column.BODY_FILE if isinstance(one.dataType, BinaryType) else Column.BODY)
-        elif one.name in _TEXTS:
-            found.add(_TEXTS[one.name])
-        elif one.name == "properties" or one.name not in COLUMNS:
+        elif name in _TEXTS:
+            found.add(_TEXTS[name])
+        elif name == "properties" or name not in COLUMNS:
             found |= {Column.KEYS, Column.VALUES}
     return found
 

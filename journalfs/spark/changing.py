@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from journalfs.errors import JournalfsError, NoSuchName, SystemFailure
+from journalfs.config.layout import locate_store
+from journalfs.errors import JournalfsError, NoRoute, NoSuchName, SystemFailure
 from journalfs.ids import MessageId
+from journalfs.limits import NAME_BYTES_MAX
+from journalfs.spark.place import Place
+from journalfs.store.bindings import read_bindings
 from journalfs.store.message import SUFFIXES
 from journalfs.store.write.opening import open_for_writing
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from journalfs.store.queues import StoreQueue
     from journalfs.store.write.store import WritingStore
 
+_MAKE: Final = "make one with mkdir in the directory of the address in a mount"
 MESSAGES: Final = ".messages"
 EVENTS: Final = Path(".journalfs", "events.jsonl")
 """In the root of a mount: what happened, a line each, oldest first."""
@@ -46,6 +51,57 @@ def change(store: Path, action: Callable[[WritingStore], Awaitable[None]]) -> No
     trio.run(run)
 
 
+def destination_of(place: Place, names: Sequence[str]) -> tuple[str, str | None]:
+    """The address, and the queue if it is only one, that messages are written to. A name alone is that of an
+    address or, where none has it, of a queue. Raises `WrongCall`, and `NoSuchName` where nothing has it.
+    """
+    address, queue = place.destination(names)
+    if place.address is not None:
+        return address, queue
+    if queue is not None:
+        if queue not in _queues(place, address):
+            where = place.mount or place.store
+            raise NoSuchName(f"option 'queues': no queue '{address}::{queue}' in {where}; {_MAKE}")
+        return address, queue
+    name, owner = address, None
+    for address, queues in _addresses(place, name):
+        if address == name:
+            return name, None
+        if name in queues:
+            owner = address
+    if owner is None:
+        raise NoSuchName(f"option 'queues': no address or queue {name!r} in {place.mount or place.store}")
+    return owner, name
+
+
+def require_route(place: Place, names: Sequence[str]) -> None:
+    """Raises what `destination_of` raises, and `NoRoute` where it is an address without queues."""
+    address, queue = destination_of(place, names)
+    if queue is None and not _queues(place, address):
+        raise NoRoute(address, f"no queue is bound to it; {_MAKE}")
+
+
+def _queues(place: Place, address: str) -> Sequence[str]:
+    return next((queues for name, queues in _addresses(place, address) if name == address), ())
+
+
+def _addresses(place: Place, name: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Names of addresses and of their queues; of a mount, who may see it alone, that of `name` first."""
+    if place.mount is None:
+        layout = locate_store(place.store)
+        state, _ = read_bindings(layout.bindings_dir, relative_to=layout.root)
+        bound: dict[str, list[str]] = {address: [] for address in state.addresses}
+        for queue in state.queues.values():
+            bound.setdefault(queue.address, []).append(queue.name)
+        yield from bound.items()
+        return
+    plain = [place.mount / name] if _is_file_name(name) else []
+    for folder in (*plain, *(Path(entry.path) for entry in os.scandir(place.mount))):
+        said = _said(folder)
+        if "queues" in said:
+            yield said["address"], tuple(said["queues"])
+
+
 def directory_of(mount: Path, address: str, queue: str | None) -> Path:
     """The directory of an address or a queue in a mount, whatever its name looks like there."""
     folder = _named(mount, "address", address)
@@ -54,7 +110,7 @@ def directory_of(mount: Path, address: str, queue: str | None) -> Path:
 
 def _named(folder: Path, key: str, name: str) -> Path:
     plain = folder / name
-    if "/" not in name and _said(plain).get(key) == name:
+    if _is_file_name(name) and _said(plain).get(key) == name:
         return plain
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if _said(Path(entry.path)).get(key) == name:
@@ -62,9 +118,17 @@ def _named(folder: Path, key: str, name: str) -> Path:
     raise NoSuchName(f"{folder}: there is no {key} {name!r}")
 
 
-def _said(directory: Path) -> dict[str, object]:
+def _is_file_name(name: str) -> bool:
+    """Whether a file may have that name. A mount spells others differently, as its `.status` says."""
     try:
-        found: dict[str, object] = json.loads((directory / ".status").read_bytes())
+        return "/" not in name and "\0" not in name and len(os.fsencode(name)) <= NAME_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
+
+
+def _said(directory: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((directory / ".status").read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
 
 import msgspec
 import pyarrow.compute as pc
@@ -19,30 +20,43 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NullType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampType,
 )
 
 from journalfs.errors import WrongCall
-from journalfs.spark.schema import COLUMNS
+from journalfs.spark.schema import PLAIN_PROPERTIES, PROPERTIES, PROPERTY, column_name
 
 _encode: Final = msgspec.json.Encoder().encode
 
 _IGNORED: Final = ("id", "queue", "address", "largeMessage", "damage", "rawMessage", "duplicateIdBytes")
 """Columns of a read that say nothing of a new message."""
-_TIMES: Final = ("timestamp", "expiration", "scheduledTime")
-_PLAIN: Final = (
-    "type",
-    "protocol",
-    "durable",
-    "priority",
-    "deliveryCount",
-    "userId",
-    "groupId",
-    "duplicateId",
-)
+_BODIES: Final = ("body", "value", "bodyBytes")
+_TEXT: Final = (StringType,)
+_NUMBER: Final = (IntegerType, LongType, ShortType, ByteType)
+_TIME: Final = (TimestampType, LongType, IntegerType, ShortType, ByteType)
+_HEADERS: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "type": _TEXT,
+    "protocol": _TEXT,
+    "durable": (BooleanType,),
+    "priority": _NUMBER,
+    "timestamp": _TIME,
+    "expiration": _TIME,
+    "scheduledTime": _TIME,
+    "deliveryCount": _NUMBER,
+    "userId": _TEXT,
+    "groupId": _TEXT,
+    "duplicateId": _TEXT,
+}
+"""Types that a header's column may have; the first are those to cast others to. A time that is a number is
+milliseconds since 1970.
+"""
+_STRUCTURED: Final = ("map", "stream")
+"""Types of messages whose bodies have types inside, which a column of text does not carry."""
 _KINDS: Final[dict[type[DataType], str]] = {
     StringType: "string",
     BooleanType: "boolean",
@@ -63,13 +77,16 @@ class Envelopes:
     """Turns record batches of one schema into lines. Raises `WrongCall` for a schema that says no message."""
 
     def __init__(self, schema: StructType) -> None:
-        self._puts = [(one.name, _put_of(one.name, one.dataType)) for one in schema.fields]
-        self._only_body = (
-            len(schema) == 1 and schema.names[0] in ("body", "value") and _is_text(schema[0].dataType)
-        )
-        self._whole = "envelope" in schema.names
-        if not self._whole and not {"body", "value", "bodyBytes"} & set(schema.names):
+        names = {name: _meant(name) for name in schema.names}
+        meant = set(names.values())
+        self._puts = [(one.name, _put_of(names[one.name], one)) for one in schema.fields]
+        self._only_body = len(schema) == 1 and meant < {"body", "value"} and _is_text(schema[0].dataType)
+        self._envelope = next((name for name in names if names[name] == "envelope"), None)
+        self._bodies = [name for name in names if names[name] in _BODIES]
+        if self._envelope is None and not self._bodies:
             raise WrongCall("a message needs a column body (or value), bodyBytes or envelope")
+        if self._envelope is None and "value" in meant and len(self._bodies) > 1:
+            raise WrongCall(f"{_both(self._bodies)} are a message's body; drop or rename all but one")
 
     def suffix(self, batch: Any) -> str:
         """What the file must be called that the lines go to."""
@@ -85,18 +102,50 @@ class Envelopes:
         return b"".join(self._line(row) for row in batch.to_pylist())
 
     def _line(self, row: Mapping[str, Any]) -> bytes:
-        if self._whole:
-            line = row["envelope"]
-            if line is None:
-                raise WrongCall("a row without an envelope is no message")
-            return str(line).encode() + b"\n"
+        if self._envelope is not None:
+            return _one_line(row[self._envelope])
+        given = [name for name in self._bodies if row[name] is not None]
+        if len(given) > 1:
+            raise WrongCall(f"a row has a body in {_both(given)}; leave one of them null, or {_FAITHFULLY}")
         message: dict[str, Any] = {}
         for name, put in self._puts:
             if row[name] is not None:
                 put(message, row[name])
         if not message.keys() & {"body", "body_base64", "type"}:
             message["type"] = "text"
+        if message.get("type") in _STRUCTURED and "body" in message:
+            kind = message["type"]
+            raise WrongCall(f"a row is of type {kind!r}, whose body no column of text makes; {_FAITHFULLY}")
         return _encode(message) + b"\n"
+
+
+_FAITHFULLY: Final = "read and write messages as column envelope, which carries all of them"
+
+
+def _both(names: Sequence[str]) -> str:
+    return "columns " + " and ".join(map(repr, names))
+
+
+def _one_line(envelope: str | None) -> bytes:
+    """An envelope as one line; one that was printed over several is joined. Raises `WrongCall`."""
+    if envelope is None or not envelope.strip():
+        raise WrongCall("a row without an envelope is no message")
+    line = envelope.strip()
+    if "\n" in line:
+        try:
+            json.loads(line)
+        except ValueError as error:
+            raise WrongCall(
+                f"column 'envelope': a row with line feeds is not one JSON object: {error}"
+            ) from None
+        # Between values they are space, and within a text JSON has none.
+        line = line.replace("\n", " ")
+    return line.encode() + b"\n"
+
+
+def _meant(name: str) -> str:
+    """The column that a name means; Spark does not look at the case of letters."""
+    return "value" if name.lower() == "value" else column_name(name)
 
 
 def _is_text(declared: DataType) -> bool:
@@ -110,30 +159,57 @@ def _are_lines(texts: Any) -> bool:
     return not pc.any(pc.match_substring(texts, "\n")).as_py()
 
 
-def _put_of(name: str, declared: DataType) -> Put:  # noqa: PLR0911 - a table
+def _put_of(name: str, column: StructField) -> Put:  # noqa: PLR0911 - a table
+    """What puts a column, which means `name`, into a message."""
+    declared = column.dataType
     if name in _IGNORED:
         return lambda message, value: None
     if name == "envelope":
-        return _key(name)
-    if name in ("body", "value", "bodyBytes"):
-        return _body_of(name, declared)
-    if name in _TIMES and isinstance(declared, TimestampType):
-        return lambda message, value: message.__setitem__(name, _ms(value))
-    if name in _TIMES or name in _PLAIN:
-        return _key(name)
-    if name == "properties" and isinstance(declared, MapType):
-        return _put_properties
-    if name in COLUMNS or type(declared) not in _KINDS:
-        raise WrongCall(f"column {name!r} cannot be written as {declared.simpleString()}")
+        return _key(name) if isinstance(declared, StringType) else _refuse(column, "string")
+    if name in _BODIES:
+        return _body_of(name, column)
+    if name in _HEADERS:
+        if not isinstance(declared, (*_HEADERS[name], NullType)):
+            return _refuse(column, " or ".join(one().simpleString() for one in _HEADERS[name][:2]))
+        return _time(name) if isinstance(declared, TimestampType) else _key(name)
+    if name == "properties":
+        return _put_properties if _are_properties(declared) else _refuse(column, _PROPERTIES_TYPES)
+    if type(declared) not in _KINDS:
+        return _refuse(column, "one of " + ", ".join(one().simpleString() for one in _KINDS))
     return _property(name, _KINDS[type(declared)])
 
 
-def _body_of(name: str, declared: DataType) -> Put:
-    if isinstance(declared, StringType) and name != "bodyBytes":
+def _refuse(column: StructField, wanted: str) -> NoReturn:
+    raise WrongCall(
+        f"column {column.name!r} cannot be written as {column.dataType.simpleString()}: cast it to {wanted}"
+    )
+
+
+_PROPERTIES_TYPES: Final = f"{PLAIN_PROPERTIES.simpleString()} or {PROPERTIES.simpleString()}"
+
+
+def _are_properties(declared: DataType) -> bool:
+    """Whether a column is a map of texts, or of values with their types as a read gives them."""
+    if isinstance(declared, NullType):
+        return True
+    if not isinstance(declared, MapType) or not isinstance(declared.keyType, StringType):
+        return False
+    value = declared.valueType
+    if isinstance(value, StructType):
+        return sorted(value.names) == sorted(PROPERTY.names) and all(_is_text(one.dataType) for one in value)
+    return isinstance(value, StringType)
+
+
+def _body_of(name: str, column: StructField) -> Put:
+    if isinstance(column.dataType, StringType) and name != "bodyBytes":
         return _key("body")
-    if isinstance(declared, BinaryType):
+    if isinstance(column.dataType, BinaryType):
         return lambda message, value: message.__setitem__("body_base64", base64.b64encode(value).decode())
-    raise WrongCall(f"column {name!r} cannot be {declared.simpleString()}: cast it to a string or to binary")
+    return _refuse(column, "binary" if name == "bodyBytes" else "string or binary")
+
+
+def _time(name: str) -> Put:
+    return lambda message, value: message.__setitem__(name, _ms(value))
 
 
 def _key(name: str) -> Put:
@@ -148,9 +224,18 @@ def _ms(value: Any) -> int:
 
 def _property(name: str, kind: str) -> Put:
     def put(message: dict[str, Any], value: Any) -> None:
-        _add(message, name, kind, base64.b64encode(value).decode() if kind == "bytes" else value)
+        _add(message, name, kind, _as_json(value))
 
     return put
+
+
+def _as_json(value: Any) -> Any:
+    """A value of a column as an envelope has it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _add(message: dict[str, Any], name: str, kind: str, value: Any) -> None:

@@ -26,6 +26,32 @@ one is on its way into the journal, not nearly as many others are.
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Which store a position is of: ids mean nothing in another. A copy or a backup is the same one."""
+
+    node: str | None
+    """The broker's id of its node; None before its first start."""
+    path: str
+    """Says which it is where there is no such id."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"node": self.node, "path": self.path}
+
+    def check(self, said: Mapping[str, Any]) -> None:
+        """Raise `WrongCall` if an offset is of another store. Older ones do not tell."""
+        other = said.get("store")
+        if not isinstance(other, Mapping):
+            return
+        node, path = other.get("node"), other.get("path")
+        same = node == self.node if node is not None and self.node is not None else path == self.path
+        if not same:
+            raise WrongCall(
+                f"this checkpoint is of another store, {path} (node {node}), and not of {self.path} (node "
+                f"{self.node}): give the query a checkpointLocation of its own"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """Everything that a stream has taken."""
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from journalfs.errors import WrongCall
+from journalfs.spark.names import names_in
 
 DEFAULT_BATCH_BYTES: Final = 8 << 20
 """A batch is held twice while it is handed to Spark; more brings nothing."""
 
 _SIZES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _WORDS: Final = {"true": True, "false": False}
+
+_NO_TABLES: Final = (
+    "a table of a catalog has none, CREATE TEMPORARY VIEW ... USING journalfs OPTIONS (path '...') has"
+)
+_OF_SPARK: Final = {
+    "paths": "format journalfs reads one path at a time: load each, and join them with union; for several "
+    "queues of a store there is option 'queues'",
+    "owner": f"format journalfs keeps no tables: {_NO_TABLES}",
+}
+"""What Spark says in options of calls that this format has not, in lower case."""
 
 T = TypeVar("T")
 
@@ -35,24 +46,39 @@ class Options:
     max_messages: int | None = field(default=None, metadata={"name": "maxMessagesPerTrigger"})
     starting: str = field(default="earliest", metadata={"name": "startingOffsets"})
     acknowledge: bool = False
+    exact_rows: int | None = field(default=None, metadata={"name": "exactRows"})
+    """How many rows a write must have to be published; `None`: it is published whatever it has."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
         """Raises `WrongCall` for an option that does not exist or cannot be what it is."""
-        known = {_name(one).lower(): one.name for one in fields(cls)}
+        known = {_name(one).lower(): one for one in fields(cls)}
+        for name, reason in _OF_SPARK.items():
+            if name in map(str.lower, given):
+                raise WrongCall(reason)
         values: dict[str, Any] = {}
         for name, text in given.items():
             if name.lower() not in known:
                 names = ", ".join(sorted(map(_name, fields(cls))))
                 raise WrongCall(f"option {name!r}: format journalfs has no such option (it has {names})")
-            read = _READ.get(known[name.lower()], _text)
+            one = known[name.lower()]
             try:
-                values[known[name.lower()]] = read(text)
+                values[one.name] = _READ.get(one.name, _text)(text)
             except ValueError as error:
-                raise WrongCall(f"option {name!r}: {error}") from None
+                # Spark hands names on in lower case.
+                raise WrongCall(f"option {_name(one)!r}: {error}") from None
         if not values.get("path"):
-            raise WrongCall("format journalfs needs a path: of a store, a mount or a journal's directory")
+            raise WrongCall(
+                f"format journalfs needs a path: of a store, a mount or a journal's directory; {_NO_TABLES}"
+            )
         return cls(**values)
+
+
+def refuse_unused(options: Options, what: str, names: Sequence[str]) -> None:
+    """Raise `WrongCall` for options, by their names here, that are set and that `what` does nothing with."""
+    for one in fields(options):
+        if one.name in names and getattr(options, one.name) != one.default:
+            raise WrongCall(f"option {_name(one)!r}: {what} does nothing with it; leave it out")
 
 
 def _name(one: Any) -> str:
@@ -95,7 +121,7 @@ def _starting(text: str) -> str:
 
 
 _READ: Final[dict[str, Callable[[str], Any]]] = {
-    "queues": _list,
+    "queues": names_in,
     "columns": _list,
     "partition_bytes": _size,
     "batch_bytes": _size,
@@ -103,4 +129,5 @@ _READ: Final[dict[str, Callable[[str], Any]]] = {
     "max_messages": _count,
     "starting": _starting,
     "acknowledge": _boolean,
+    "exact_rows": _count,
 }

@@ -15,12 +15,13 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.columns import LINE, Array, address_of
 from journalfs.errors import StaleView
 
-TASK_BYTES_MOST: Final = 128 << 20
-"""A task costs about a twentieth of a second, in Spark and Python together: this is read in some tenths."""
+TASK_BYTES_MOST: Final = 512 << 20
+"""Starting a task costs Spark and Python together about as much as reading a fortieth of this."""
 TASK_BYTES_LEAST: Final = 16 << 20
 PIECE_BYTES: Final = 16 << 20
 """What is not cut further, so that tasks can be about equal."""
 
+_SAME, _EACH = b"=", b"z"
 _FIELDS: Final = ("payload_bytes", "source", "delivery_count", "scheduled_ms")
 
 
@@ -35,7 +36,8 @@ class Piece:
     count: int
     payload_bytes: int
     """Of all of them, as they are stored and without the bodies of large messages."""
-    packed: bytes
+    packed: tuple[bytes, ...]
+    """One column after the other, see `_pack`."""
     large: bytes
     """Which of them are large messages, a bit each; empty: none."""
 
@@ -44,15 +46,18 @@ class Piece:
         cls, path: str, file_id: int | None, queue: str, *, lines: Array, offsets: Array, large: Array
     ) -> Piece:
         """`offsets` say where in the file the payloads of the lines begin."""
-        steps = np.diff(offsets.astype("i8"), prepend=0)
-        parts = [steps.astype("i8"), *(np.ascontiguousarray(lines[name]) for name in _FIELDS)]
+        sizes = lines["payload_bytes"].astype("i8")
+        ends = offsets.astype("i8") + sizes
+        # What lies between a message and the one before it is mostly the same all along.
+        between = offsets.astype("i8")
+        between[1:] -= ends[:-1]
         return cls(
             path=path,
             file_id=file_id,
             queue=queue,
             count=len(lines),
             payload_bytes=int(lines["payload_bytes"].sum(dtype="u8")),
-            packed=zlib.compress(b"".join(part.tobytes() for part in parts), 1),
+            packed=tuple(_pack(column) for column in (between, *(lines[name] for name in _FIELDS))),
             large=np.packbits(large).tobytes() if large.any() else b"",
         )
 
@@ -60,15 +65,14 @@ class Piece:
         """The messages as lines (dtype `LINE`) that point into the mapped file. Raises `StaleView` when the
         file is too short to be the one that was looked at.
         """
-        content = memoryview(zlib.decompress(self.packed))
+        between, *columns = self.packed
         found = np.zeros(self.count, LINE)
-        steps = np.frombuffer(content, "i8", self.count)
+        for name, column in zip(_FIELDS, columns, strict=True):
+            found[name] = _unpack(column, LINE[name])
+        steps = np.zeros(self.count, "i8")
+        steps[1:] = found["payload_bytes"][:-1]
+        steps += _unpack(between, np.dtype("i8"))
         offsets = np.cumsum(steps).astype("u8")
-        at = steps.nbytes
-        for name in _FIELDS:
-            kind = LINE[name]
-            found[name] = np.frombuffer(content, kind, self.count, at)
-            at += kind.itemsize * self.count
         if self.count and int((offsets + found["payload_bytes"]).max()) > file.size_bytes:
             raise StaleView(self.path)
         found["payload"] = offsets + np.uint64(address_of(file.pointer))
@@ -79,6 +83,19 @@ class Piece:
         if not self.large:
             return np.zeros(self.count, "?")
         return np.unpackbits(np.frombuffer(self.large, "u1"), count=self.count).astype("?")
+
+
+def _pack(column: Array) -> bytes:
+    """A mark, and then the value where it is the same all along, else all values, compressed."""
+    if len(column) and bool((column == column[0]).all()):
+        return _SAME + column[:1].tobytes()
+    return _EACH + zlib.compress(column.tobytes(), 1)
+
+
+def _unpack(packed: bytes, kind: np.dtype[Any]) -> Array:
+    """All values, or the one that stands for all."""
+    content = packed[1:] if packed.startswith(_SAME) else zlib.decompress(memoryview(packed)[1:])
+    return np.frombuffer(content, kind)
 
 
 class Pieces(InputPartition):
@@ -96,7 +113,7 @@ class Pieces(InputPartition):
 
 def split(lines: Array, bytes_max: int) -> Iterator[slice]:
     """Cut messages into stretches of about `bytes_max` bytes."""
-    ends = np.cumsum(lines["payload_bytes"], dtype="u8")
+    ends = np.cumsum(lines["payload_bytes"], dtype="i8")
     begin = 0
     while begin < len(lines):
         before = int(ends[begin - 1]) if begin else 0

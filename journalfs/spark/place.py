@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
-from journalfs.errors import SystemFailure, WrongCall
+from journalfs.errors import NotAStore, SystemFailure, WrongCall
 
 SNAPSHOTS: Final = Path(".journalfs", "snapshots")
 WHERE: Final = ".where"
@@ -35,13 +34,15 @@ class Place:
     """Whether it is a mount, or a snapshot in one, that takes no changes."""
 
     def destination(self, queues: Sequence[str]) -> tuple[str, str | None]:
-        """The address, and the queue if it is only one, that messages are written to. Raises `WrongCall`."""
+        """The address, and the queue if it is only one, that messages are written to, as far as the path and
+        names say; a name alone may be a queue's. Raises `WrongCall`.
+        """
         if self.address is not None and not queues:
             return self.address, self.queue
         if len(queues) != 1 or self.address is not None:
             raise WrongCall(
                 "writing needs one address or queue: a path in a mount, or option 'queues' (--to of a "
-                "replay) with ADDRESS or ADDRESS::QUEUE"
+                "replay) with ADDRESS, ADDRESS::QUEUE or a queue's name"
             )
         address, separator, queue = queues[0].partition(SEPARATOR)
         return address, queue if separator else None
@@ -50,12 +51,26 @@ class Place:
 def place_of(path: str) -> Place:
     """Raises `WrongCall` for a path in a mount that is neither its root, an address nor a queue."""
     given = local_path(path)
+    found = _mount_with(given)
+    return Place(given) if found is None else _in_mount(found[0], given.relative_to(found[0]), found[1])
+
+
+def refuse_mount(path: str) -> None:
+    """Raise `NotAStore` for a path in a mount, where the files of its store are not."""
+    found = None if is_elsewhere(path) else _mount_with(local_path(path))
+    if found is not None:
+        give = f'the files of its store, {found[1]["path"]}, or read it with format("journalfs")'
+        raise NotAStore(path, f"this is in a mount, {found[0]}, which shows messages", give=give)
+
+
+def _mount_with(given: Path) -> tuple[Path, dict[str, object]] | None:
+    """The root of the mount in which a path lies, or of a snapshot in one, and what it says of itself."""
     for folder in (given, *given.parents):
         # Whatever is looked up in a view is taken for a selector.
         status = _json(folder / STATUS) if WHERE not in folder.parts else None
         if status is not None:
-            return _in_mount(folder, given.relative_to(folder), status)
-    return Place(given)
+            return folder, status
+    return None
 
 
 def local_path(path: str) -> Path:
@@ -65,9 +80,16 @@ def local_path(path: str) -> Path:
             f"{path}: format journalfs reads directories that every worker sees under one path; "
             "for what is elsewhere there is journalfs.spark.live_messages"
         )
-    if path[: len(_FILE)].lower() == _FILE:
-        return Path(unquote(urlsplit(path).path))
-    return Path(path).absolute()
+    if path[: len(_FILE)].lower() != _FILE:
+        return Path(path).absolute()
+    # As Hadoop has it: nothing in it is an escape, a query or a fragment.
+    rest = path[len(_FILE) :]
+    if not rest.startswith("//"):
+        return Path(rest).absolute()
+    host, _, inside = rest[2:].partition("/")
+    if host:
+        raise WrongCall(f"{path}: {host!r} stands where a URI has a host; give file:///{host}/{inside}")
+    return Path("/", inside)
 
 
 def is_elsewhere(path: str) -> bool:

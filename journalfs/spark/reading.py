@@ -24,7 +24,7 @@ from journalfs.selector import Selector, compile_selector
 from journalfs.spark.arrow import Reading
 from journalfs.spark.filters import Condition
 from journalfs.spark.pieces import Piece, Pieces
-from journalfs.spark.schema import COLUMNS
+from journalfs.spark.schema import column_name
 from journalfs.store.envelope import envelope_decoder
 from journalfs.store.large_bodies import body_of
 
@@ -135,7 +135,7 @@ class _PieceReading:
 
     @property
     def _needs_bodies(self) -> bool:
-        names = set(self._wanted.schema.names) & COLUMNS.keys()
+        names = set(map(column_name, self._wanted.schema.names))
         return bool(self._selector or names & {"body", "bodyBytes", "damage", "rawMessage", "envelope"})
 
 

@@ -24,16 +24,19 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from journalfs.config.layout import BINDINGS_EXTENSION, JOURNAL_EXTENSION
 from journalfs.engine.buffers import MemoryFile
 from journalfs.engine.columns import Array, page_array, record_array
 from journalfs.engine.pages import scan_page
 from journalfs.engine.scan import scan_journal
-from journalfs.errors import DecodeError
-from journalfs.format.journal_file import JournalHeader, read_header
-from journalfs.format.page_folder import REPLICA_MARK, parse_page_name
+from journalfs.errors import DecodeError, NotAStore
+from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalHeader, read_header
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, PAGE_EXTENSION, REPLICA_MARK, parse_page_name
 from journalfs.format.record_types import RecordKind
+from journalfs.format.server_lock import BACKUP_LOCK_NAME, PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
 from journalfs.journal.file_ids import written_rid
 from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.spark.place import refuse_mount
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +90,10 @@ _WIDTHS: Final[dict[int, tuple[int, tuple[int, ...]]]] = {
 }
 """By user type: bytes without which a record says nothing, and the widths of its numbers."""
 
+_EXTENSIONS: Final = (JOURNAL_EXTENSION, BINDINGS_EXTENSION, "jms")
+_BESIDE: Final = (CONTROL_FILE_NAME, SERVER_LOCK_NAME, PRIMARY_LOCK_NAME, BACKUP_LOCK_NAME)
+"""In the directory of a journal, beside its files."""
+
 _FIELDS: Final = {
     "offset": "offset",
     "bytes": "length",
@@ -105,12 +112,18 @@ def records(spark: SparkSession, path: str | list[str]) -> DataFrame:
     """Every record of journal files (`.../*.amq`), live or not, with its body. `a`, `b` and `c` are the
     numbers of small records; null where there is none or the record is too short.
     """
-    return decoded(spark, path, RECORDS)
+    return _given(spark, path, RECORDS)
 
 
 def pages(spark: SparkSession, path: str | list[str]) -> DataFrame:
     """Every record of page files (`.../*.page`), live or not; `queues` are ids of the queues it is for."""
-    return decoded(spark, path, PAGES)
+    return _given(spark, path, PAGES)
+
+
+def _given(spark: SparkSession, path: str | list[str], schema: StructType) -> DataFrame:
+    for one in [path] if isinstance(path, str) else path:
+        refuse_mount(one)
+    return decoded(spark, path, schema)
 
 
 def decoded(spark: SparkSession, path: str | list[str], schema: StructType) -> DataFrame:
@@ -132,6 +145,8 @@ def _records_of(schema: StructType, batches: Iterable[Any]) -> Iterator[Any]:
         found = _journal(path, content)
         if found is not None:
             yield found.batch(arrow_schema)
+        elif not _may_be_journal(path, content):
+            raise NotAStore(path, "this is no journal file", give="those of a journal, .../journal/*.amq")
 
 
 class _Journal:
@@ -216,6 +231,16 @@ def _journal(path: str, content: Any) -> _Journal | None:
     return _Journal(path, int(file_id), content, rows) if len(rows) else None
 
 
+def _may_be_journal(path: str, content: Any) -> bool:
+    """Whether a file without records can be of a journal: by its name, however damaged, by its header,
+    or because nothing was written to it yet.
+    """
+    name = path.rpartition("/")[2]
+    if name in _BESIDE or any(f".{one}" in name for one in _EXTENSIONS) or _header(content) is not None:
+        return True
+    return not np.frombuffer(content, "u1").any()
+
+
 def _header(content: Any) -> JournalHeader | None:
     try:
         header = read_header(bytes(memoryview(content)[:JOURNAL_HEADER_BYTES]))
@@ -242,6 +267,8 @@ def _pages_of(schema: StructType, batches: Iterable[Any]) -> Iterator[Any]:
     for path, content in _files(batches):
         folder, _, name = path.rpartition("/")
         parsed = parse_page_name(name)
+        if PAGE_EXTENSION not in name and name != ADDRESS_FILE_NAME:
+            raise NotAStore(path, "this is no page file", give="those of pages, .../paging/*/*.page")
         if parsed is not None and not parsed.invalid and REPLICA_MARK not in folder.rpartition("/")[2]:
             scan = scan_page(MemoryFile(path, content))
             yield pa.RecordBatch.from_arrays(

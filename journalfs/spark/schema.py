@@ -74,22 +74,34 @@ PROPERTY_TYPES: Final = (
 """Types that a property may be declared with."""
 
 
+_BY_LOWER: Final = {name.lower(): name for name in COLUMNS}
+
+
+def column_name(declared: str) -> str:
+    """The column that a name means in letters of any case, as in Spark; else the name itself: a property."""
+    return _BY_LOWER.get(declared.lower(), declared)
+
+
 def usual_schema(names: Sequence[str] = ()) -> StructType:
     """The schema of those columns, or of the usual ones. Raises `WrongCall`."""
-    unknown = [name for name in names if name not in COLUMNS]
+    asked = list(map(column_name, names))
+    unknown = [name for name in asked if name not in COLUMNS]
     if unknown:
         raise WrongCall(
             f"option 'columns': no column {unknown[0]!r} (there are {', '.join(COLUMNS)}); "
             "properties become columns when a schema declares them"
         )
-    chosen = names or [name for name in COLUMNS if name not in ASKED_FOR_ONLY]
+    twice = [name for name in asked if asked.count(name) > 1]
+    if twice:
+        raise WrongCall(f"option 'columns': {twice[0]!r} is named twice")
+    chosen = asked or [name for name in COLUMNS if name not in ASKED_FOR_ONLY]
     return StructType([StructField(name, COLUMNS[name][0]) for name in chosen])
 
 
 def check_schema(schema: StructType) -> None:
     """Raise `WrongCall` for a declared column that cannot be filled. What is no column is a property."""
     for column in schema.fields:
-        allowed = COLUMNS.get(column.name)
+        allowed = COLUMNS.get(column_name(column.name))
         if allowed is not None and not any(_same(column.dataType, one) for one in allowed):
             types = " or ".join(one.simpleString() for one in allowed)
             raise WrongCall(

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
 
+from journalfs.errors import WrongCall
 from journalfs.selector import compile_selector
 from journalfs.spark.filters import Condition, condition_of
-from journalfs.spark.options import Options
+from journalfs.spark.options import Options, refuse_unused
 from journalfs.spark.pieces import Pieces
 from journalfs.spark.place import place_of
 from journalfs.spark.plan import chosen_queues, plan
@@ -27,6 +29,10 @@ from journalfs.spark.schema import check_schema, usual_schema
 from journalfs.spark.worker import settle
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
+
+_OF_STREAMS: Final = ("acknowledge", "starting", "max_messages")
+_OF_WRITES: Final = ("exact_rows",)
+_OF_READS: Final = ("selector", "columns", "partition_bytes", "batch_bytes")
 
 
 class JournalfsSource(DataSource):
@@ -45,27 +51,41 @@ class JournalfsSource(DataSource):
         return usual_schema(self._checked().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(*self._batch(schema))
+
+    def _batch(self, schema: StructType) -> tuple[Options, StructType]:
+        options = self._checked()
+        refuse_unused(options, "a batch read", (*_OF_STREAMS, *_OF_WRITES))
         check_schema(schema)
-        return BatchReader(self._checked(), schema)
+        return options, schema
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from journalfs.spark.stream import StreamReader  # noqa: PLC0415 - most jobs are no streams
 
         check_schema(schema)
-        return StreamReader(self._checked(), schema)
+        options = self._checked()
+        refuse_unused(options, "a stream", _OF_WRITES)
+        return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from journalfs.spark.writer import StagingWriter  # noqa: PLC0415 - loads what changes stores
 
-        return StagingWriter(self._checked(), schema, overwrite=overwrite)
+        options = self._checked()
+        refuse_unused(options, "a write", (*_OF_STREAMS, *_OF_READS))
+        return StagingWriter(options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
+        raise WrongCall(
+            "format journalfs is not written by streams: write each batch, with "
+            "foreachBatch(lambda batch, number: batch.write.format('journalfs').mode('append').save(PATH))"
+        )
 
 
 class PushingSource(JournalfsSource):
     """The same where Spark hands filters down: it refuses a reader that takes them where it does not."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        check_schema(schema)
-        return PushingReader(self._checked(), schema)
+        return PushingReader(*self._batch(schema))
 
 
 class BatchReader(DataSourceReader):

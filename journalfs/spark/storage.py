@@ -13,7 +13,7 @@ from journalfs.errors import DecodeError, NotAStore
 from journalfs.format.journal_file import CONTROL_FILE_NAME, ControlFile, decode_control_file, read_header
 from journalfs.journal.directory import effective_names
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
-from journalfs.spark.place import is_elsewhere, local_path
+from journalfs.spark.place import is_elsewhere, local_path, refuse_mount
 from journalfs.store.bindings import read_bindings
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def _directories(path: str) -> Sequence[str]:
     """Journal, bindings, paging, large messages: elsewhere than here, where a broker puts them by itself."""
     if is_elsewhere(path):
         return [f"{path.rstrip('/')}/{name}" for name in _DIRECTORIES]
+    refuse_mount(path)
     layout = locate_store(local_path(path))
     here = (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
     return [f"file://{one}" for one in here]

@@ -20,13 +20,14 @@ from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId
 from journalfs.selector import compile_selector
 from journalfs.spark.changing import acknowledge
-from journalfs.spark.offsets import Position
+from journalfs.spark.offsets import Identity, Position
 from journalfs.spark.options import Options
 from journalfs.spark.pieces import Pieces
 from journalfs.spark.place import place_of
 from journalfs.spark.plan import chosen_queues, plan
 from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.store import open_store
+from journalfs.store.node_lock import node_id_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -66,11 +67,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
         if self.options.starting == "earliest":
-            return Position().as_json()
+            return self._said(Position())
         self.view.look()
         ids = self.view.ids()
         start = Position().with_ids(ids, self.view.undecided())
-        return Position(start.highest, start.taken, start.awaited, start.highest).as_json()
+        return self._said(Position(start.highest, start.taken, start.awaited, start.highest))
+
+    def _said(self, position: Position) -> dict[str, Any]:
+        return {**position.as_json(), "store": self.view.identity.as_json()}
+
+    def _position(self, said: Mapping[str, Any]) -> Position:
+        """Raises `WrongCall` for the checkpoint of something else."""
+        self.view.identity.check(said)
+        return Position.of_json(said)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.options.max_messages
@@ -87,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark plans from where its last batch ended once that is in its log of commits. It calls `commit`
         # only when there is another batch, which after the last one may be never.
         self.commit(start)
-        position = Position.of_json(start)
+        position = self._position(start)
         self.view.look()
         ids = self.view.ids()
         new = ids[~position.has(ids)]
@@ -97,10 +106,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         taken, rest = _limited(ready, new, limit)
         if not len(taken):
             return dict(start)
-        return position.with_ids(taken, {*self.view.undecided(), *rest.tolist()}).as_json()
+        return self._said(position.with_ids(taken, {*self.view.undecided(), *rest.tolist()}))
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
-        before, after = Position.of_json(start), Position.of_json(end)
+        before, after = self._position(start), self._position(end)
         return self.view.plan(lambda ids: after.has(ids) & ~before.has(ids))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -111,7 +120,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: Mapping[str, Any]) -> None:
         """Spark has what comes before `end`, and asks for none of it again."""
         if self.options.acknowledge and end != self._acknowledged:
-            self.view.acknowledge(Position.of_json(end))
+            self.view.acknowledge(self._position(end))
             self._acknowledged = dict(end)
 
     def stop(self) -> None:
@@ -142,6 +151,9 @@ class LiveView:
                 "read-only"
             )
         self._store: JournalStore = open_store(self._place.store, index=False)
+        layout = self._store.core.layout
+        node_id = node_id_of(layout)
+        self.identity = Identity(None if node_id is None else str(node_id), str(layout.root))
         self._queues: list[StoreQueue] = []
         self._looked_ns: int | None = None
         self._older: Array = np.zeros(0, "i8")

@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from journalfs.config.layout import locate_store
 from journalfs.engine.ownership import make_directory
-from journalfs.errors import SystemFailure, WrongCall
-from journalfs.spark.changing import change, directory_of, refusal_in
+from journalfs.errors import NoRoute, SystemFailure, WrongCall
+from journalfs.spark.changing import change, destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options
 from journalfs.spark.place import place_of
@@ -35,6 +35,7 @@ class Written(WriterCommitMessage):
     """What one task wrote."""
 
     names: tuple[str, ...]
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,9 @@ class Target:
 
 
 def target_of(options: Options, job: str) -> Target:
-    """Raises `WrongCall` unless path and options name one address or one queue."""
+    """Raises `WrongCall` unless path and options name one address or one queue, `NoSuchName` for others."""
     place = place_of(options.path)
-    address, queue = place.destination(options.queues)
+    address, queue = destination_of(place, options.queues)
     if place.mount is None:
         staging = locate_store(place.store).root.joinpath(*FOLDER, job)
         return Target(place.store, address, queue, staging)
@@ -68,6 +69,7 @@ class StagingWriter(DataSourceArrowWriter):
             raise WrongCall("format journalfs appends: write in mode append, and acknowledge what is to go")
         Envelopes(schema)
         self._schema = schema
+        self._exact_rows = options.exact_rows
         self._target = target_of(options, uuid.uuid4().hex)
         self._make(self._target.staging)
 
@@ -86,6 +88,7 @@ class StagingWriter(DataSourceArrowWriter):
         task = TaskContext.get()
         stem = f"part-{task.partitionId() if task else 0:06d}-{uuid.uuid4().hex}"
         names: list[str] = []
+        rows = 0
         suffix = ""
         for batch in iterator:
             if not batch.num_rows:
@@ -94,7 +97,8 @@ class StagingWriter(DataSourceArrowWriter):
                 suffix = envelopes.suffix(batch)
                 names.append(f"{stem}-{len(names):06d}.{suffix}")
             self._append(self._target.staging / names[-1], envelopes.content(batch))
-        return Written(tuple(names))
+            rows += batch.num_rows
+        return Written(tuple(names), rows)
 
     @staticmethod
     def _append(path: Path, content: Any) -> None:
@@ -105,7 +109,14 @@ class StagingWriter(DataSourceArrowWriter):
             raise SystemFailure.from_os(error, path, doing="put messages aside") from error
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        names = {name for message in messages if isinstance(message, Written) for name in message.names}
+        written = [message for message in messages if isinstance(message, Written)]
+        rows = sum(message.rows for message in written)
+        if self._exact_rows not in (None, rows):
+            raise SystemFailure(
+                f"nothing is published: the job has {rows} rows, not the {self._exact_rows} of option "
+                "'exactRows'"
+            )
+        names = {name for message in written for name in message.names}
         staging = self._target.staging
         try:
             for path in staging.iterdir():
@@ -130,8 +141,10 @@ class StagingWriter(DataSourceArrowWriter):
             reason = refusal_in(mount, staging.name)
             if reason is None:
                 raise
-            refused = f"{staging.parent}: cannot publish what the tasks wrote: {reason}"
-            raise SystemFailure(refused, system_errno=error.errno) from error
+            refused = f"cannot publish what the tasks wrote: {reason}"
+            if error.errno == NoRoute.errno:
+                raise NoRoute(str(staging.parent), refused) from error
+            raise SystemFailure(f"{staging.parent}: {refused}", system_errno=error.errno) from error
 
     def _publish(self, names: Sequence[str]) -> None:
         target = self._target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -35,11 +35,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A quiet local session of two threads, in which a task may fail once; the JVM is set for a short start,
     not for speed.
     """
-    os.environ.update(ENVIRONMENT)
-    made = session(tmp_path_factory.mktemp("spark"), "local[2, 2]", **{"spark.sql.session.timeZone": "UTC"})
-    register(made)
-    yield made
-    made.stop()
+    interrupted = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in ENVIRONMENT.items():
+            patched.setenv(name, value)
+        made = session(
+            tmp_path_factory.mktemp("spark"), "local[2, 2]", **{"spark.sql.session.timeZone": "UTC"}
+        )
+        register(made)
+        yield made
+        made.stop()
+    # A stopped session has nothing to cancel, and would say so at length when the run ends.
+    signal.signal(signal.SIGINT, interrupted)
 
 
 @pytest.fixture(scope="session")

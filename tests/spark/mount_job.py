@@ -1,5 +1,6 @@
-"""Jobs of Spark's own readers and writers on a mount, in processes of their own, to be killed or to be
-another user's. Called with the job, a place in the mount and a directory to work in.
+"""Jobs of Spark's own readers and writers on a mount, and streams of a store, in processes of their own, to
+be killed or to be another user's. Called with the job, a place in the mount or a store, and a directory to
+work in.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from journalfs.spark import register
 from tests.spark.drivers import session
 
 SCHEMA = "id long, body string, queue string"
@@ -29,7 +31,17 @@ def own_session(work: str, master: str) -> SparkSession:
 def stream(spark: SparkSession, path: str, work: str, *, to_its_end: bool) -> None:
     """Store what comes to a queue, and acknowledge it; says after each batch how many there were."""
     source = spark.readStream.schema(SCHEMA).option("cleanSource", "delete").option("maxFilesPerTrigger", 1)
-    writer = source.json(path).writeStream.format("parquet").option("path", f"{work}/out")
+    store(source.json(path), work, to_its_end=to_its_end)
+
+
+def stream_of_store(spark: SparkSession, path: str, work: str, *, to_its_end: bool) -> None:
+    """The same with a store's own format."""
+    source = spark.readStream.format("journalfs").schema(SCHEMA).option("acknowledge", "true")
+    store(source.option("maxMessagesPerTrigger", 5).load(path), work, to_its_end=to_its_end)
+
+
+def store(messages: DataFrame, work: str, *, to_its_end: bool) -> None:
+    writer = messages.writeStream.format("parquet").option("path", f"{work}/out")
     writer = writer.option("checkpointLocation", f"{work}/state")
     if to_its_end:
         writer.trigger(availableNow=True).start().awaitTermination()
@@ -80,4 +92,7 @@ if __name__ == "__main__":
     elif what == "write":
         write(own_session(scratch, "local[4]"), place)
     else:
-        stream(own_session(scratch, "local[2]"), place, scratch, to_its_end=what == "finish")
+        made = own_session(scratch, "local[2]")
+        register(made)
+        streaming = stream if what == "stream" else stream_of_store
+        streaming(made, place, scratch, to_its_end=False)

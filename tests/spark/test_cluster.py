@@ -40,7 +40,7 @@ def wheel(path: Path) -> Path:
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, path / "tree")
     alone = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(path)]
-    quick = {**os.environ, "JOURNALFS_CFLAGS": "-O1"}
+    quick = {**os.environ, "JOURNALFS_CFLAGS": "-O0"}
     build = [sys.executable, "-m", "pip", "wheel", *alone, str(path / "tree")]
     subprocess.run(build, env=quick, check=True)
     (built,) = path.glob("journalfs-*.whl")
@@ -66,3 +66,18 @@ def test_a_cluster_reads_with_a_wheel(stores: PristineStores, tmp_path: Path) ->
     for package, core in run_job(stores, tmp_path, **{"spark.submit.pyFiles": str(sent)})["workers"]:
         assert "/journalfs.zip/journalfs/" in package, "from the tree, not from what was sent"
         assert not core.startswith(str(Path(journalfs.__file__).parent))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(CLUSTER_S_MAX + 60)
+def test_the_command_that_is_documented(stores: PristineStores, tmp_path: Path) -> None:
+    """`spark-submit --py-files` itself, of which the driver has the package, too."""
+    sent = shutil.copy(wheel(tmp_path), tmp_path / "journalfs.zip")
+    home, store = spark_home(tmp_path / "home"), stores["transactions"]
+    master = ("--master", "local-cluster[2,1,1024]", "--driver-memory", "512m", "--executor-memory", "512m")
+    job = Path(__file__).with_name("submitted_job.py")
+    command = [str(home / "bin" / "spark-submit"), *master, "--py-files", str(sent), str(job), str(store)]
+    said = said_by(command, SPARK_HOME=str(home), TMPDIR=str(tmp_path))
+    assert "/journalfs.zip/journalfs/" in said["package"], "from the tree, not from what was sent"
+    assert not said["core"].startswith(str(Path(journalfs.__file__).parent))
+    assert said["rows"] == sorted([line["queue"], line["id"]] for line, _ in lines_of(store))

@@ -81,8 +81,9 @@ def test_archive_by_day(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_publish_csv(spark: SparkSession, tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": []})
-    (tmp_path / "in.csv").write_text("n,color\n1,red\n2,blue\n")
+    (tmp_path / "in.csv").write_text("n,color,day\n1,red,2026-01-02\n2,blue,2026-01-03\n")
     example("publish_csv")["publish"](spark, str(tmp_path / "in.csv"), str(store), "a")
     found = {line["properties"]["color"]: line for line, _ in lines_of(store)}
     assert found["red"]["properties"]["n"] == 1
-    assert found["blue"]["body"] == '{"n":2,"color":"blue"}'
+    assert found["blue"]["body"] == '{"n":2,"color":"blue","day":"2026-01-03"}'
+    assert found["red"]["properties"]["day"] == "2026-01-02"

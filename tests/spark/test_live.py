@@ -88,4 +88,4 @@ def test_a_store_is_found_by_whatever_leads_to_it(spark: SparkSession, tmp_path:
     wanted = files_of(spark, str(data))
     assert wanted.journal
     for path in (data, data.parent):
-        assert files_of(spark, str(path)) == files_of(spark, path.as_uri()) == wanted
+        assert files_of(spark, str(path)) == files_of(spark, f"file://{path}") == wanted

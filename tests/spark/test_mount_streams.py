@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from tests.broker.polling import eventually
 from tests.mount.conftest import until
 from tests.mounting import MountedStore, QueueOnDisk, journalfs
 from tests.spark.drivers import ENVIRONMENT, ROOT
+from tests.spark.mount_job import stream
 from tests.writing.conftest import new_store
 
 SCHEMA = "id long, body string"
@@ -57,7 +59,17 @@ class Mounts:
         """Publish lines, and wait until they are in a part."""
         queue = queue or self.queue
         (queue.path / "in.txt").write_text("".join(f"{body}\n" for body in bodies))
-        until(lambda: (queue.path / "_tail.jsonl").stat().st_size == 0, "the tail becomes a part")
+        sealed(queue)
+
+
+def sealed(queue: QueueOnDisk) -> None:
+    """Wait until all messages of a queue are in parts. The size of the tail may be of a moment ago."""
+
+    def all_in_parts() -> bool:
+        count = int(json.loads((queue.path / ".status").read_bytes())["messageCount"])
+        return count == sum(path.read_bytes().count(b"\n") for path in queue.path.glob("part-*.jsonl"))
+
+    until(all_in_parts, "the tail becomes a part")
 
 
 @pytest.fixture
@@ -180,6 +192,89 @@ def test_a_batch_is_acknowledged_when_it_is_committed(
     assert left() == ["4"]
 
 
+def documented(heading: str) -> str:
+    """The first program below a heading of the Spark page."""
+    section = (ROOT / "docs" / "SPARK.md").read_text().partition(f"\n### {heading}\n")[2]
+    return section.partition("```python\n")[2].partition("```\n")[0]
+
+
+def run_documented(
+    spark: SparkSession, program: str, source: Path, work: Path, **changed: str
+) -> StreamingQuery:
+    """Start the documented stream on a queue."""
+    places = {
+        "/mnt/orders/*": source,
+        "/var/lib/checkpoints/orders": work / "state",
+        "/data/orders": work / "out",
+    }
+    for old, new in {**places, **changed}.items():
+        assert program.count(old) == 1, old
+        program = program.replace(old, str(new))
+    names: dict[str, Any] = {"spark": spark}
+    exec(program, names)
+    query: StreamingQuery = names["query"]
+    return query
+
+
+UNREADABLE = {
+    "a text that is too long": '{"body":"' + "x" * 2000 + '"}',
+    "half a pair in a name": r'{"body":"x","properties":{"\ud801k":"v"}}',
+}
+
+
+@pytest.mark.rule("S-140")
+@pytest.mark.parametrize("line", UNREADABLE.values(), ids=UNREADABLE)
+def test_the_documented_stream_acknowledges_nothing_that_spark_cannot_read(
+    spark: SparkSession, mounts: Mounts, tmp_path: Path, line: str
+) -> None:
+    """It fails, keeps the message, and goes on when that is moved away."""
+    queue, other = mounts.queue, mounts.path / "elsewhere" / "kept"
+    other.mkdir(parents=True)
+    mounts.publish("before")
+    (queue.path / "in.jsonl").write_text(f"{line}\n")
+    sealed(queue)
+    rows = spark.read.schema(SCHEMA).option("maxStringLen", 1000).json(str(queue.path)).collect()
+    assert sorted(str(row.body) for row in rows) == ["None", "before"], "no error, unless FAILFAST"
+
+    def run() -> None:
+        program = documented("Streams")
+        query = run_documented(spark, program, queue.path, tmp_path, **{"2147483647": "1000"})
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    with pytest.raises(StreamingQueryException):
+        run()
+    assert len(queue.lines()) == 2
+    (kept,) = [name for name in queue.listed() if (queue.path / ".messages" / name).read_bytes() != b"before"]
+    os.rename(queue.path / ".messages" / kept, other / kept)
+    mounts.publish("after")
+    run()
+    assert {row.body for row in spark.read.parquet(str(tmp_path / "out")).collect()} == {"before", "after"}
+    assert len(QueueOnDisk(other).lines()) == 1
+
+
+def test_the_documented_stream_takes_long_texts(spark: SparkSession, mounts: Mounts, tmp_path: Path) -> None:
+    """With all that a text may hold as its limit, which Spark must take."""
+    mounts.publish("x" * 2000)
+    query = run_documented(spark, documented("Streams"), mounts.queue.path, tmp_path)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert [len(row.body) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [2000]
+
+
+def test_no_document_has_a_stream_that_takes_null_for_a_line() -> None:
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for text in path.read_text().split("```python\n")[1:]:
+            program = text.partition("```")[0]
+            if "readStream" in program and ".json(" in program:
+                assert "FAILFAST" in program, path
+                assert "maxStringLen" in program, path
+
+
 @contextmanager
 def driver(job: str, path: Path, work: Path) -> Iterator[IO[str]]:
     """A driver in a process of its own, as what it says; killed in the end with all that it started."""
@@ -200,15 +295,15 @@ def driver(job: str, path: Path, work: Path) -> Iterator[IO[str]]:
         process.communicate()
 
 
-@pytest.mark.long
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(
-    spark: SparkSession, mounts: Mounts, tmp_path: Path
+    spark: SparkSession, mounts: Mounts, tmp_path: Path, kills: int
 ) -> None:
     """Again and again while it stores batches and acknowledges them, the mount now and then with it."""
     work = tmp_path / "work"
     sent: list[str] = []
-    for cycle in range(3):
+    for cycle in range(kills):
         for number in range(4):
             sent.append(f"{cycle}.{number}")
             mounts.publish(sent[-1])
@@ -221,8 +316,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(
         left = {line["body"] for line in mounts.queue.lines()}
         stored = {row.body for row in spark.read.parquet(str(work / "out")).collect()}
         assert set(sent) - left <= stored, "acknowledged before it was stored"
-    with driver("finish", mounts.queue.path, work) as said:
-        assert said.read() == ""
+    stream(spark, str(mounts.queue.path), str(work), to_its_end=True)
     rows = [row.body for row in spark.read.parquet(str(work / "out")).collect()]
     assert sorted(rows) == sent
 

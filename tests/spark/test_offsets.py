@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from journalfs.engine.columns import Array
 from journalfs.errors import WrongCall
 from journalfs.spark import offsets
-from journalfs.spark.offsets import Position
+from journalfs.spark.offsets import Identity, Position
 
 
 def ids(*numbers: int) -> Array:
@@ -55,6 +55,16 @@ def test_a_position_survives_being_written_down_and_is_small() -> None:
 def test_other_checkpoints_are_refused(said: dict[str, object]) -> None:
     with pytest.raises(WrongCall, match="no stream of format journalfs"):
         Position.of_json(said)
+
+
+def test_a_store_is_known_by_its_node_or_without_one_by_its_path() -> None:
+    of = Identity("n", "p").as_json()
+    for same in (Identity("n", "elsewhere"), Identity(None, "p"), Identity("n", "p")):
+        same.check({"store": of})
+    Identity("n", "p").check({"highest": 1})
+    for other in (Identity("m", "p"), Identity(None, "elsewhere")):
+        with pytest.raises(WrongCall, match="of another store"):
+            other.check({"store": of})
 
 
 @given(st.lists(st.integers(0, 400), unique=True, max_size=120), st.data())

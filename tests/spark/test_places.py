@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.errors import WrongCall
-from journalfs.spark.place import place_of
+from journalfs.spark.place import local_path, place_of
 from tests.mounting import mounted_for_writing
 from tests.spark.writing import written_store
 
@@ -37,3 +37,12 @@ def test_paths_in_a_mount_that_are_none(tmp_path: Path) -> None:
         assert f"give {queue}, and the selector as option" in said(queue / ".where")
         assert said(queue / ".messages") == "give a mount's root, an address's or a queue's directory"
         assert said(mount.path / "b") == "there is no such address or queue in this mount"
+
+
+def test_paths_are_what_they_are_to_hadoop() -> None:
+    """Nothing in a URI of this machine is an escape, a query or a fragment to it."""
+    for name in ("x%20y", "x y", "a?b", "a#b"):
+        for path in (f"file:///in/{name}", f"file:/in/{name}", f"FILE:///in/{name}", f"/in/{name}"):
+            assert local_path(path) == Path("/in", name)
+    with pytest.raises(WrongCall, match="'in' stands where a URI has a host; give file:///in/x"):
+        local_path("file://in/x")

@@ -200,6 +200,8 @@ def test_queues_are_chosen_by_their_names(stores: PristineStores) -> None:
         ({"path": "x", "quues": "a"}, "no such option"),
         ({"path": "x", "index": "maybe"}, "neither true nor false"),
         ({"path": "x", "partitionBytes": "many"}, "no number of bytes"),
+        ({"path": "x", "partitionbytes": "many"}, "option 'partitionBytes': "),
+        ({"path": "x", "MAXMESSAGESPERTRIGGER": "0"}, "option 'maxMessagesPerTrigger': "),
         ({"path": "x", "columns": "id,colour"}, "no column 'colour'"),
         ({"path": "hdfs://host/journal"}, "under one path"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
+from journalfs.spark import register
 from tests.frozen import ExpectedStores, PristineStores
 from tests.spark.rows import check_row, lines_of
+from tests.spark.writing import publish, written_store
 from tests.tools.make_store import StoreMade
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def reading(spark: SparkSession, path: Path, **options: object) -> DataFrame:
@@ -38,21 +43,63 @@ def test_rows_are_the_messages_that_the_broker_listed(
         check_row(found, lines[row.queue, row.id])
 
 
-def test_filters_go_down_to_the_tasks(spark: SparkSession, many: StoreMade) -> None:
-    """Nothing of them is left for Spark to do, and the answer is the same."""
+def test_a_frame_may_be_read_again_whatever_was_filtered(spark: SparkSession, many: StoreMade) -> None:
+    """Spark plans a read of one frame once: a filter that had gone into the plan would be in all of them."""
+    frame = reading(spark, many.data, columns="id,priority")
+    every = sum(len(queue.live) for queue in many.queues)
+    assert frame.count() == every
+    high = frame.filter("priority > 4")
+    filtered = high.count()
+    assert 0 < filtered < every
+    assert (frame.count(), len(frame.collect())) == (every, every)
+    assert high.unionAll(frame).count() == filtered + every
+    again = reading(spark, many.data, columns="id,priority")
+    assert again.filter("priority > 4").unionAll(again).count() == filtered + every
+
+
+def test_the_setting_for_other_sources_changes_nothing(pushing: SparkSession, many: StoreMade) -> None:
+    register(pushing)
+    frame = reading(pushing, many.data, columns="id,priority")
+    every = sum(len(queue.live) for queue in many.queues)
+    assert 0 < frame.filter("priority > 4").count() < every == frame.count()
+
+
+def test_registering_leaves_the_setting_alone(spark: SparkSession) -> None:
+    register(spark)
+    assert spark.conf.get(PUSHDOWN, "false") == "false"
+
+
+@pytest.fixture
+def pushing(spark: SparkSession) -> Iterator[SparkSession]:
+    register(spark, push_filters=True)
+    yield spark
+    spark.conf.unset(PUSHDOWN)
+    register(spark)
+
+
+def test_a_frame_keeps_what_was_live_when_it_was_first_used(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}]})
+    frame = reading(spark, store)
+    assert frame.count() == 1
+    publish(store, "a", [{"body": "2"}])
+    assert (frame.count(), reading(spark, store).count()) == (1, 2)
+
+
+def test_filters_go_down_to_the_tasks(pushing: SparkSession, many: StoreMade) -> None:
+    """Nothing of them is left for Spark to do, and the answer is the same, where each read loads anew."""
     queue = many.queues[0]
-    frame = reading(spark, many.data, partitionBytes="100k")
+    frame = reading(pushing, many.data, partitionBytes="100k")
     wanted = (col("queue") == queue.name) & (col("priority") >= 5)
     filtered = frame.filter(wanted)
     plan = filtered._jdf.queryExecution().executedPlan().toString()
     assert "Filter" not in plan.replace("RuntimeFilters", "")
     ids = {row.id for row in filtered.select("id").collect()}
-    every = frame.select("id", "queue", "priority").collect()
+    every = reading(pushing, many.data, columns="id,queue,priority").collect()
     assert ids == {row.id for row in every if row.queue == queue.name and row.priority >= 5}
     assert 0 < len(ids) < len(queue.live)
     # What Spark has to look at itself is left to it.
     body = many.body(queue.live[0])
-    found = frame.filter((col("queue") == queue.name) & (col("body") == body))
+    found = reading(pushing, many.data).filter((col("queue") == queue.name) & (col("body") == body))
     assert [row.id for row in found.collect()] == [queue.live[0]]
 
 
@@ -75,12 +122,12 @@ def test_a_mount_its_addresses_and_its_queues_are_paths_too(
 
 def test_typed_columns_of_properties(spark: SparkSession, many: StoreMade) -> None:
     reader = spark.read.format("journalfs").schema(
-        "id long, color string, weight double, properties map<string,string>"
+        "ID long, color string, weight double, properties map<string,string>"
     )
     rows = (
         reader.option("index", "false").option("queues", many.queues[0].name).load(str(many.data)).collect()
     )
-    assert {row.id for row in rows} == set(many.queues[0].live)
+    assert {row.ID for row in rows} == set(many.queues[0].live)
     assert all(row.color == row.properties.get("color") for row in rows)
     assert len({row.color for row in rows}) > 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, raise_error, when
 
+from journalfs.errors import NoRoute, StoreBusy
+from journalfs.pipeline.session import in_one_line
+from journalfs.store.write.opening import open_for_writing
+from tests.broker.polling import eventually
+from tests.mounting import mounted_for_writing
+from tests.spark.mount_job import stream_of_store
 from tests.spark.rows import lines_of
+from tests.spark.test_mount_streams import DRIVER_S_MAX, driver
 from tests.spark.writing import publish, written_store
 
 
@@ -34,6 +43,68 @@ def test_a_job_becomes_one_transaction(spark: SparkSession, store: Path) -> None
     assert not list((store / "journalfs" / "spark").iterdir())
     with pytest.raises(PySparkException, match="write in mode append"):
         frame.write.format("journalfs").mode("overwrite").option("queues", "b").save(str(store))
+
+
+def test_a_job_of_more_or_fewer_rows_than_it_must_have_publishes_nothing(
+    spark: SparkSession, store: Path
+) -> None:
+    frame = spark.range(0, 5, 1, 2).selectExpr("concat('row ', id) AS body")
+    writer = frame.write.format("journalfs").mode("append").option("queues", "a::a")
+    for other in ("4", "6"):
+        with pytest.raises(
+            PySparkException, match=f"the job has 5 rows, not the {other} of option 'exactRows'"
+        ):
+            writer.option("exactRows", other).save(str(store))
+    assert not lines_of(store)
+    assert not list((store / "journalfs" / "spark").iterdir())
+    writer.option("exactRows", "5").save(str(store))
+    assert len(lines_of(store)) == 5
+
+
+@pytest.mark.parametrize("in_mount", [False, True])
+def test_a_job_with_a_routing_type_that_no_queue_has_is_refused(
+    spark: SparkSession, store: Path, tmp_path: Path, in_mount: bool
+) -> None:
+    stated = json.dumps({"body": "stated", "properties": {"_AMQ_ROUTING_TYPE": 1}})
+    frame = spark.createDataFrame([('{"body":"plain"}',), (stated,)], ["envelope"])
+    with ExitStack() as stack:
+        place = stack.enter_context(mounted_for_writing(store, tmp_path / "mnt")).path if in_mount else store
+        with pytest.raises(NoRoute, match=r"states routing type ANYCAST \(1\)"), in_one_line():
+            frame.write.format("journalfs").mode("append").option("queues", "b").save(str(place))
+    assert not lines_of(store)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_a_stream_whose_driver_is_killed_loses_and_doubles_nothing(
+    spark: SparkSession, store: Path, tmp_path: Path, kills: int
+) -> None:
+    """While it stores batches and acknowledges them, each of some messages."""
+    work = tmp_path / "work"
+    sent: list[str] = []
+    for cycle in range(kills):
+        more = [f"{cycle}.{number:02}" for number in range(30)]
+        publish(store, "a", [{"body": body} for body in more])
+        sent += more
+        with driver("store", store, work) as said:
+            for _ in range(cycle + 1):
+                assert said.readline().startswith("BATCH")
+        # Python processes of a killed Spark end when they notice.
+        eventually(lambda: is_free(store), deadline_s=DRIVER_S_MAX, what="nobody has the store")
+        left = {line["body"] for line, _ in lines_of(store)}
+        stored = {row.body for row in spark.read.parquet(str(work / "out")).collect()}
+        assert set(sent) - left <= stored, "acknowledged before it was stored"
+    stream_of_store(spark, str(store), str(work), to_its_end=True)
+    assert sorted(row.body for row in spark.read.parquet(str(work / "out")).collect()) == sent
+    assert not lines_of(store)
+
+
+def is_free(store: Path) -> bool:
+    try:
+        open_for_writing(store).close()
+    except StoreBusy:
+        return False
+    return True
 
 
 def test_a_stream_takes_each_message_once_and_acknowledges(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from journalfs.errors import NoRoute, NoSuchName, StoreBusy, SystemFailure, WrongCall
+from journalfs.errors import NoSuchName, StoreBusy, SystemFailure, WrongCall
+from journalfs.spark.changing import destination_of
 from journalfs.spark.options import Options
+from journalfs.spark.place import place_of
 from journalfs.spark.schema import usual_schema
 from journalfs.spark.writer import StagingWriter
 from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
 from tests.mounting import mounted_for_writing
 from tests.spark.rows import lines_of, read_without_spark
-from tests.spark.writing import written_store
+from tests.spark.writing import change, publish, written_store
 from tests.writing.conftest import bodies as texts_of
 
 TIME = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=datetime.UTC)
@@ -96,13 +101,9 @@ def test_what_was_read_can_be_written(store: Path) -> None:
         "properties": {"n": 1, "b": True, "s": "t", "d": 0.5},
         "propertyTypes": {"n": "short", "d": "double"},
     }
-    from tests.spark.writing import publish  # noqa: PLC0415 - beside its only use
-
     publish(store, "a", [envelope])
     schema = usual_schema()
     rows = read_without_spark(store, schema)
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
-
     table = pa.Table.from_pylist(rows, schema=to_arrow_schema(schema, timezone="UTC"))
     write(store, table, queues=("b",))
     first, second = (line for line, _ in lines_of(store))
@@ -179,6 +180,34 @@ def test_a_store_that_somebody_holds_is_not_written(store: Path) -> None:
     assert left(store) == []
 
 
+async def more(opened: WritingStore) -> None:
+    await opened.create_queue("a", "waits")
+    await opened.create_queue("a", "c")
+    await opened.create_address("c")
+
+
+@pytest.mark.parametrize("through_a_mount", [False, True])
+def test_a_name_alone_is_that_of_an_address_or_else_of_a_queue(
+    store: Path, tmp_path: Path, through_a_mount: bool
+) -> None:
+    """As reading takes it."""
+    change(store, more)
+    with ExitStack() as mounts:
+        path = store
+        if through_a_mount:
+            path = mounts.enter_context(mounted_for_writing(store, tmp_path / "mnt")).path
+        for name in ("waits", "a", "b::b"):
+            write(path, pa.table({"body": [name]}), queues=(name,))
+        with pytest.raises(NoSuchName, match=f"option 'queues': no address or queue 'd' in {path}"):
+            writer_of(path, pa.table({"body": ["x"]}), queues=("d",))
+        for absent in ("a::b", "d::d", "c::c"):
+            with pytest.raises(NoSuchName, match=f"option 'queues': no queue '{absent}' in {path}; make one"):
+                destination_of(place_of(str(path)), [absent])
+        assert destination_of(place_of(str(path)), ["c"]) == ("c", None)
+    found = [(line["queue"], line["body"]) for line, _ in lines_of(store)]
+    assert sorted(found) == [("a", "a"), ("b", "b::b"), ("c", "a"), ("waits", "a"), ("waits", "waits")]
+
+
 def test_a_mount_s_reason_reaches_whoever_writes(store: Path, tmp_path: Path) -> None:
     table = pa.table({"body": ["x"], "priority": pa.array([77], pa.int32())})
     with mounted_for_writing(store, tmp_path / "mnt") as mount:
@@ -186,6 +215,60 @@ def test_a_mount_s_reason_reaches_whoever_writes(store: Path, tmp_path: Path) ->
         with pytest.raises(SystemFailure, match=f"{folder}: cannot publish .*: priority: 77 is not between"):
             write(folder, table)
         assert mount.queue("a", "a").lines() == []
+
+
+@pytest.mark.parametrize("width", [pa.float32(), pa.float64()])
+def test_numbers_that_json_has_no_words_for(store: Path, width: Any) -> None:
+    values = [float("nan"), float("inf"), float("-inf"), 0.5]
+    write(store, pa.table({"body": list("abcd"), "n": pa.array(values, width)}), queues=("a",))
+    found = {line["body"]: line["properties"]["n"] for line, _ in lines_of(store)}
+    assert found == {"a": "NaN", "b": "Infinity", "c": "-Infinity", "d": 0.5}
+    kinds = {line["propertyTypes"]["n"] for line, _ in lines_of(store)}
+    assert kinds == {"float" if width == pa.float32() else "double"}
+
+
+def test_an_envelope_over_several_lines_is_one_message(store: Path) -> None:
+    pretty = json.dumps({"body": "a\nb", "priority": 7}, indent=1) + "\n"
+    write(store, pa.table({"envelope": [pretty]}), queues=("a",))
+    assert [(line["body"], line["priority"]) for line, _ in lines_of(store)] == [("a\nb", 7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"body":"a"}\n{"body":"b"}', "column 'envelope': a row with line feeds is not one JSON object"),
+        ('{"body":"a\nb"}', "column 'envelope': a row with line feeds is not one JSON object"),
+        (" \n", "a row without an envelope"),
+        (None, "a row without an envelope"),
+    ],
+)
+def test_what_is_not_one_envelope_is_refused(store: Path, text: str | None, reason: str) -> None:
+    with pytest.raises(WrongCall, match=reason):
+        write(store, pa.table({"envelope": pa.array([text], pa.string())}), queues=("a",))
+
+
+@pytest.mark.parametrize(
+    "envelope", [{"type": "map", "body": {"k": {"t": "int", "v": 1}}}, {"type": "stream", "body": []}]
+)
+def test_bodies_that_columns_do_not_carry_are_refused_with_what_does(
+    store: Path, envelope: dict[str, Any]
+) -> None:
+    publish(store, "a", [envelope])
+    schema = usual_schema()
+    table = pa.Table.from_pylist(
+        read_without_spark(store, schema), schema=to_arrow_schema(schema, timezone="UTC")
+    )
+    with pytest.raises(WrongCall, match=f"a row is of type '{envelope['type']}'.*column envelope"):
+        write(store, table, queues=("b",))
+
+
+def test_a_row_with_two_bodies_is_refused(store: Path) -> None:
+    table = pa.table({"body": ["x", None], "bodyBytes": pa.array([None, b"y"], pa.binary())})
+    write(store, table, queues=("a",))
+    assert len(bodies(store)) == 2
+    both = pa.table({"body": ["x"], "bodyBytes": pa.array([b"y"], pa.binary())})
+    with pytest.raises(WrongCall, match="a body in columns 'body' and 'bodyBytes'; leave one of them null"):
+        write(store, both, queues=("a",))
 
 
 @pytest.mark.parametrize(
@@ -209,5 +292,5 @@ def test_what_cannot_be_written_is_refused_at_once(store: Path) -> None:
         writer_of(store, text)
     with pytest.raises(WrongCall, match="appends"):
         StagingWriter(Options(path=str(store)), from_arrow_schema(text.schema), overwrite=True)
-    with pytest.raises((NoSuchName, NoRoute)):
-        write(store, text, queues=("nobody",))
+    with pytest.raises(NoSuchName):
+        writer_of(store, text, queues=("nobody",))

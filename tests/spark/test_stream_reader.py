@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from journalfs.errors import ReadOnlyStore
+from journalfs.errors import ReadOnlyStore, WrongCall
 from journalfs.spark.options import Options
 from journalfs.spark.schema import usual_schema
 from journalfs.spark.stream import StreamReader
+from tests.mounting import mounted_for_writing
 from tests.spark.writing import acknowledge, publish, written_store
 
 
@@ -158,7 +160,50 @@ def test_the_last_batch_is_acknowledged_without_another(store: Path) -> None:
     assert Query(store).batch() == []
 
 
+@pytest.mark.parametrize("name", ["n" * 300, "with/slash"], ids=["long", "slash"])
+def test_acknowledging_through_a_mount_finds_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+    store = written_store(tmp_path, {name: bodies("1")})
+    query = Query(store)
+    assert query.batch() == ["1"]
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        acknowledging = Query(mount.path, acknowledge=True)
+        acknowledging.reader.commit(query.at)
+        acknowledging.reader.stop()
+    assert Query(store).batch() == []
+
+
+def test_a_checkpoint_of_another_store_is_refused(store: Path, tmp_path: Path) -> None:
+    query = Query(store, acknowledge=True)
+    first = query.at
+    assert query.batch() == ["1", "2", "3"]
+    other = written_store(tmp_path / "other", {"a": bodies("1", "2", "3", "4")})
+    asked = Query(other, acknowledge=True)
+    for ask in (
+        lambda: asked.reader.latestOffset(query.at, ReadAllAvailable()),
+        lambda: asked.reader.partitions(first, query.at),
+        lambda: asked.reader.commit(query.at),
+    ):
+        with pytest.raises(WrongCall, match="of another store"):
+            ask()
+    assert Query(other).batch() == ["1", "2", "3", "4"]
+
+
+def test_a_copy_elsewhere_is_the_same_store_and_old_checkpoints_tell_of_none(
+    store: Path, tmp_path: Path
+) -> None:
+    query = Query(store)
+    assert query.batch() == ["1", "2", "3"]
+    copy = Path(shutil.copytree(store, tmp_path / "copy"))
+    publish(copy, "a", bodies("4"))
+    copied = Query(copy)
+    copied.at = query.at
+    assert copied.batch() == ["4"]
+    old = {name: said for name, said in query.at.items() if name != "store"}
+    copied.restart()
+    copied.at = old
+    assert copied.batch() == ["4"]
+
+
 def test_acknowledging_needs_what_can_be_changed(many_mounted: Path) -> None:
-    query = Query(many_mounted, acknowledge=True)
     with pytest.raises(ReadOnlyStore, match="mounted read-only"):
-        query.batch()
+        Query(many_mounted, acknowledge=True)

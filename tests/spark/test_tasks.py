@@ -45,7 +45,7 @@ def test_tasks_are_as_many_as_their_size_makes() -> None:
 
 
 def piece(file: int, queue: int, size: int) -> Piece:
-    return Piece(f"{file:03}", file, f"q{queue}", 1, size, b"", b"")
+    return Piece(f"{file:03}", file, f"q{queue}", 1, size, (), b"")
 
 
 def test_tasks_are_about_equal_and_read_files_in_their_order() -> None:
@@ -81,6 +81,30 @@ def test_lines_are_told_apart_by_the_file_that_they_point_into(tmp_path: Path, o
     assert {slot: list(places) for slot, places in found.items()} == {
         number + 5: [at for at, one in enumerate(order) if one == number] for number in set(order)
     }
+
+
+@pytest.mark.parametrize("sizes", [[], [7], [5, 5, 5], [1, 300, 0, 2]])
+@pytest.mark.parametrize("gaps", [[0, 0, 0, 0], [9, 9, 9, 9], [4, 0, 77, 1]])
+def test_a_task_is_told_where_messages_lie(tmp_path: Path, sizes: list[int], gaps: list[int]) -> None:
+    (tmp_path / "file").write_bytes(bytes(1000))
+    file = MappedFile(tmp_path / "file")
+    before = np.cumsum([0, *sizes])[: len(sizes)]
+    offsets = (before + np.cumsum(gaps[: len(sizes)])).astype("u8")
+    lines = lines_at([address_of(file.pointer) + int(at) for at in offsets])
+    lines["payload_bytes"], lines["scheduled_ms"] = sizes, gaps[: len(sizes)]
+    one = Piece.of("file", 1, "q", lines=lines, offsets=offsets, large=np.zeros(len(sizes), "?"))
+    assert one.lines(file).tobytes() == lines.tobytes()
+
+
+def test_what_all_messages_have_is_told_once() -> None:
+    """Or a plan would send 25 bytes a message to its task, compressed."""
+    sizes = np.random.default_rng(1).integers(1000, 2000, 10_000)
+    lines = np.zeros(len(sizes), LINE)
+    lines["payload_bytes"] = sizes
+    offsets = (np.cumsum(sizes) - sizes + 40 * np.arange(len(sizes))).astype("u8")
+    one = Piece.of("file", 1, "q", lines=lines, offsets=offsets, large=np.zeros(len(sizes), "?"))
+    assert sum(map(len, one.packed)) < 2.5 * len(sizes)
+    assert sorted(map(len, one.packed))[:-2] == [2, 5, 9]
 
 
 @pytest.fixture

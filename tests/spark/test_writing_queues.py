@@ -14,7 +14,6 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, raise_error, when
 
 from tests.mount.conftest import until
 from tests.mounting import MountedStore, QueueOnDisk, mounted_for_writing
@@ -189,7 +188,9 @@ def test_all_tasks_may_have_the_same_partition(rows: DataFrame, address: Address
 
 @pytest.mark.rule("S-89")
 def test_partitions_need_the_first_version_of_the_committer(rows: DataFrame, address: Address) -> None:
-    writer = rows.write.mode("append").option(VERSION, "2").partitionBy("kind")
+    # A task that goes on while Spark removes what a failed job left can make its folders again.
+    one_task = rows.coalesce(1)
+    writer = one_task.write.mode("append").option(VERSION, "2").partitionBy("kind")
     with pytest.raises(Py4JJavaError, match="kind="):
         writer.json(str(address.first.path))
     assert address.first.lines() == []
@@ -204,16 +205,43 @@ def test_overwriting_empties_the_queue_first(rows: DataFrame, address: Address) 
     assert numbers(address.first) == list(range(ROWS))
 
 
+@pytest.mark.rule("S-85", "S-89")
+def test_overwriting_an_address_is_refused_before_anything_is_removed(
+    rows: DataFrame, address: Address
+) -> None:
+    (address.first.path / "in.json").write_text('{"number": -1}')
+    queues = sorted(os.listdir(address.path))
+    with pytest.raises(Py4JJavaError, match="Unable to clear output directory"):
+        rows.selectExpr("text").write.mode("overwrite").text(str(address.path))
+    assert sorted(os.listdir(address.path)) == queues
+    assert numbers(address.first) == [-1]
+    assert any("give queues for a job to overwrite" in why for _, why in address.refusals())
+    rows.write.mode("append").json(str(address.first.path))
+    assert numbers(address.first) == [-1, *range(ROWS)]
+
+
 @pytest.mark.rule("S-89")
 def test_a_job_that_fails_publishes_nothing(rows: DataFrame, address: Address) -> None:
-    failing = rows.withColumn(
-        "number", when(col("number") == 999, raise_error("no")).otherwise(col("number"))
-    )
-    with pytest.raises(PySparkException):
-        failing.write.mode("append").json(str(address.first.path))
+    """Not even what tasks have committed. One that goes on while Spark removes what a failed job left could
+    make its folders again, so all others are done by then.
+    """
+    queue = address.first.path
+
+    def fails_at_the_end(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext  # noqa: PLC0415 - in a worker
+
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == 3:
+            until(lambda: len(list(queue.glob("_temporary/0/task_*"))) == 3, "the other tasks are committed")
+            raise OSError("no")
+
+    with pytest.raises(PySparkException, match="OSError: no"):
+        rows.mapInArrow(fails_at_the_end, rows.schema).write.mode("append").json(str(queue))
     assert address.first.lines() == []
-    assert left_behind(address.first.path) == []
-    rows.write.mode("append").json(str(address.first.path))
+    assert left_behind(queue) == []
+    rows.write.mode("append").json(str(queue))
     assert numbers(address.first) == list(range(ROWS))
 
 
