@@ -14,7 +14,13 @@ import journalfs.spark
 def publish(spark: SparkSession, source: str, target: str, queue: str | None = None) -> None:
     journalfs.spark.register(spark)
     rows = spark.read.csv(source, header=True, inferSchema=True)
-    messages = rows.withColumn("body", f.to_json(f.struct(*rows.columns)))
+    body = f.to_json(f.struct(*rows.columns)).alias("body")
+    # No property is a date, a time or a decimal: as text they are what the file has.
+    texts = [
+        f.col(name).cast("string").alias(name) if kind.startswith(("date", "timestamp", "decimal")) else name
+        for name, kind in rows.dtypes
+    ]
+    messages = rows.select(*texts, body)
     writer = messages.write.format("journalfs").mode("append")
     (writer.option("queues", queue) if queue else writer).save(target)
 

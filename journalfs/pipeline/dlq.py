@@ -19,15 +19,15 @@ from journalfs.format.core_message import (
     ORIGINAL_ADDRESS,
     ORIGINAL_MESSAGE_ID,
     ORIGINAL_QUEUE,
-    annotation_of,
 )
+from journalfs.pipeline.notes import ENVELOPE, with_notes
 from journalfs.pipeline.report import Table, bars, write_report
 from journalfs.pipeline.times import moment
 from journalfs.store import open_store
 from journalfs.store.settings import settings_in_force
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from journalfs.pipeline.folders import Folder
     from journalfs.pipeline.messages import Source
@@ -102,14 +102,12 @@ def letters(spark: SparkSession, source: Source) -> DataFrame:
     """
     stated = [*COMMON, *PROPERTIES.values()]
     core = source.messages(spark, StructType(stated)).filter("protocol = 'CORE'")
-    core = core.select(*_common(), *(f.col(one.name).alias(name) for name, one in PROPERTIES.items()))
-    amqp = source.messages(spark, StructType([*stated, StructField("envelope", StringType())]))
-    amqp = amqp.filter("protocol = 'AMQP'").withColumn("notes", _annotations())
-    origin = [
-        f.coalesce(_annotation(one.name).cast(one.dataType), f.col(one.name)).alias(name)
-        for name, one in PROPERTIES.items()
-    ]
-    return core.unionByName(amqp.select(*_common(), *origin))
+    amqp = source.messages(spark, StructType([*stated, *ENVELOPE.fields])).filter("protocol = 'AMQP'")
+    return core.unionByName(with_notes(amqp)).select(
+        *(f.col(name) for name in ("queue", "address", "id")),
+        f.nullif("timestamp", f.lit(0)).alias("sent"),
+        *(f.col(one.name).alias(name) for name, one in PROPERTIES.items()),
+    )
 
 
 def report(found: Sequence[Letters], source: Source, folder: Folder, now_ms: int) -> None:
@@ -136,25 +134,6 @@ def report(found: Sequence[Letters], source: Source, folder: Folder, now_ms: int
     write_report(
         folder, "Dead letters", facts, [Table("Where they came from", names, rows, "Times are UTC.")], plots
     )
-
-
-def _common() -> list[Column]:
-    return [
-        *(f.col(name) for name in ("queue", "address", "id")),
-        f.nullif("timestamp", f.lit(0)).alias("sent"),
-    ]
-
-
-def _annotations() -> Column:
-    pairs = f.get_json_object("envelope", "$.amqp.messageAnnotations")
-    return f.from_json(pairs, "array<array<struct<v: string>>>")
-
-
-def _annotation(property_name: str) -> Column:
-    """The value of the annotation that is named after a property."""
-    name = annotation_of(property_name)
-    same = f.filter("notes", lambda pair: f.get(pair, f.lit(0)).getField("v") == name)
-    return f.get(f.get(same, f.lit(0)), f.lit(1)).getField("v")
 
 
 def _dead_letter_addresses(source: Source) -> DeadLetterAddress:

@@ -33,10 +33,17 @@ def with_duplicate_id(line: str, duplicate_id: str) -> str:
 
 
 def lines_with_ids(batches: Iterable[Any]) -> Iterator[Any]:
-    """From record batches of `envelope` and `duplicateId` to such of lines, in a task of Spark."""
+    """From record batches of `envelope` and `duplicateId` to such of lines, in a task of Spark. Of rows with
+    one id it takes the first.
+    """
     import pyarrow as pa  # noqa: PLC0415 - where the task runs
 
+    seen = set[str]()
     for batch in batches:
         columns = (batch.column(name).to_pylist() for name in ("envelope", "duplicateId"))
-        lines = [with_duplicate_id(line, own) for line, own in zip(*columns, strict=True)]
+        lines = []
+        for line, own in zip(*columns, strict=True):
+            if own not in seen:
+                seen.add(own)
+                lines.append(with_duplicate_id(line, own))
         yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], ["envelope"])

@@ -12,6 +12,7 @@ from journalfs.config.layout import locate_store
 from journalfs.errors import WrongCall
 from journalfs.selector import compile_selector
 from journalfs.spark import live_messages
+from journalfs.spark.names import names_text
 from journalfs.spark.place import SEPARATOR, Place, is_elsewhere, place_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Source:
         self.place()
         reader = spark.read.format("journalfs").schema(schema)
         if self.queues:
-            reader = reader.option("queues", ",".join(self.queues))
+            reader = reader.option("queues", names_text(self.queues))
         if self.where:
             reader = reader.option("selector", self.where)
         return reader.load(self.path)

@@ -31,13 +31,15 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from journalfs.config.layout import locate_store
-from journalfs.errors import InDoubt, StoreBusy, SystemFailure, WrongCall
+from journalfs.errors import InDoubt, NoRoute, StoreBusy, SystemFailure, WrongCall
 from journalfs.format.core_message import DUPLICATE_ID
 from journalfs.pipeline.archive import archived
 from journalfs.pipeline.folders import TAKEN
 from journalfs.pipeline.lines import lines_with_ids
 from journalfs.pipeline.session import in_one_line
+from journalfs.spark.changing import require_route
 from journalfs.spark.options import Options
+from journalfs.spark.place import place_of
 from journalfs.spark.storage import literal
 from journalfs.spark.writer import target_of
 from journalfs.store import open_store
@@ -84,6 +86,11 @@ class Target:
         where = target_of(Options.of(self.options()), "")
         store = locate_store(where.store).root.resolve()
         return {"store": str(store), "address": where.address, "queue": where.queue}
+
+    def require_route(self) -> None:
+        """Raises `NoSuchName` and `NoRoute` where messages would come to no queue."""
+        options = Options.of(self.options())
+        require_route(place_of(options.path), options.queues)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +147,20 @@ def replay(
     """Publish what `name` has not published yet, in the order of the runs and of the ids.
 
     `only` is a condition on the columns of the archive, in SQL; `pending_was_published` answers what the
-    store cannot tell. Raises `NotAStore`, `WrongCall`, `InDoubt`, and whatever refuses the messages.
+    store cannot tell. Raises `NotAStore`, `WrongCall`, `NoSuchName`, `NoRoute`, `InDoubt`, and
+    whatever refuses the messages.
     """
     all_rows = archived(spark, archive)
+    whole = all_rows.filter("damage is null")
     rows = all_rows.filter(only) if only else all_rows
+    target.require_route()
     notes.make()
     _require_target(notes, target)
     remembered = Remembered(target)
     batch_messages = min(batch_messages, remembered.size) or batch_messages
     for pending in _begun(notes, PENDING):
         # What was being published then is not bound to what is chosen now.
-        _settle(spark, all_rows, notes, pending, remembered, was_published=pending_was_published)
+        _settle(spark, whole, notes, pending, remembered, was_published=pending_was_published)
     for unfinished in _begun(notes, f"_{PENDING}"):
         notes.remove(unfinished)
     done = _begun(notes, BATCH)
@@ -160,7 +170,8 @@ def replay(
         pending = _note(notes, keys, newest, done)
         # What was not there at first this call brings itself, so most batches need no second look.
         known = Remembered(target).count(keys) if remembered.count(keys) else 0
-        _publish(spark, rows, keys, target, notes, pending=pending)
+        # The keys say what it is: what was chosen may be chosen otherwise by now, as by a clock.
+        _publish(spark, whole, keys, target, notes, pending=pending)
         done.append(_batch_name(notes))
         notes.commit(pending, done[-1])
         newest = keys[-1]["duplicateId"].encode("utf-16-le").hex()
@@ -281,18 +292,21 @@ def _publish(
     *,
     pending: str,
 ) -> None:
-    """One job, one transaction."""
+    """One job, one transaction, of as many messages as were noted, or of none."""
     lines = _lines(spark, rows, keys)
+    options = {**target.options(), "exactRows": str(len(keys))}
     try:
         with in_one_line():
-            lines.write.format("journalfs").mode("append").options(**target.options()).save()
-    except StoreBusy:
-        notes.remove(pending)  # it was not even opened for writing, so there is nothing to settle
+            lines.write.format("journalfs").mode("append").options(**options).save()
+    except (NoRoute, StoreBusy):
+        notes.remove(pending)  # it is sure that nothing was published, so there is nothing to settle
         raise
 
 
 def _lines(spark: SparkSession, rows: DataFrame, keys: Sequence[dict[str, Any]]) -> DataFrame:
-    """What a batch publishes. Tasks are in the order of the ids, and so are the files they write."""
+    """What a batch publishes. Tasks are in the order of the ids, and so are the files they write. Rows of one
+    key, as in a run that somebody put together, come to one task, which takes the first.
+    """
     ids = [key["id"] for key in keys]
     # What Parquet knows of each stretch of a file lets most of an archive unread.
     near = rows.filter((f.col("run") == keys[0]["run"]) & f.col("id").between(min(ids), max(ids)))

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -29,10 +30,17 @@ STDERR: Final = 2
 LOOK_S: Final = 0.2
 """Between two looks at how far Spark is: often enough to seem alive."""
 
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+"""Into how many tasks each join and aggregate is cut; 200 unless told."""
+
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Through these PySpark writes a mistake in SQL to standard error, as pages of JSON, before it raises it."""
 _RAISED: Final = re.compile(r"^(?:.*\s)?journalfs\.(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
 """What was raised in a process of Python that Spark started, in the trace that Spark shows."""
+_MISSING: Final = "ModuleNotFoundError: "
+_PANDAS: Final = "PySpark does not yet fully support pandas"
+"""Begins a warning about what no pipeline uses."""
+_TRACE: Final = "Traceback (most recent call last):"
 
 
 @contextmanager
@@ -46,7 +54,8 @@ def session(master: str | None, settings: Mapping[str, str], *, title: str) -> I
         from pyspark.sql import SparkSession  # noqa: PLC0415 - may not be installed
     except ImportError:
         raise DependencyMissing("journalfs pipeline", package="PySpark", install=INSTALL) from None
-    with in_one_line():
+    with in_one_line(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _PANDAS, FutureWarning)
         before = SparkSession.getActiveSession()
         if before is None:
             with _own(_started(SparkSession.Builder(), master, settings)) as spark, _prepared(spark, title):
@@ -119,13 +128,26 @@ def _started(builder: SparkSession.Builder, master: str | None, settings: Mappin
     with tempfile.TemporaryFile() as said:
         try:
             with _errors_to(said.fileno()):
-                return builder.getOrCreate()
+                spark = builder.getOrCreate()
         except PySparkException as error:
             said.seek(0)
             lines = said.read().decode(errors="replace").splitlines()
             # The first is the cause, what follows its consequences.
             first = next((line for line in lines if line and not line.startswith("WARNING")), error)
             raise SystemFailure(f"Spark did not start: {first}") from error
+    _cut_for_this_machine(spark, settings)
+    return spark
+
+
+def _cut_for_this_machine(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """A task a core in each exchange, unless somebody said how many or a cluster is asked: pipelines make
+    dozens, and 200 tasks each would take minutes to start for what is done in seconds. What does not fit into
+    memory is spilled.
+    """
+    context: Any = spark.sparkContext
+    if context.master.startswith("local") and _PARTITIONS not in settings:
+        configured = context.getConf().get(_PARTITIONS)
+        spark.conf.set(_PARTITIONS, configured or str(context.defaultParallelism))
 
 
 @contextmanager
@@ -171,10 +193,19 @@ def reworded(error: Exception) -> JournalfsError:
             found = kind.__new__(kind)
             JournalfsError.__init__(found, message)
             return found
-    first = text.strip().partition("\n")[0] or type(error).__name__
-    if isinstance(error, AnalysisException | ParseException):
-        return WrongCall(f"Spark: {first}")
-    return SystemFailure(f"Spark: {first}")
+    said = _end_of_trace(text) or text.strip().partition("\n")[0] or type(error).__name__
+    if said.startswith(_MISSING):
+        said = f"{said}: the Python that Spark runs lacks it, see PYSPARK_PYTHON"
+    if isinstance(error, AnalysisException | ParseException) and _TRACE not in text:
+        return WrongCall(f"Spark: {said}")
+    return SystemFailure(f"Spark: {said}")
+
+
+def _end_of_trace(text: str) -> str | None:
+    """What was raised in Python, as a trace says it that stands in a text; the last if there are several."""
+    _, found, trace = text.rpartition(_TRACE)
+    lines = trace.splitlines()[1:] if found else []
+    return next((line.strip() for line in lines if line.strip() and not line.startswith(" ")), None)
 
 
 @contextmanager

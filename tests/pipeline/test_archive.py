@@ -68,6 +68,25 @@ def test_folders_are_named_by_address_queue_and_day(spark: SparkSession, tmp_pat
     assert archive(spark, Source(str(store)), LocalFolder(tmp_path / "archive")) is None
 
 
+def test_names_that_look_like_numbers_stay_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes folders of such for numbers, of which several have one value, unless it is told."""
+    store = written_store(tmp_path, {name: [{"body": name}] for name in ("007", "7", "1e1")})
+    folder = LocalFolder(tmp_path / "archive")
+    assert archive(spark, Source(str(store)), folder) is not None
+    assert archive(spark, Source(str(store)), folder) is None
+    wanted = {(name, name, name) for name in ("007", "7", "1e1")}
+    columns = "address", "queue", "body"
+    assert {tuple(row) for row in archived(spark, folder).select(*columns).collect()} == wanted
+    assert archived(spark, folder).filter("queue = '7'").count() == 1
+    inference = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    spark.conf.set(inference, "false")
+    try:
+        found = spark.read.parquet(folder.uri()).select(*columns).collect()
+    finally:
+        spark.conf.unset(inference)
+    assert {tuple(row) for row in found} == wanted
+
+
 def test_runs_add_what_is_new_however_the_store_changed(spark: SparkSession, tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2"}], "b": []})
     folder = LocalFolder(tmp_path / "archive")
@@ -94,8 +113,9 @@ def test_runs_add_what_is_new_however_the_store_changed(spark: SparkSession, tmp
     assert third.messages == 2
 
 
+@pytest.mark.parametrize("stride", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_a_run_that_ends_anywhere_and_is_repeated_neither_loses_nor_doubles(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, stride: int
 ) -> None:
     store = written_store(tmp_path, {"a": [{"body": str(number)} for number in range(5)]})
     source = Source(str(store))
@@ -114,7 +134,7 @@ def test_a_run_that_ends_anywhere_and_is_repeated_neither_loses_nor_doubles(
         wanted = lines(store)
         assert envelopes(spark, LocalFolder(path)) == wanted
         assert all(name.startswith("run=") for name in LocalFolder(path).names())
-        at += 1
+        at += stride
     assert at > 3
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from journalfs.pipeline.audit import (
     ACKNOWLEDGED,
@@ -15,6 +18,7 @@ from journalfs.pipeline.audit import (
     HELD,
     MOVED,
     WAITING,
+    Audit,
     audit,
 )
 from journalfs.pipeline.messages import Source
@@ -23,20 +27,52 @@ from tests.frozen import PristineStores
 from tests.spark.rows import lines_of
 from tests.spark.writing import acknowledge, change, publish, written_store
 
+TWICE = {"duplicateId": "d", "userId": "6f1c2a7e-4f00-11ee-b962-0242ac120002", "timestamp": 5}
 
-def test_every_state(spark: SparkSession, tmp_path: Path) -> None:
-    store = written_store(tmp_path, {"a": [{"body": str(number)} for number in range(4)], "b": []})
-    ids = [line["id"] for line, _ in lines_of(store)]
-    acknowledge(store, "a", ids[:1])
-    change(store, lambda opened: opened.move(("a", "a"), ids[1:2], ("b", "b")))
+
+@dataclass
+class Audited:
+    """A store, by what was done to which message of it."""
+
+    found: Audit
+    rows: dict[tuple[str, int], Row]
+    core: list[int]
+    amqp: list[int]
+
+
+@pytest.fixture(scope="module")
+def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
+    value = {"section": "value", "value": {"t": "string", "v": "x"}}
+    content: dict[str, list[dict[str, Any]]] = {
+        "a": [{"body": str(number)} for number in range(4)],
+        "b": [],
+        "c": [{"amqp": {"body": value}}] * 3,
+        "d": [],
+    }
+    store = written_store(tmp_path_factory.mktemp("audited"), content)
+    core, amqp = ([line["id"] for line, _ in lines_of(store) if line["queue"] == name] for name in "ac")
+    acknowledge(store, "a", core[:1])
+    change(store, lambda opened: opened.move(("a", "a"), core[1:2], ("b", "b")))
     # As a broker writes what expired, or was given up.
-    notes = {"_AMQ_ORIG_QUEUE": "a", "_AMQ_ORIG_MESSAGE_ID": ids[2]}
+    notes = {"_AMQ_ORIG_QUEUE": "a", "_AMQ_ORIG_MESSAGE_ID": core[2]}
     publish(store, "b", [{"body": "2", "properties": {**notes, "_AMQ_ACTUAL_EXPIRY": 7}}])
-    acknowledge(store, "a", ids[2:3])
-    twice = {"duplicateId": "d", "userId": "6f1c2a7e-4f00-11ee-b962-0242ac120002", "timestamp": 5}
-    publish(store, "a", [{"body": "d", **twice}])
+    acknowledge(store, "a", core[2:3])
+    publish(store, "a", [{"body": "d", **TWICE}])
+    for number, expiry in ((0, {}), (1, {"x-opt-ACTUAL-EXPIRY": ("long", 7)})):
+        origin = {"x-opt-ORIG-QUEUE": ("string", "c"), "x-opt-ORIG-MESSAGE-ID": ("long", amqp[number])}
+        annotations = [
+            [{"t": "symbol", "v": name}, {"t": kind, "v": of}]
+            for name, (kind, of) in {**origin, **expiry}.items()
+        ]
+        publish(store, "d", [{"body": "core"}, {"amqp": {"messageAnnotations": annotations, "body": value}}])
+        acknowledge(store, "c", [amqp[number]])
     found = audit(spark, Source(str(store)))
-    rows = {(row.queue, row.id): row for row in found.lives.collect()}
+    yield Audited(found, {(row.queue, row.id): row for row in found.lives.collect()}, core, amqp)
+    found.close()
+
+
+def test_every_state(audited: Audited) -> None:
+    ids, rows = audited.core, audited.rows
     states = {key: row.state for key, row in rows.items() if key[1] in ids}
     assert states == {
         ("a", ids[0]): ACKNOWLEDGED,
@@ -49,30 +85,18 @@ def test_every_state(spark: SparkSession, tmp_path: Path) -> None:
     assert rows["a", ids[2]].movedTo == copy.id
     assert (copy.state, copy.queue) == (WAITING, "b")
     (last,) = (row for row in rows.values() if row.duplicateId == "d")
-    assert (last.address, last.timestamp, last.userId) == ("a", 5, twice["userId"])
+    assert (last.address, last.timestamp, last.userId) == ("a", 5, TWICE["userId"])
     begin, end = rows["a", ids[0]].published, rows["a", ids[0]].ended
     assert (begin.file, begin.offset < end.offset) == (end.file, True)
     assert rows["a", ids[3]].ended is None
-    assert found.findings.isEmpty()
-    found.close()
+    assert audited.found.findings.isEmpty()
 
 
-def test_amqp_messages_say_where_they_were_in_annotations(spark: SparkSession, tmp_path: Path) -> None:
-    value = {"section": "value", "value": {"t": "string", "v": "x"}}
-    store = written_store(tmp_path, {"a": [{"amqp": {"body": value}}] * 3, "b": []})
-    ids = [line["id"] for line, _ in lines_of(store)]
-    for number, expiry in ((0, {}), (1, {"x-opt-ACTUAL-EXPIRY": ("long", 7)})):
-        origin = {"x-opt-ORIG-QUEUE": ("string", "a"), "x-opt-ORIG-MESSAGE-ID": ("long", ids[number])}
-        notes = {**origin, **expiry}.items()
-        annotations = [[{"t": "symbol", "v": name}, {"t": kind, "v": of}] for name, (kind, of) in notes]
-        publish(store, "b", [{"body": "core"}, {"amqp": {"messageAnnotations": annotations, "body": value}}])
-        acknowledge(store, "a", [ids[number]])
-    found = audit(spark, Source(str(store)))
-    rows = {row.id: row for row in found.lives.collect()}
-    found.close()
-    assert [rows[one].state for one in ids] == [MOVED, EXPIRED, WAITING]
-    copies = {row._AMQ_ORIG_MESSAGE_ID: row.id for row in rows.values() if row._AMQ_ORIG_QUEUE == "a"}
-    assert [rows[one].movedTo for one in ids] == [copies[ids[0]], copies[ids[1]], None]
+def test_amqp_messages_say_where_they_were_in_annotations(audited: Audited) -> None:
+    rows = [audited.rows["c", one] for one in audited.amqp]
+    assert [row.state for row in rows] == [MOVED, EXPIRED, WAITING]
+    copies = {row._AMQ_ORIG_MESSAGE_ID: row.id for row in audited.rows.values() if row._AMQ_ORIG_QUEUE == "c"}
+    assert [row.movedTo for row in rows] == [copies[audited.amqp[0]], copies[audited.amqp[1]], None]
 
 
 @pytest.mark.timeout(600)

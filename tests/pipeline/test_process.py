@@ -1,35 +1,32 @@
-"""The commands as processes of their own: killed, without Java, and what they print."""
+"""The commands as processes of their own: interrupted, without Java, and what they print."""
 
 from __future__ import annotations
 
-import io
 import json
-import logging
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
-from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
-from rich.console import Console
 
-from journalfs.errors import DependencyMissing, NotAStore, SystemFailure, WrongCall
-from journalfs.pipeline.archive import archive
-from journalfs.pipeline.folders import LocalFolder
-from journalfs.pipeline.messages import Source
-from journalfs.pipeline.session import in_one_line, session, shown
+from journalfs.errors import DependencyMissing, NotAStore, SystemFailure
 from tests.mounting import JOURNALFS
-from tests.pipeline.stores import envelopes, lines
-from tests.spark.drivers import CLUSTER_S_MAX, HERE, spark_home
-from tests.spark.writing import written_store
+from tests.pipeline.stores import store_with
+from tests.spark.drivers import CLUSTER_S_MAX, ENVIRONMENT, HERE, spark_home
+from tests.spark.rows import lines_of
+from tests.spark.writing import change, written_store
 
 STARTED_S_MAX = 240
-SETTINGS = ("spark.driver.bindAddress=127.0.0.1", "spark.driver.host=127.0.0.1", "spark.driver.memory=512m")
+SETTINGS = (
+    "spark.driver.bindAddress=127.0.0.1",
+    "spark.driver.host=127.0.0.1",
+    "spark.driver.memory=512m",
+    "spark.sql.shuffle.partitions=2",
+)
 
 
 def command(store: Path, target: Path, master: str = "local[1]") -> list[str | Path]:
@@ -39,40 +36,46 @@ def command(store: Path, target: Path, master: str = "local[1]") -> list[str | P
 
 def environment(**more: str) -> dict[str, str]:
     """As a user has it: without the settings of the session that tests share."""
-    own = {name: value for name, value in os.environ.items() if name != "SPARK_CONF_DIR"}
-    return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **more}
+    own = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
+    return {**own, "SPARK_LOCAL_IP": "127.0.0.1", **more}
 
 
-def test_a_killed_archive_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
-    store = written_store(tmp_path, {name: [{"body": str(n)} for n in range(500)] for name in "abc"})
-    target = tmp_path / "archive"
-    process = subprocess.Popen(
-        command(store, target), env=environment(), start_new_session=True, stderr=subprocess.PIPE
-    )
-    try:
-        deadline = time.monotonic() + STARTED_S_MAX
-        while not list(target.glob("_run-*/_temporary")):
-            assert process.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < deadline, "it never began to write"
-            time.sleep(0.01)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-    assert not list(target.glob("run=*"))
-    run = archive(spark, Source(str(store)), LocalFolder(target))
-    assert run is not None
-    assert run.messages == 1500
-    assert envelopes(spark, LocalFolder(target)) == lines(store)
-    assert [path.name for path in target.iterdir()] == ["run=000001"]
+def environment_of_others(tmp_path: Path) -> dict[str, str]:
+    """The same where the first Python of the search path has nothing of ours, as where a virtual environment
+    is not activated.
+    """
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    return environment(PATH=f"{folder}:{os.environ['PATH']}")
 
 
 def test_what_it_prints(tmp_path: Path) -> None:
+    """Whatever Python is found first: it is the command's own that Spark runs."""
+    there = environment_of_others(tmp_path)
     store = written_store(tmp_path, {"a": [{"body": "1"}]})
+    archived = command(store, tmp_path / "archive")
+    other = store_with(tmp_path / "other", id_cache_size=9)
+    replayed = [JOURNALFS, "pipeline", "replay", tmp_path / "archive", other, "--to", "to::to", *archived[6:]]
+    for words, said in ((archived, "1\t1\t"), (replayed, "1\t0\t0\n")):
+        done = subprocess.run(words, env=there, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(said)
+
+
+def test_a_plain_script_needs_no_activated_environment(tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}]})
+    script = Path(__file__).parents[2] / "docs" / "examples" / "record_kinds.py"
     done = subprocess.run(
-        command(store, tmp_path / "archive"), env=environment(), capture_output=True, text=True, check=False
+        [sys.executable, script, store / "journal" / "*.amq"],
+        env=environment_of_others(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("1\t1\t")
+    assert done.returncode == 0, done.stderr
+    assert "ADD" in done.stdout
 
 
 @pytest.mark.long
@@ -80,12 +83,31 @@ def test_what_it_prints(tmp_path: Path) -> None:
 def test_a_cluster(tmp_path: Path) -> None:
     """`--master` of one whose executors are other processes."""
     store = written_store(tmp_path, {"a": [{"body": str(number)} for number in range(10)]})
+    other = store_with(tmp_path / "other", id_cache_size=20)
     there = environment(SPARK_HOME=str(spark_home(tmp_path / "home")))
-    call = [*command(store, tmp_path / "archive", "local-cluster[2,1,1024]"), "--json"]
-    call += ["--conf", "spark.executor.memory=512m"]
-    done = subprocess.run(call, env=there, stdout=subprocess.PIPE, text=True, check=True)
-    assert json.loads(done.stdout)["messages"] == 10
+    archived = command(store, tmp_path / "archive", "local-cluster[2,1,1024]")
+    where = [*archived[6:], "--json", "--conf", "spark.executor.memory=512m"]
+
+    def said(*words: str | Path) -> Any:
+        done = subprocess.run([*words, *where], env=there, stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(done.stdout)
+
+    assert said(*archived[:6])["messages"] == 10
     assert list((tmp_path / "archive" / "run=000001").rglob("*.parquet"))
+    replaying = (
+        JOURNALFS,
+        "pipeline",
+        "replay",
+        tmp_path / "archive",
+        other,
+        "--to",
+        "to::to",
+        "--batch",
+        "4",
+    )
+    assert said(*replaying) == {"published": 10, "before": 0, "damaged": 0}
+    assert sorted(line["body"] for line, _ in lines_of(other)) == [str(number) for number in range(10)]
+    assert said(JOURNALFS, "pipeline", "stats", other)["messages"] == 10
 
 
 def test_without_java(tmp_path: Path) -> None:
@@ -121,7 +143,14 @@ def test_without_java(tmp_path: Path) -> None:
             3,
             "archive: this is an archive of messages; give",
         ),
-        (["replay", "{archive}", "{store}"], 1, "option 'queues' (--to of a replay)"),
+        (["replay", "{archive}", "{store}"], 1, "--to: a replay needs one address or queue, as "),
+        (
+            ["replay", "{archive}", "{store}", "--to", "x::y"],
+            1,
+            "no queue 'x::y' in {store}; make one with mkdir",
+        ),
+        (["replay", "{archive}", "{store}", "--to", "a::b"], 1, "no queue 'a::b' in"),
+        (["replay", "{archive}", "{store}", "--to", "bare"], 1, "bare: no queue is bound to it; make one"),
         (
             ["replay", "{archive}", "hdfs://far/store", "--to", "a"],
             1,
@@ -142,6 +171,7 @@ def test_paths_of_all_pipelines_are_looked_at_first(
 ) -> None:
     """Without Java: what needs it would say so."""
     store = written_store(tmp_path, {"a": []})
+    change(store, lambda opened: opened.create_address("bare"))
     paths = {name: str(tmp_path / name) for name in ("none", "file", "archive")}
     (tmp_path / "file").write_text("")
     (tmp_path / "archive" / "run=000001").mkdir(parents=True)
@@ -151,7 +181,8 @@ def test_paths_of_all_pipelines_are_looked_at_first(
         call, env={"PATH": f"{program.parent}:{HERE}"}, capture_output=True, text=True, check=False
     )
     assert done.returncode == code, done.stderr
-    assert text in done.stderr.replace("file://", "")
+    assert text.format(store=store) in done.stderr.replace("file://", "")
+    assert [path.name for path in (tmp_path / "archive").iterdir()] == ["run=000001"]
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -198,39 +229,3 @@ def test_an_interrupt_is_one_line(tmp_path: Path) -> None:
             process.communicate()
     assert (process.returncode, said) == (130, "journalfs: interrupted\n")
     assert not list(target.glob("run=*"))
-
-
-def test_a_mistake_in_sql_is_one_line(spark: SparkSession) -> None:
-    said: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = said.append  # type: ignore[method-assign, assignment]
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    logger.addHandler(handler)
-    try:
-        with pytest.raises(WrongCall, match="nothing"), in_one_line():
-            spark.range(1).filter("nothing = 1").collect()
-        assert not said
-        with pytest.raises(AnalysisException):
-            spark.range(1).filter("nothing = 1").collect()
-        assert said, "others are told as before"
-    finally:
-        logger.removeHandler(handler)
-
-
-def test_failures_of_spark_are_one_line(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(SystemFailure, match=r"^Spark: .*DIVIDE_BY_ZERO"), in_one_line():
-        spark.range(1).selectExpr("1 / id").collect()
-    with session(None, {}, title="x") as same:
-        assert same.version == spark.version
-    assert spark.range(3).count() == 3, "it was there before, and stays"
-
-
-def test_progress_is_shown_on_a_terminal(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    written = io.StringIO()
-    with shown(spark, "counting", Console(file=written, force_terminal=True, width=80)):
-        assert spark.range(0, 100, 1, 4).selectExpr("max(id)").collect()[0][0] == 99
-    assert "counting" in written.getvalue()
-    silent = io.StringIO()
-    with shown(spark, "counting"):
-        assert not silent.getvalue()

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import trio
 from pyspark.sql import SparkSession
 
-from journalfs.errors import InDoubt, StoreBusy, SystemFailure, WrongCall
+from journalfs.errors import InDoubt, NoRoute, NoSuchName, StoreBusy, SystemFailure, WrongCall
 from journalfs.pipeline.archive import archive
 from journalfs.pipeline.folders import LocalFolder
 from journalfs.pipeline.lines import with_duplicate_id
@@ -21,14 +22,17 @@ from journalfs.pipeline.messages import Source
 from journalfs.pipeline.replay import Replayed, Target, replay, usual_name
 from journalfs.pipeline.session import in_one_line
 from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs, objects
 from tests.frozen import PristineStores
 from tests.mounting import mounted_for_writing
 from tests.pipeline.crashing import CrashingFolder, Killed
 from tests.pipeline.stores import store_with
 from tests.spark.rows import lines_of
-from tests.spark.writing import publish, written_store
+from tests.spark.writing import change, publish, written_store
 
+CHANCE = "reflect('java.lang.Math', 'random') < '0.5'"
+"""Other rows each time: of `rand()` Spark fixes what it begins with."""
 OF_THE_PLACE = ("queue", "address", "id", "duplicateId", "duplicateId_base64")
 
 
@@ -94,8 +98,9 @@ def test_calling_it_again_publishes_nothing_twice(spark: SparkSession, tmp_path:
     assert Counter(bodies(store)) == Counter("01234560123456")
 
 
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.long)])
 def test_a_replay_that_ends_anywhere_and_is_repeated_publishes_once(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, stride: int
 ) -> None:
     folder = archive_of(spark, tmp_path, 3)
     at, ended = 0, True
@@ -108,7 +113,7 @@ def test_a_replay_that_ends_anywhere_and_is_repeated_publishes_once(
             ended = True
         replay(spark, folder, LocalFolder(path / "notes"), target, name="n")
         assert bodies(path) == ["0", "1", "2"]
-        at += 1
+        at += stride
     assert at > 6
 
 
@@ -134,6 +139,54 @@ def test_of_a_batch_that_a_busy_store_refused_nothing_is_left(spark: SparkSessio
     publish(store, "to", [{"body": "z", "duplicateId": "z"}, {"body": "w", "duplicateId": "w"}])
     assert replay(spark, folder, notes, target, name="n") == Replayed(3, 0, 0)
     assert bodies(store) == ["x", "y", "z", "w", "0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("to", "kind", "said"),
+    [
+        ("x::y", NoSuchName, "no queue 'x::y'"),
+        ('["x::y,z"]', NoSuchName, "no queue 'x::y,z'"),
+        ("bare", NoRoute, "no queue is bound"),
+    ],
+)
+def test_where_no_queue_takes_them_nothing_is_noted(
+    spark: SparkSession, tmp_path: Path, to: str, kind: type[Exception], said: str
+) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}]})
+    folder, notes = LocalFolder(tmp_path / "archive"), LocalFolder(tmp_path / "notes")
+    archive(spark, Source(str(store)), folder)
+    change(store, lambda opened: opened.create_address("bare"))
+    with pytest.raises(kind, match=said):
+        replay(spark, folder, notes, Target(str(store), to), name="n")
+    assert notes.names() == []
+
+
+@pytest.mark.parametrize("in_mount", [False, True])
+def test_a_batch_of_a_routing_type_that_no_queue_has_is_not_noted(
+    spark: SparkSession, tmp_path: Path, in_mount: bool
+) -> None:
+    """Nor does it become doubtful later, however much the address forgets."""
+    stated = {"body": "1", "properties": {"_AMQ_ROUTING_TYPE": 1}}
+    source = written_store(tmp_path, {"a": [{"body": "0"}, stated]})
+    folder, notes = LocalFolder(tmp_path / "archive"), LocalFolder(tmp_path / "notes")
+    archive(spark, Source(str(source)), folder)
+    store = store_with(tmp_path / "to", id_cache_size=2)
+    publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
+    with ExitStack() as stack:
+        place = stack.enter_context(mounted_for_writing(store, tmp_path / "mnt")).path if in_mount else store
+        with pytest.raises(NoRoute, match=r"states routing type ANYCAST \(1\), and all queues") as caught:
+            replay(spark, folder, notes, Target(str(place), "to"), name="n")
+    assert "\n" not in str(caught.value)
+    assert notes.names() == ["target.json"]
+    assert bodies(store) == ["x", "y"]
+    publish(store, "to", [{"body": "z", "duplicateId": "z"}, {"body": "w", "duplicateId": "w"}])
+
+    async def change_kind(opened: WritingStore) -> None:
+        await opened.set_attribute("to", "to", "user.journalfs.routing-type", b"ANYCAST")
+
+    change(store, change_kind)
+    assert replay(spark, folder, notes, Target(str(store), "to"), name="n") == Replayed(2, 0, 0)
+    assert bodies(store) == ["x", "y", "z", "w", "0", "1"]
 
 
 class CutOffFolder(LocalFolder):
@@ -243,8 +296,8 @@ def test_what_the_store_knew_already_counts_as_published_before(spark: SparkSess
 
 
 class MetFolder(LocalFolder):
-    """Has another replay come in the way of the first, once: before a batch is written down, once it is,
-    or when it counts.
+    """Has something come in the way of a replay, once: before a batch is written down, once it is, or when it
+    counts; or when the second batch counts.
     """
 
     def __init__(self, path: Path, when: str, meet: Callable[[], None]) -> None:
@@ -261,6 +314,8 @@ class MetFolder(LocalFolder):
             self._meet()
         super().commit(name, final)
         if self._when == "counts" and final.startswith("pending-"):
+            self._meet()
+        if self._when == "second" and final.startswith("pending-") and "batch-000001.jsonl" in self.names():
             self._meet()
 
 
@@ -306,9 +361,70 @@ def test_what_another_replay_published_meanwhile_is_not_published_again(
     assert replay(spark, folder, notes, target, name="n") == Replayed(0, 5, 0)
 
 
-def test_what_two_runs_have_is_published_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_chosen_by_a_clock_is_published_as_it_was_noted(spark: SparkSession, tmp_path: Path) -> None:
+    """Each query asks the clock anew. What stands for it here is asked as often, and can be turned."""
+    folder = archive_of(spark, tmp_path, 7)
+    store = store_with(tmp_path / "to", id_cache_size=20)
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+    spark.sql("CREATE DATABASE later")
+
+    def turn(published: int) -> None:
+        spark.catalog.setCurrentDatabase("later")
+
+    only = "current_schema() = 'default'"
+    try:
+        done = replay(spark, folder, notes, target, name="n", only=only, batch_messages=3, progress=turn)
+        assert replay(spark, folder, notes, target, name="n", only=only) == Replayed(0, 7, 0)
+    finally:
+        spark.catalog.setCurrentDatabase("default")
+        spark.sql("DROP DATABASE later")
+    assert done == Replayed(7, 0, 0)
+    assert bodies(store) == list("0123456")
+
+
+def test_what_is_chosen_by_chance_is_published_as_it_was_noted(spark: SparkSession, tmp_path: Path) -> None:
+    folder = archive_of(spark, tmp_path, 20)
+    store = store_with(tmp_path / "to", id_cache_size=100)
+    notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
+    some = replay(spark, folder, notes, target, name="n", only=CHANCE, batch_messages=5)
+    assert some.published == len(bodies(store)) < 20
+    assert replay(spark, folder, notes, target, name="n").published == 20 - some.published
+    assert sorted(map(int, bodies(store))) == list(range(20))
+
+
+def test_of_a_batch_that_the_archive_no_longer_has_nothing_is_published(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark may be told to pass over files that went, and says nothing of what was in them."""
+    folder = archive_of(spark, tmp_path, 3)
+    archive(spark, Source(str(written_store(tmp_path / "more", {"b": [{"body": "3"}]}))), folder)
+    store = store_with(tmp_path / "to", id_cache_size=20)
+    target = Target(str(store), "to")
+
+    def lose() -> None:
+        (lost,) = (folder.path / "run=000002").rglob("*.parquet")
+        lost.unlink()
+
+    notes = MetFolder(tmp_path / "notes", "second", lose)
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with pytest.raises(SystemFailure, match="nothing is published: the job has 0 rows, not the 1 of"):
+            replay(spark, folder, notes, target, name="n")
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+    assert bodies(store) == ["0", "1", "2"]
+    assert [name[:7] for name in notes.names()] == ["batch-0", "pending", "target."]
+
+
+@pytest.mark.parametrize("where", ["run=000002", "run=000001/again"])
+def test_what_is_there_twice_is_published_once(spark: SparkSession, tmp_path: Path, where: str) -> None:
+    """In two runs, or in one that somebody put together."""
     folder = archive_of(spark, tmp_path, 5)
-    shutil.copytree(folder.path / "run=000001", folder.path / "run=000002")
+    if "/" in where:
+        for file in [*folder.path.rglob("*.parquet")]:
+            shutil.copy(file, file.with_name(f"again-{file.name}"))
+    else:
+        shutil.copytree(folder.path / "run=000001", folder.path / where)
     store = store_with(tmp_path / "to", id_cache_size=2)
     notes, target = LocalFolder(tmp_path / "notes"), Target(str(store), "to")
     assert replay(spark, folder, notes, target, name="n") == Replayed(5, 0, 0)
