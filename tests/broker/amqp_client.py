@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from proton import Delivery
 from proton.handlers import MessagingHandler
 from proton.reactor import Container, Copy
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
-class _Browser(MessagingHandler):
-    def __init__(self, port: int, source: str, count: int) -> None:
+class _Receiver(MessagingHandler):
+    def __init__(self, port: int, source: str, count: int, *, browses: bool) -> None:
         super().__init__(prefetch=0, auto_accept=False)
         self._port = port
         self._source = source
         self._count = count
+        self._browses = browses
         self.messages: list[bytes] = []
         self.late = False
         self._pieces = b""
 
     def on_start(self, event: Any) -> None:
         self._connection = event.container.connect(f"amqp://127.0.0.1:{self._port}", reconnect=False)
-        receiver = event.container.create_receiver(self._connection, self._source, options=Copy())
+        options = Copy() if self._browses else None
+        receiver = event.container.create_receiver(self._connection, self._source, options=options)
         receiver.flow(self._count)
         self._timer = event.container.schedule(DEADLINE_S, self)
 
@@ -34,6 +37,8 @@ class _Browser(MessagingHandler):
         if delivery.partial:
             return
         link.advance()
+        if not self._browses:
+            delivery.update(Delivery.ACCEPTED)
         delivery.settle()
         self.messages.append(self._pieces)
         self._pieces = b""
@@ -51,7 +56,15 @@ class _Browser(MessagingHandler):
 
 def browse_by_amqp(port: int, address: str, queue: str, count: int) -> list[bytes]:
     """The first `count` messages of a queue, encoded. Nothing is taken."""
-    browser = _Browser(port, f"{address}::{queue}", count)
-    Container(browser).run()
-    assert not browser.late, f"{queue}: {len(browser.messages)} of {count} messages came in time"
-    return browser.messages
+    return _receive(_Receiver(port, f"{address}::{queue}", count, browses=True), queue, count)
+
+
+def take_by_amqp(port: int, address: str, queue: str, count: int) -> list[bytes]:
+    """The same, accepted: the broker has them no more."""
+    return _receive(_Receiver(port, f"{address}::{queue}", count, browses=False), queue, count)
+
+
+def _receive(receiver: _Receiver, queue: str, count: int) -> list[bytes]:
+    Container(receiver).run()
+    assert not receiver.late, f"{queue}: {len(receiver.messages)} of {count} messages came in time"
+    return receiver.messages

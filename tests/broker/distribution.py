@@ -50,20 +50,21 @@ def distribution_home() -> Path:
     return home
 
 
-def client_classes() -> Path:
-    """Return the folder of our compiled Java client, compiling it when its source is new."""
-    sources = sorted(JAVA_SOURCES.glob("*.java"))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classes = cache_dir() / f"client-{ARTEMIS_VERSION}-{digest}"
+def compiled(sources: Path) -> Path:
+    """The folder of our Java classes whose sources are in another one; compiled when one of them is new."""
+    files = sorted(sources.glob("*.java"))
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    classes = cache_dir() / f"classes-{ARTEMIS_VERSION}-{digest}"
     home = distribution_home()
-    with locked("client"):
+    with locked("classes"):
         if not classes.is_dir():
-            _compile(sources, home, classes)
+            _compile(files, home, classes)
     return classes
 
 
-def class_path() -> str:
-    return f"{client_classes()}:{distribution_home()}/lib/*"
+def class_path(sources: Path = JAVA_SOURCES) -> str:
+    """Of a program of ours, the client unless told, and of the classes of the broker."""
+    return f"{compiled(sources)}:{distribution_home()}/lib/*"
 
 
 def _fetch(home: Path) -> None:

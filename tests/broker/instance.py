@@ -14,12 +14,14 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.broker import distribution
-from tests.broker.settings import BrokerSettings, Store, acceptor, broker_xml
+from tests.broker.settings import BrokerSettings, JournalType, Store, acceptor, broker_xml
 
 ACTIVE = "AMQ221007"
 """The code of the log line that says the server is active."""
 COMPACTED = "Finished compacting on journal"
 """What the journal logs, at the level that `LOGGING` sets, after each compaction."""
+TOLD_TO_STOP = "-- the broker is told to stop --"
+"""Stands in its log where that happened."""
 START_S_MAX = 90
 STOP_S_MAX = 60
 PORT_ATTEMPTS_MAX = 5
@@ -43,6 +45,14 @@ appender.console.name = console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d %-5level [%logger] %msg%n
 """
+
+
+JOURNAL_LOG: dict[JournalType, set[str]] = {
+    "NIO": {"AMQ221013: Using NIO Journal"},
+    "ASYNCIO": {"AMQ221012: Using AIO Journal"},
+    "MAPPED": set(),
+}
+"""What the broker says of the journal it really uses (nothing of a mapped one): it falls back by itself."""
 
 
 class BrokerError(Exception):
@@ -182,6 +192,8 @@ class Broker:
         """Stop cleanly, as a service manager would."""
         if self._process is None:
             return
+        with self._logged:
+            self._log.append(TOLD_TO_STOP)
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_S_MAX)
@@ -217,6 +229,11 @@ class Broker:
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+
+
+def uses(broker: Broker, journal_type: JournalType) -> bool:
+    """Whether its log says that it has a journal of that type, or nothing, as of a mapped one."""
+    return set(re.findall(r"AMQ2210\d\d: Using \w+ Journal", broker.log)) == JOURNAL_LOG[journal_type]
 
 
 def _free_port() -> int:

@@ -6,13 +6,19 @@ import base64
 import hashlib
 import subprocess
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from tests.broker import distribution
 
 SOURCE = Path(__file__).parent / "java_older" / "OlderBroker.java"
+LOGGING = SOURCE.with_name("logging.properties")
+NATIVE_LIBRARY = "lib/linux-x86_64/libartemis-native-64.so"
 RUN_S_MAX = 120
+STARTING = "AMQ221000"
+USED = {"NIO": "AMQ221013", "ASYNCIO": "AMQ221012"}
+"""The code of the log line that says which journal it is; there is none for MAPPED."""
 
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -40,6 +46,20 @@ def libraries(version: str) -> Path:
                 distribution.run(command, folder=Path(scratch), deadline_s=distribution.DOWNLOAD_S_MAX)
                 jars.rename(home)
     return home
+
+
+def native_libraries(version: str) -> Path:
+    """The folder of the library that ASYNCIO needs: the release has it within a jar."""
+    home = libraries(version)
+    folder = distribution.cache_dir() / f"artemis-native-{version}"
+    with distribution.locked("distribution"):
+        if not folder.is_dir():
+            (jar,) = (path for path in home.glob("*artemis-native-*.jar"))
+            with tempfile.TemporaryDirectory(dir=distribution.cache_dir()) as scratch:
+                with zipfile.ZipFile(jar) as packed:
+                    packed.extract(NATIVE_LIBRARY, scratch)
+                Path(scratch, NATIVE_LIBRARY).parent.rename(folder)
+    return folder
 
 
 def program(version: str) -> str:
@@ -74,7 +94,9 @@ class OlderRun:
         command = ["setpriv", "--pdeathsig", "KILL", "java", "-Xmx512m", "-XX:TieredStopAtLevel=1"]
         command += [
             "-XX:+UseSerialGC",
+            f"-Djava.library.path={native_libraries(version)}",
             "-Djava.util.logging.manager=org.jboss.logmanager.LogManager",
+            f"-Dlogging.configuration={LOGGING.as_uri()}",
             "-cp",
             program(version),
             "journalfs.tests.OlderBroker",
@@ -88,6 +110,10 @@ class OlderRun:
         self.log = done.stderr
         *lines, end = done.stdout.splitlines() or [""]
         assert (done.returncode, end) == (0, "done"), done.stderr
+        assert STARTING in self.log, "nothing is logged"
+        assert [kind for kind, code in USED.items() if code in self.log] == [journal_type][
+            : journal_type in USED
+        ], self.log
         self.taken: dict[str, list[dict[str, Any]]] = {queue: [] for queue in counts}
         for line in lines:
             queue, _, rest = line.partition("\t")

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import escape
 
+import pytest
+
 JournalType = Literal["NIO", "ASYNCIO", "MAPPED"]
+ONE_IS_QUICK = (
+    "NIO",
+    pytest.param("ASYNCIO", marks=pytest.mark.long),
+    pytest.param("MAPPED", marks=pytest.mark.long),
+)
+"""For what a quick run need not show of each: what goes on with each of them does so in others."""
 
 
 @dataclass(frozen=True, slots=True)

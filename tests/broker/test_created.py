@@ -18,6 +18,7 @@ from tests.broker.client import CoreClient
 from tests.broker.instance import ACTIVE, START_S_MAX, Broker, BrokerError
 from tests.broker.polling import eventually
 from tests.broker.settings import BrokerSettings, JournalType
+from tests.broker.writing import complaints
 from tests.cli.running import journalfs, objects
 
 LOCK_TIMEOUT_MS = 1500
@@ -25,10 +26,6 @@ KEPT_OUT = "AMQ224000"
 """The code of the log line that says that a broker could not start."""
 FILE_BYTES = 100 * 1024
 """What `BrokerSettings` has as well."""
-
-
-def complaints(log: str) -> list[str]:
-    return [line for line in log.splitlines() if " WARN " in line or " ERROR " in line]
 
 
 def created(data: Path, journal_type: JournalType = "NIO") -> Created:

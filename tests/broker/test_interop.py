@@ -10,10 +10,10 @@ import pytest
 
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
-from tests.broker.instance import Broker
+from tests.broker.instance import Broker, uses
 from tests.broker.sent import EVERY
 from tests.broker.settings import BrokerSettings, JournalType
-from tests.broker.writing import account_of, complaints, difference, publish, take, write_in
+from tests.broker.writing import account_of, checksums, complaints, difference, publish, take, write_in
 from tests.cli.running import journalfs
 
 BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
@@ -73,7 +73,9 @@ def test_everything_published_is_received(
 
     broker = new_instance(tmp_path / "broker", journal_type)
     write_in(broker.root, work)
+    assert checksums(broker.store.journal) > 0
     with broker, CoreClient(broker.port) as client:
+        assert uses(broker, journal_type)
         assert complaints(broker.log) == []
         browsed = account_of(client)
         for name, one in zip(names, sent, strict=True):

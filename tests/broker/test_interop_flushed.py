@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from journalfs.store.write.opening import open_for_writing
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings
-from tests.broker.test_created import complaints, created
-from tests.broker.writing import lines_in
+from tests.broker.test_created import created
+from tests.broker.writing import complaints, lines_in
+from tests.tools.crash_copy import copy_as_left
 
 
 async def crash(made: Path, left: Path) -> None:
@@ -27,7 +27,7 @@ async def crash(made: Path, left: Path) -> None:
             await publisher.write(text)
             await publisher.flush()
         await published.finish()
-        subprocess.run(["cp", "-a", made, left], check=True)
+        copy_as_left(made, left)
         flushed.abandon()
 
 

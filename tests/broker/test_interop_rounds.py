@@ -1,4 +1,4 @@
-"""One store, back and forth between journalfs and a broker: random work on both sides, and a model of it."""
+"""One store, back and forth between a mount and a broker: random work on both sides, and a model of it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,20 @@ import hashlib
 import json
 import random
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from journalfs.ids import MessageId
-from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import JournalType
+from tests.broker.shell import ShellStore, compact, in_a_shell
 from tests.broker.test_interop import new_instance
-from tests.broker.writing import (
-    account_of,
-    body_text,
-    complaints,
-    lines_in,
-    publish,
-    queue_in,
-    take,
-    write_in,
-)
+from tests.broker.writing import account_of, body_text, complaints, take
 
-pytestmark = pytest.mark.timeout(1_200)
+pytestmark = [pytest.mark.timeout(1_200), pytest.mark.mount]
 
 ROUNDS, ROUNDS_LONG = 2, 10
 STEPS = 25
@@ -57,6 +48,8 @@ class Model:
     queues: dict[str, list[Entry]] = field(default_factory=dict)
     made: int = 0
     """Queues and bodies that there ever were, so that none comes twice."""
+    added: int = 0
+    """Messages that queues ever got, but for those moved into them."""
 
     def number(self) -> int:
         self.made += 1
@@ -73,6 +66,7 @@ class Model:
         return [f"{self.number()} {'x' * self.random.randint(0, 900)}" for _ in range(count)]
 
     def add(self, names: list[str], bodies: list[str], priority: int = 4) -> None:
+        self.added += len(names) * len(bodies)
         for name in names:
             self.queues[name] += [Entry(digest(body), priority) for body in bodies]
 
@@ -82,105 +76,122 @@ class Model:
 
 @dataclass
 class OurTurn:
-    """journalfs at work."""
+    """A mount at work, by file operations."""
 
-    store: WritingStore
+    root: Path
+    mountpoint: Path
     model: Model
+    store: ShellStore = field(init=False)
+    _mount: ExitStack = field(default_factory=ExitStack)
 
-    async def play(self) -> None:
-        assert self.seen() == self.model.summary()
-        steps = (
-            self.lines_to_all,
-            self.envelopes_to_one,
-            self.large,
-            self.acknowledge,
-            self.acknowledge_parts,
-            self.move,
-            self.new_queue,
-            self.drop_queue,
-            self.compact,
-        )
-        for step in self.model.random.choices(steps, weights=(5, 5, 1, 4, 1, 3, 1, 1, 1), k=STEPS):
-            await step()
-        assert self.seen() == self.model.summary()
-        assert not self.store.core.damage()
+    def play(self) -> None:
+        with self._mount:
+            self._mounted()
+            assert self.seen() == self.model.summary()
+            steps = (
+                self.lines_to_all,
+                self.envelopes_to_one,
+                self.in_one_step,
+                self.large,
+                self.acknowledge,
+                self.acknowledge_parts,
+                self.move,
+                self.new_queue,
+                self.drop_queue,
+                self.compact,
+            )
+            for step in self.model.random.choices(steps, weights=(5, 4, 1, 1, 4, 1, 3, 1, 1, 1), k=STEPS):
+                step()
+            assert self.seen() == self.model.summary()
+
+    def _mounted(self) -> None:
+        self.store = self._mount.enter_context(in_a_shell(self.root, self.mountpoint))
 
     def seen(self) -> dict[str, list[Entry]]:
         found = {}
         for name in self.model.queues:
-            by_id = {line["id"]: line for line in lines_in(self.store, name)}
-            listing = queue_in(self.store, name).listing()
-            lines = [by_id[int(listing.message_id(index))] for index in range(len(listing))]
+            by_id = {line["id"]: line for line in self.store.lines(("work", name))}
+            lines = [by_id[one] for one in self.store.queue(("work", name)).listed_ids()]
+            assert len(lines) == len(by_id)
             if lines:
                 found[name] = [Entry(digest(line["body"]), line["priority"]) for line in lines]
         return found
 
-    async def lines_to_all(self) -> None:
+    def lines_to_all(self) -> None:
         bodies = self.model.bodies(BATCH_MAX)
-        await publish(self.store, "work", None, "in.txt", "".join(f"{body}\n" for body in bodies).encode())
+        self.store.publish("work", None, "in.txt", "".join(f"{body}\n" for body in bodies).encode())
         self.model.add(list(self.model.queues), bodies)
 
-    async def envelopes_to_one(self) -> None:
+    def envelopes_to_one(self) -> None:
         queue, priority = self.model.some_queue(), self.model.random.randint(0, 9)
         bodies = self.model.bodies(BATCH_MAX)
         content = "".join(json.dumps({"body": body, "priority": priority}) + "\n" for body in bodies)
-        await publish(self.store, "work", queue, "in.jsonl", content.encode())
+        self.store.publish("work", queue, "in.jsonl", content.encode())
         self.model.add([queue], bodies, priority)
 
-    async def large(self) -> None:
+    def in_one_step(self) -> None:
+        """Several files as one transaction."""
+        queue = self.model.some_queue()
+        files = [self.model.bodies(BATCH_MAX) for _ in range(3)]
+        contents = {f"{n}.txt": "".join(f"{body}\n" for body in one).encode() for n, one in enumerate(files)}
+        self.store.publish_in_one_step(("work", queue), contents)
+        for bodies in files:
+            self.model.add([queue], bodies)
+
+    def large(self) -> None:
         body = f"{self.model.number()} {'large' * (LARGE_CHARS // 5)}"
-        await publish(self.store, "work", None, "in.lines", body.encode())
+        self.store.publish("work", None, "in.lines", body.encode())
         self.model.add(list(self.model.queues), [body])
 
-    def _some_messages(self, queue: str) -> tuple[list[MessageId], list[Entry]]:
+    def _some_messages(self, queue: str) -> tuple[list[int], list[Entry]]:
         """Ids of some messages, and their entries."""
-        lines = lines_in(self.store, queue)
+        lines = self.store.lines(("work", queue))
         chosen = self.model.random.sample(lines, min(len(lines), self.model.random.randint(1, BATCH_MAX)))
         entries = [Entry(digest(line["body"]), line["priority"]) for line in chosen]
-        return [MessageId(line["id"]) for line in chosen], entries
+        return [line["id"] for line in chosen], entries
 
-    async def acknowledge(self) -> None:
+    def acknowledge(self) -> None:
         queue = self.model.some_queue()
         ids, entries = self._some_messages(queue)
-        assert await self.store.acknowledge(("work", queue), ids) == len(ids)
+        self.store.acknowledge(("work", queue), ids)
         for entry in entries:
             self.model.queues[queue].remove(entry)
 
-    async def acknowledge_parts(self) -> None:
+    def acknowledge_parts(self) -> None:
         queue = self.model.some_queue()
-        view = queue_in(self.store, queue)
-        names = [part.name for part in view.parts()] + ["_tail.jsonl"]
-        counts = [await self.store.acknowledge_part(("work", queue), name) for name in names]
-        assert sum(counts) == len(self.model.queues[queue])
-        self.model.queues[queue] = []
+        if self.model.queues[queue]:
+            self.store.acknowledge_parts(("work", queue))
+            self.model.queues[queue] = []
 
-    async def move(self) -> None:
+    def move(self) -> None:
         if len(self.model.queues) < 2:
             return
         source, target = self.model.random.sample(sorted(self.model.queues), 2)
         ids, entries = self._some_messages(source)
-        there = {line["id"] for line in lines_in(self.store, target)}
+        there = {line["id"] for line in self.store.lines(("work", target))}
         # A message is in a queue once.
         both = [(one, entry) for one, entry in zip(ids, entries, strict=True) if one not in there]
-        ids, entries = [one for one, _ in both], [entry for _, entry in both]
-        assert await self.store.move(("work", source), ids, ("work", target)) == len(ids)
-        for entry in entries:
+        self.store.move(("work", source), [one for one, _ in both], ("work", target))
+        for _, entry in both:
             self.model.queues[source].remove(entry)
-        self.model.queues[target] += entries
+            self.model.queues[target].append(entry)
 
-    async def new_queue(self) -> None:
+    def new_queue(self) -> None:
         name = f"queue.{self.model.number()}"
-        await self.store.create_queue("work", name)
+        self.store.create_queue(("work", name))
         self.model.queues[name] = []
 
-    async def drop_queue(self) -> None:
+    def drop_queue(self) -> None:
         empty = [name for name, entries in self.model.queues.items() if not entries]
         if len(self.model.queues) > 2 and empty:
-            await self.store.delete_queue("work", empty[0])
+            self.store.delete_queue(("work", empty[0]))
             del self.model.queues[empty[0]]
 
-    async def compact(self) -> None:
-        await self.store.journals.messages.upkeep.compact()
+    def compact(self) -> None:
+        """The command takes the store for itself."""
+        self._mount.close()
+        compact(self.root)
+        self._mounted()
 
 
 @dataclass
@@ -249,22 +260,18 @@ class BrokersTurn:
         self.model.queues[name] = []
 
 
-def back_and_forth(broker: Broker, model: Model, rounds: int) -> None:
-    async def begin(store: WritingStore) -> None:
-        await store.create_address("work")
-        for name in ("queue.a", "queue.b"):
-            await store.create_queue("work", name)
-            model.queues[name] = []
-
-    write_in(broker.root, begin)
+def back_and_forth(broker: Broker, mountpoint: Path, model: Model, rounds: int) -> None:
+    with in_a_shell(broker.root, mountpoint) as store:
+        store.create("work", "queue.a", "queue.b")
+    model.queues |= {"queue.a": [], "queue.b": []}
     for turn in range(rounds):
-        write_in(broker.root, lambda store: OurTurn(store, model).play())
+        OurTurn(broker.root, mountpoint, model).play()
         with broker, CoreClient(broker.port) as client:
             BrokersTurn(client, model).play()
             assert complaints(broker.log) == []
             if turn % 2:
                 broker.stop()
-    write_in(broker.root, lambda store: OurTurn(store, model).play())
+    OurTurn(broker.root, mountpoint, model).play()
 
 
 @pytest.mark.parametrize(
@@ -280,4 +287,7 @@ def test_back_and_forth(
     artemis_home: Path, tmp_path: Path, journal_type: JournalType, seed: int, rounds: int
 ) -> None:
     broker = new_instance(tmp_path / "broker", journal_type, file_size="100K")
-    back_and_forth(broker, Model(random.Random(seed)), rounds)
+    model = Model(random.Random(seed))
+    back_and_forth(broker, tmp_path / "mnt", model, rounds)
+    left = sum(len(entries) for entries in model.queues.values())
+    print(f"{journal_type}: {rounds} rounds, {model.added} messages put into queues, {left} left")

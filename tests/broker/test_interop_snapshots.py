@@ -18,8 +18,8 @@ from journalfs.store.store import JournalStore
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
-from tests.broker.settings import JournalType
-from tests.broker.test_interop import BACKENDS, new_instance
+from tests.broker.settings import ONE_IS_QUICK, JournalType
+from tests.broker.test_interop import new_instance
 from tests.broker.writing import complaints, lines_in, publish, take, write_in
 
 QUEUE = "kept"
@@ -83,7 +83,7 @@ def opened(root: Path) -> JournalStore:
 
 
 @pytest.mark.rule("S-130")
-@pytest.mark.parametrize("journal_type", BACKENDS)
+@pytest.mark.parametrize("journal_type", ONE_IS_QUICK)
 def test_a_broker_uses_no_file_of_a_snapshot(
     artemis_home: Path, tmp_path: Path, journal_type: JournalType
 ) -> None:
@@ -104,7 +104,7 @@ def test_a_broker_uses_no_file_of_a_snapshot(
 @pytest.mark.rule("S-130")
 def test_a_broker_that_does_is_noticed(artemis_home: Path, tmp_path: Path) -> None:
     """The test above can fail: files of the broker's own size are used again."""
-    broker = new_instance(tmp_path / "broker", "NIO", file_size="100K")
+    broker = new_instance(tmp_path / "broker", "MAPPED", file_size="100K")
     prepare(broker.root)
     before = held(broker.data)
     for name in before:
@@ -125,9 +125,9 @@ def test_a_broker_that_does_is_noticed(artemis_home: Path, tmp_path: Path) -> No
 
 @pytest.mark.rule("S-129")
 def test_a_broker_starts_on_a_copy_of_a_snapshot(artemis_home: Path, tmp_path: Path) -> None:
-    broker = new_instance(tmp_path / "broker", "NIO", file_size="100K")
+    broker = new_instance(tmp_path / "broker", "ASYNCIO", file_size="100K")
     lines = prepare(broker.root)
-    other = new_instance(tmp_path / "other", "NIO", file_size="100K")
+    other = new_instance(tmp_path / "other", "ASYNCIO", file_size="100K")
     shutil.rmtree(other.data)
     shutil.copytree(broker.data / SNAPSHOTS / "x", other.data)
     (other.data / "snapshot.json").unlink()

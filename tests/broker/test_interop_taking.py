@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from journalfs.ids import MessageId
+from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.test_interop import new_instance
-from tests.broker.writing import complaints
+from tests.broker.writing import complaints, lines_in, publish, write_in
 from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, QueueOnDisk, mounted_for_writing
 
@@ -79,3 +82,69 @@ def test_deliveries_are_counted_by_both(artemis_home: Path, tmp_path: Path) -> N
         assert letter["deliveryCount"] == 0
         assert complaints(broker.log) == []
         broker.stop()
+
+
+DELAY_MS, LONGEST_MS = 1_000_000, 7_000_000
+"""So long that nothing is due while the test runs."""
+ATTEMPTS = 5
+
+
+def test_attempts_are_delayed_alike(artemis_home: Path, tmp_path: Path) -> None:
+    """After each number of attempts by either: so long as the broker waits, journalfs waits."""
+    broker = new_instance(tmp_path / "broker", "NIO")
+    moments_ms: list[int] = []
+
+    async def prepare(store: WritingStore) -> list[int]:
+        await store.create_address("a")
+        settings = {"redelivery-delay": DELAY_MS, "max-redelivery-delay": LONGEST_MS}
+        for name, value in {**settings, "redelivery-delay-multiplier": 1.7}.items():
+            await store.set_attribute("a", None, f"user.journalfs.{name}", str(value).encode())
+        for name in ("ours", "theirs"):
+            await store.create_queue("a", name)
+            await publish(store, "a", name, "in.txt", b"".join(b"%d\n" % n for n in range(ATTEMPTS)))
+            for count, line in enumerate(lines_in(store, name)):
+                path, message = ("a", name), MessageId(line["id"])
+                if count:
+                    attempts = str(count).encode()
+                    await store.set_message_attribute(path, message, "user.journalfs.deliveryCount", attempts)
+        consumer = store.consumer(("a", "ours"))
+        for _ in range(ATTEMPTS):
+            delivery = consumer.take()
+            assert delivery is not None
+            moments_ms.append(store.core.clock.now_ms())
+            await delivery.give_back(failed=True)
+        await consumer.close()
+        return [line["scheduledTime"] for line in lines_in(store, "ours")]
+
+    ours_ms = write_in(broker.root, prepare)
+    waits_ms = [due_ms - moment_ms for due_ms, moment_ms in zip(ours_ms, moments_ms, strict=True)]
+    with broker, CoreClient(broker.port) as client:
+        assert sorted(scheduled_ms(client, "ours")) == sorted(ours_ms)
+        client.do("begin", session="failing")
+        client.consume("theirs", ATTEMPTS, session="failing")
+        begin_ms = time.time_ns() // 1_000_000
+        client.do("rollback", session="failing")
+        client.do("end", session="failing")
+        until(lambda: client.attribute("queue.theirs", "scheduledCount") == ATTEMPTS, "all are given back")
+        end_ms = time.time_ns() // 1_000_000
+        broker.stop()
+
+    async def look(store: WritingStore) -> list[int]:
+        return [line["scheduledTime"] for line in lines_in(store, "theirs")]
+
+    for wait_ms, due_ms in zip(waits_ms, write_in(broker.root, look), strict=True):
+        # A moment passes between looking at the clock and giving back, here and there.
+        assert begin_ms - SLACK_MS <= due_ms - wait_ms <= end_ms + SLACK_MS
+    assert len({round(one / SLACK_MS) for one in waits_ms}) == ATTEMPTS, (
+        "each waits longer than the one before"
+    )
+    assert max(waits_ms) <= LONGEST_MS + SLACK_MS
+
+
+SLACK_MS = 60_000
+"""Far less than delays differ by, far more than a busy machine takes."""
+
+
+def scheduled_ms(client: CoreClient, queue: str) -> list[int]:
+    listed = json.loads(client.operation(f"queue.{queue}", "listScheduledMessagesAsJSON"))
+    return [int(one["_AMQ_SCHED_DELIVERY"]) for one in listed]

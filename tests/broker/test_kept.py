@@ -13,20 +13,9 @@ from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
-from tests.broker.settings import BrokerSettings, JournalType, broker_xml
-from tests.broker.writing import complaints, lines_in, publish, queue_in, write_in
+from tests.broker.settings import ONE_IS_QUICK, BrokerSettings, JournalType, broker_xml
+from tests.broker.writing import checksums, complaints, lines_in, publish, queue_in, write_in
 from tests.cli.running import journalfs
-from tests.reference.journal import EVENT, read_folder
-
-CHECKSUM = 99
-
-
-def checksums(folder: Path) -> int:
-    return sum(
-        record.kind == EVENT and record.user_type == CHECKSUM
-        for file in read_folder(folder)
-        for record in file.scan.records
-    )
 
 
 def damage(root: Path) -> list[Damage]:
@@ -36,7 +25,7 @@ def damage(root: Path) -> list[Damage]:
     return found
 
 
-@pytest.mark.parametrize("journal_type", ["NIO", "ASYNCIO", "MAPPED"])
+@pytest.mark.parametrize("journal_type", ONE_IS_QUICK)
 def test_a_broker_passes_over_checksums(
     artemis_home: Path, tmp_path: Path, journal_type: JournalType
 ) -> None:

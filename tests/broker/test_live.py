@@ -21,7 +21,7 @@ from tests.mounting import MountedStore, QueueOnDisk, mounted
 pytestmark = [pytest.mark.mount, pytest.mark.slow]
 
 SHOWN_S_MEDIAN_MAX = 1.0
-SHOWN_S_DEADLINE = 15.0
+SHOWN_S_DEADLINE = 60.0
 """Generous: the machine may be busy with other things, but a change that never shows must fail."""
 
 

@@ -18,7 +18,7 @@ from tests.mounting import MountedStore, QueueOnDisk, mounted
 
 pytestmark = [pytest.mark.mount, pytest.mark.slow]
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 TAIL_S_MAX = 10.0
 
 

@@ -19,8 +19,10 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import CoreClient
-from tests.broker.instance import Broker
+from tests.broker.instance import TOLD_TO_STOP, Broker
+from tests.reference.journal import EVENT, read_folder
 
+CHECKSUM = 99
 T = TypeVar("T")
 Seen = dict[str, Any]
 """A message as the client program describes it."""
@@ -143,13 +145,19 @@ def account_of(client: CoreClient, *, leave_out: Sequence[str] = (), amqp_port: 
     return account
 
 
+UNHEARD = "AMQ222230"
+"""Warned of by a broker that stops while a client is connected: whom it would tell that the client's session
+ends has stopped before, or has not, as it happens.
+"""
 _CHANGING = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+ ")
 """The time before each line of a log."""
 
 
 def complaints(log: str) -> list[str]:
     """What a broker warns of, without the times."""
-    return [_CHANGING.sub("", line) for line in log.splitlines() if " WARN " in line or " ERROR " in line]
+    running, _, stopping = log.partition(TOLD_TO_STOP)
+    lines = [*running.splitlines(), *(one for one in stopping.splitlines() if UNHEARD not in one)]
+    return [_CHANGING.sub("", line) for line in lines if " WARN " in line or " ERROR " in line]
 
 
 def take(client: CoreClient, queue: str, count: int) -> list[Seen]:
@@ -202,3 +210,12 @@ def body_text(text: str | None) -> bytes:
 
 def plain_body(seen: Seen) -> bytes:
     return base64.b64decode(seen["body"])
+
+
+def checksums(folder: Path) -> int:
+    """How many records of a journal are checksums of others."""
+    return sum(
+        record.kind == EVENT and record.user_type == CHECKSUM
+        for file in read_folder(folder)
+        for record in file.scan.records
+    )

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from tests.broker.client import CoreClient
+from tests.broker.client import ClientError, CoreClient
 from tests.broker.instance import Broker
 from tests.broker.polling import eventually
-from tests.model.model import RING_SIZE, SELECTOR, Kind, Message, QueueSeen, Seen
+from tests.model.model import LIMITS, PAGE_BYTES, RING_SIZE, SELECTOR, Kind, Message, QueueSeen, Seen
 from tests.model.world import Framing, QueuePath, in_order, properties_of
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 TEXT = 3
 
 
@@ -28,6 +28,13 @@ class Brokers:
     def __init__(self, broker: Broker, now_ms: int) -> None:
         self._now_ms = now_ms
         self._client = CoreClient(broker.port)
+        for word, limit in LIMITS.items():
+            settings = {
+                "addressFullMessagePolicy": limit.policy,
+                "maxSizeMessages": limit.messages,
+                "pageSizeBytes": PAGE_BYTES,
+            }
+            self._client.operation("broker", "addAddressSettings", f"*.*.{word}", json.dumps(settings))
 
     def close(self) -> None:
         self._client.close()
@@ -73,6 +80,8 @@ class Brokers:
             wanted |= {"last-value": True, "last-value-key": "key"}
         if kind.ring:
             wanted["ring-size"] = RING_SIZE
+        if kind.exclusive:
+            wanted["exclusive"] = True
         self._client.operation("broker", "createQueue", json.dumps(wanted))
 
     def delete_queue(self, path: QueuePath) -> None:
@@ -94,6 +103,15 @@ class Brokers:
                 stated["duplicate_id"] = message.duplicate_id
             self._client.send(target, properties=properties, **stated)
 
+    def offer(self, address: str, framing: Framing, message: Message) -> bool:
+        try:
+            self.publish(address, None, framing, [message])
+        except ClientError as error:
+            if "AMQ229102" not in str(error):
+                raise
+            return False
+        return True
+
     def acknowledge(self, path: QueuePath, bodies: Sequence[str]) -> None:
         for message_id in self._ids(path, bodies):
             assert self._operation(path, "removeMessage", message_id)
@@ -113,6 +131,12 @@ class Brokers:
     def take(self, path: QueuePath, count: int) -> list[str]:
         bodies = {int(one["id"]): _body(one) for one in self._browse(path)}
         return [bodies[message_id] for message_id in self._client.consume(path[1], count)]
+
+    def compete(self, path: QueuePath, count: int) -> tuple[list[str], list[str]]:
+        bodies = {int(one["id"]): _body(one) for one in self._browse(path)}
+        answer = self._client.do("compete", queue=path[1], count=count)
+        first, second = answer["first"], answer["second"]
+        return [bodies[one] for one in first], [bodies[one] for one in second]
 
     def give_back(self, path: QueuePath) -> str:
         bodies = {int(one["id"]): _body(one) for one in self._browse(path)}

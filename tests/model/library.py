@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 import trio
 
 from journalfs.clock import FakeClock
+from journalfs.errors import AddressFull
 from journalfs.ids import MessageId
 from journalfs.store.queues import StoreQueue
+from journalfs.store.write.delivering import Consumer
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.broker.writing import lines_in, publish, queue_in
@@ -107,6 +109,13 @@ class Library:
         name, content = f"in{SUFFIXES[framing]}", content_of(framing, messages)
         self._do(lambda store: publish(store, address, queue, name, content))
 
+    def offer(self, address: str, framing: Framing, message: Message) -> bool:
+        try:
+            self.publish(address, None, framing, [message])
+        except AddressFull:
+            return False
+        return True
+
     def acknowledge(self, path: QueuePath, bodies: Sequence[str]) -> None:
         ids = self._ids(path, bodies)
         assert self._do(lambda store: store.acknowledge(path, ids)) == len(ids)
@@ -140,6 +149,27 @@ class Library:
                 await delivery.acknowledge()
             await consumer.close()
             return taken
+
+        return self._do(work)
+
+    def compete(self, path: QueuePath, count: int) -> tuple[list[str], list[str]]:
+        async def taken(consumer: Consumer, wanted: int) -> list[str]:
+            found = []
+            for _ in range(wanted):
+                delivery = consumer.take()
+                if delivery is not None:
+                    found.append(body_of(_line(delivery.line)))
+                    await delivery.acknowledge()
+            return found
+
+        async def work(store: WritingStore) -> tuple[list[str], list[str]]:
+            first, second = store.consumer(path), store.consumer(path)
+            of_first = await taken(first, count)
+            of_second = await taken(second, 1)
+            await first.close()
+            of_second += await taken(second, 1)
+            await second.close()
+            return of_first, of_second
 
         return self._do(work)
 

@@ -10,10 +10,22 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.model.model import DEAD_LETTERS, EXPIRED, Kind, Message, Model, Queue, sent_on
+from tests.model.model import (
+    DEAD_LETTERS,
+    EXPIRED,
+    LIMITS,
+    Kind,
+    Message,
+    Model,
+    Queue,
+    limit_of,
+    sent_on,
+)
 from tests.model.world import Framing, QueuePath, World
 
-QUEUES_MAX, ADDRESSES_MAX, BATCH_MAX, HELD_MAX = 4, 2, 3, 8
+QUEUES_MAX, ADDRESSES_MAX, BATCH_MAX, HELD_MAX = 5, 3, 3, 8
+PAGED_MAX = 20
+"""Messages in a queue of an address that pages: some three pages."""
 STEP_MS = 1000
 DEADLINE_S = 60
 _numbers = count(1)
@@ -28,6 +40,7 @@ KINDS = st.sampled_from(
         Kind(last_value=True),
         Kind(ring=True),
         Kind(last_value=True, ring=True),
+        Kind(exclusive=True),
     ]
 )
 FRAMINGS = st.sampled_from(["lines", "values", "whole", "staged"])
@@ -66,6 +79,16 @@ class Histories(RuleBasedStateMachine):
     def ready(self) -> list[Queue]:
         return [one for one in self.model.queues.values() if one.due(self.model.now_ms)]
 
+    def movable(self) -> list[Queue]:
+        return [one for one in self.free() if one.messages]
+
+    def failing(self) -> list[Queue]:
+        """Attempts of what is in pages are counted in memory only, so not from one mount to the next."""
+        return [one for one in self.ready() if limit_of(one.address) is None]
+
+    def contended(self) -> list[Queue]:
+        return [one for one in self.ready() if one.kind.exclusive and len(one.due(self.model.now_ms)) > 1]
+
     def empty(self) -> list[Queue]:
         return [one for one in self.model.queues.values() if not one.messages]
 
@@ -73,7 +96,18 @@ class Histories(RuleBasedStateMachine):
         return [name for name in self.model.addresses if not self.model.queues_of(name)]
 
     def roomy(self) -> list[Queue]:
-        return [one for one in self.model.queues.values() if len(one.messages) < HELD_MAX]
+        return [one for one in self.free() if len(one.messages) < HELD_MAX]
+
+    def free(self) -> list[Queue]:
+        """Queues of addresses without a limit."""
+        return [one for one in self.model.queues.values() if limit_of(one.address) is None]
+
+    def limited(self) -> list[Queue]:
+        return [
+            one
+            for one in self.model.queues.values()
+            if limit_of(one.address) is not None and len(one.messages) < PAGED_MAX
+        ]
 
     # ---- addresses and queues ----
 
@@ -81,6 +115,14 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def create_address(self) -> None:
         name = f"{self.prefix}a{self.number()}"
+        self.create(name)
+
+    @precondition(lambda self: len(self.model.addresses) < ADDRESSES_MAX)
+    @rule(word=st.sampled_from(sorted(LIMITS)))
+    def create_limited_address(self, word: str) -> None:
+        self.create(f"{self.prefix}a{self.number()}.{word}")
+
+    def create(self, name: str) -> None:
         self.each(lambda world: world.create_address(name))
         self.model.addresses[name] = set()
 
@@ -90,6 +132,8 @@ class Histories(RuleBasedStateMachine):
         address = list(self.model.addresses)[pick % len(self.model.addresses)]
         if any(one.kind.anycast for one in self.model.queues_of(address)):
             kind = kind._replace(anycast=False)  # whose turn it is, nobody keeps
+        if limit_of(address) is not None:
+            kind = Kind()
         name = f"{self.prefix}q{self.number()}"
         self.each(lambda world: world.create_queue((address, name), kind))
         self.model.queues[name] = Queue(address, name, kind)
@@ -173,6 +217,19 @@ class Histories(RuleBasedStateMachine):
         """So many steps of time from now, and no other message's."""
         return self.model.now_ms + steps * STEP_MS - self.number() % STEP_MS
 
+    @precondition(lambda self: self.limited())
+    @rule(pick=PICK, framing=FRAMINGS, times=st.integers(1, 6))
+    def publish_limited(self, pick: int, framing: Framing, times: int) -> None:
+        """One by one, since a publication of many is taken whole, and without priorities, by which a broker
+        orders what it read of its pages.
+        """
+        address = self.queue(pick, self.limited()).address
+        for _ in range(times):
+            message = Message(self.body())
+            taken = self.model.offer(address, message)
+            for world in self.worlds:
+                same(world, f"{address} takes one", world.offer(address, framing, message), taken)
+
     # ---- taking away ----
 
     @precondition(lambda self: self.holding())
@@ -202,11 +259,11 @@ class Histories(RuleBasedStateMachine):
         self.each(lambda world: world.acknowledge_selected(_path(queue)))
         queue.remove([one.body for one in queue.messages if one.color == "red"])
 
-    @precondition(lambda self: self.holding() and len(self.model.queues) > 1)
+    @precondition(lambda self: self.movable() and len(self.free()) > 1)
     @rule(pick=PICK, to=PICK, which=st.sets(st.integers(0, HELD_MAX), min_size=1, max_size=3))
     def move(self, pick: int, to: int, which: set[int]) -> None:
-        source = self.queue(pick, self.holding())
-        target = self.queue(to, [one for one in self.model.queues.values() if one is not source])
+        source = self.queue(pick, self.movable())
+        target = self.queue(to, [one for one in self.free() if one is not source])
         # A broker's management moves nothing that is scheduled, and takes expirations away; here they stay.
         left_out = {one.body for one in source.messages if one.due_ms or one.expires_ms}
         bodies = [one for one in self.some(source, which) if not target.has(one) and one not in left_out]
@@ -224,10 +281,19 @@ class Histories(RuleBasedStateMachine):
         for world in self.worlds:
             same(world, f"taken of {queue.name}", world.take(_path(queue), len(bodies)), bodies)
 
-    @precondition(lambda self: self.ready())
+    @precondition(lambda self: self.contended())
+    @rule(pick=PICK, count=st.integers(1, 2))
+    def compete(self, pick: int, count: int) -> None:
+        queue = self.queue(pick, self.contended())
+        count = min(count, len(queue.due(self.model.now_ms)) - 1)
+        wanted = self.model.compete(queue.name, count)
+        for world in self.worlds:
+            same(world, f"taken of {queue.name} by two", world.compete(_path(queue), count), wanted)
+
+    @precondition(lambda self: self.failing())
     @rule(pick=PICK)
     def give_back(self, pick: int) -> None:
-        queue = self.queue(pick, self.ready())
+        queue = self.queue(pick, self.failing())
         body = self.model.give_back(queue.name)
         for world in self.worlds:
             same(world, f"given back to {queue.name}", world.give_back(_path(queue)), body)

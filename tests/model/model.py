@@ -14,6 +14,23 @@ SELECTOR = "color = 'red'"
 DEAD_LETTERS, EXPIRED = "DLQ", "ExpiryQueue"
 
 
+class Limit(NamedTuple):
+    policy: str
+    """`address-full-policy`."""
+    messages: int
+    """`max-size-messages`."""
+
+
+LIMITS = {"page": Limit("PAGE", 2), "drop": Limit("DROP", 3), "fail": Limit("FAIL", 3)}
+"""Of addresses, by the last word of their names."""
+PAGE_BYTES = 2048
+"""A few messages."""
+
+
+def limit_of(address: str) -> Limit | None:
+    return LIMITS.get(address.rpartition(".")[2])
+
+
 class Kind(NamedTuple):
     """What a queue is."""
 
@@ -21,6 +38,7 @@ class Kind(NamedTuple):
     filtered: bool = False
     last_value: bool = False
     ring: bool = False
+    exclusive: bool = False
 
     @property
     def replaces(self) -> bool:
@@ -131,6 +149,16 @@ class Model:
                     if one.accepts(message):
                         one.add(message, self.now_ms)
 
+    def offer(self, address: str, message: Message) -> bool:
+        """Publish to an address with a limit; False: it is refused. In pages there is room for all."""
+        limit = limit_of(address)
+        assert limit is not None
+        held = {one.body for queue in self.queues_of(address) for one in queue.messages}
+        if limit.policy == "PAGE" or len(held) < limit.messages:
+            self.publish(address, None, [message])
+            return True
+        return limit.policy == "DROP"
+
     def delete_queue(self, name: str) -> None:
         address = self.queues.pop(name).address
         if not self.queues_of(address):
@@ -144,6 +172,10 @@ class Model:
         bodies = [one.body for one in self.queues[name].due(self.now_ms)[:count]]
         self.queues[name].remove(bodies)
         return bodies
+
+    def compete(self, name: str, count: int) -> tuple[list[str], list[str]]:
+        """Two readers of an exclusive queue: one takes so many and leaves, then the other takes one."""
+        return self.take(name, count), self.take(name, 1)
 
     def give_back(self, name: str) -> str:
         """The next message is taken, and its reader fails."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -16,6 +17,19 @@ from tests.model.world import SUFFIXES, Framing, QueuePath, content_of, in_order
 from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, journalfs
 
+COMPETE = """
+import os, sys
+path, count = sys.argv[1], int(sys.argv[2])
+first, second = os.open(path, os.O_RDONLY), os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+for _ in range(count):
+    print("first", os.read(first, 1 << 20).decode(), end="")
+try:
+    print("second", os.read(second, 1 << 20).decode(), end="")
+except BlockingIOError:
+    pass
+os.close(first)
+print("second", os.read(second, 1 << 20).decode(), end="")
+"""
 READ_AND_DIE = 'exec 3< "$1"; read -r line <&3; printf "%s\\n" "$line"; kill -KILL $$'
 
 
@@ -81,6 +95,15 @@ class Mounted:
         if written != plain:
             written.rename(plain)
 
+    def offer(self, address: str, framing: Framing, message: Message) -> bool:
+        try:
+            self.publish(address, None, framing, [message])
+        except OSError as error:
+            if error.errno != errno.EDQUOT:
+                raise
+            return False
+        return True
+
     def acknowledge(self, path: QueuePath, bodies: Sequence[str]) -> None:
         files = self._files(path)
         for body in bodies:
@@ -106,6 +129,15 @@ class Mounted:
         done = self._run("head", "-n", str(count), self._folder(path) / ".take")
         assert done.returncode == 0, done.stderr
         return _bodies(done.stdout)
+
+    def compete(self, path: QueuePath, count: int) -> tuple[list[str], list[str]]:
+        done = self._run(sys.executable, "-c", COMPETE, self._folder(path) / ".take", str(count))
+        assert done.returncode == 0, done.stderr
+        got: dict[str, list[str]] = {"first": [], "second": []}
+        for said in done.stdout.splitlines():
+            who, line = said.split(" ", 1)
+            got[who] += _bodies(line)
+        return got["first"], got["second"]
 
     def give_back(self, path: QueuePath) -> str:
         done = self._run("bash", "-c", READ_AND_DIE, "bash", self._folder(path) / ".take")
@@ -138,7 +170,9 @@ class Mounted:
         return in_order(found, self._now_ms, queue.status()["messageCount"])
 
     def arrived(self, path: QueuePath) -> list[str] | None:
-        return [body_of(line) for line in QueueOnDisk(self._folder(path)).lines()]
+        # All of one moment: a message may get a part while files are read one after the other.
+        content = (self._folder(path) / ".all.jsonl").read_text()
+        return _bodies(content)
 
     def sent_on(self, path: QueuePath) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -150,7 +184,6 @@ class Mounted:
 
 
 def _bodies(lines: str) -> list[str]:
-
     return [body_of(json.loads(line)) for line in lines.splitlines()]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from tests.model.model import Kind, Message, QueueSeen, Seen
+from tests.model.model import LIMITS, PAGE_BYTES, Kind, Message, QueueSeen, Seen
 
 Framing = Literal["lines", "values", "whole", "envelopes", "staged"]
 """How messages are written. Only envelopes say more than a body."""
@@ -38,6 +38,9 @@ class World(Protocol):
         self, address: str, queue: str | None, framing: Framing, messages: Sequence[Message]
     ) -> None: ...
 
+    def offer(self, address: str, framing: Framing, message: Message) -> bool:
+        """Publish to an address with a limit; False: it is refused."""
+
     def acknowledge(self, path: QueuePath, bodies: Sequence[str]) -> None: ...
 
     def acknowledge_all(self, path: QueuePath) -> None: ...
@@ -47,6 +50,11 @@ class World(Protocol):
     def move(self, source: QueuePath, bodies: Sequence[str], target: QueuePath) -> None: ...
 
     def take(self, path: QueuePath, count: int) -> list[str]: ...
+
+    def compete(self, path: QueuePath, count: int) -> tuple[list[str], list[str]]:
+        """Two read an exclusive queue at the same time: the first takes so many messages, of which the second
+        gets none; when the first has left, the second takes one. What each got.
+        """
 
     def give_back(self, path: QueuePath) -> str: ...
 
@@ -103,6 +111,10 @@ def settings_text(scan_ms: int) -> str:
         f"message-expiry-scan-period = {scan_ms}\n"
         '[address-settings."#"]\ndead-letter-address = "DLQ"\nexpiry-address = "ExpiryQueue"\n'
         "max-delivery-attempts = 3\n"
+    ) + "".join(
+        f'[address-settings."*.*.{word}"]\naddress-full-policy = "{limit.policy}"\n'
+        f"max-size-messages = {limit.messages}\npage-size-bytes = {PAGE_BYTES}\n"
+        for word, limit in LIMITS.items()
     )
 
 
@@ -115,4 +127,6 @@ def kind_settings(kind: Kind, ring_size: int, selector: str) -> dict[str, str]:
         wanted |= {"last-value": "true", "last-value-key": "key"}
     if kind.ring:
         wanted["ring-size"] = str(ring_size)
+    if kind.exclusive:
+        wanted["exclusive"] = "true"
     return wanted

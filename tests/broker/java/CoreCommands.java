@@ -38,6 +38,7 @@ final class CoreCommands {
          case "delete-queue" -> sessions.automatic().deleteQueue(command.getString("queue"));
          case "send" -> send(command, answer);
          case "consume" -> consume(command, answer);
+         case "compete" -> compete(command, answer);
          case "browse" -> browse(command, answer);
          case "begin" -> sessions.begin(command.getString("session"), false);
          case "commit" -> sessions.named(command.getString("session")).commit();
@@ -122,18 +123,36 @@ final class CoreCommands {
    private void consume(JsonObject command, JsonObjectBuilder answer) throws Exception {
       ClientSession session = sessions.named(command.getString("session", ""));
       String filter = command.getString("filter", null);
-      JsonArrayBuilder taken = JsonLoader.createArrayBuilder();
       try (ClientConsumer consumer = session.createConsumer(command.getString("queue"), filter)) {
-         for (int i = 0; i < command.getInt("count", 1); i++) {
-            ClientMessage message = consumer.receive(RECEIVE_MS_MAX);
-            if (message == null) {
-               throw new IllegalStateException("message " + i + " did not come");
-            }
-            message.individualAcknowledge();
-            taken.add(message.getMessageID());
-         }
+         answer.add("taken", taken(consumer, command.getInt("count", 1)));
       }
-      answer.add("taken", taken);
+   }
+
+   /** Two consumers at once; when the first has what it wants, and the second was asked in vain, the first goes. */
+   private void compete(JsonObject command, JsonObjectBuilder answer) throws Exception {
+      String queue = command.getString("queue");
+      try (ClientConsumer first = sessions.automatic().createConsumer(queue);
+           ClientConsumer second = sessions.automatic().createConsumer(queue)) {
+         answer.add("first", taken(first, command.getInt("count")));
+         if (second.receiveImmediate() != null) {
+            throw new IllegalStateException("the second consumer got a message beside the first");
+         }
+         first.close();
+         answer.add("second", taken(second, 1));
+      }
+   }
+
+   private static JsonArrayBuilder taken(ClientConsumer consumer, int count) throws Exception {
+      JsonArrayBuilder taken = JsonLoader.createArrayBuilder();
+      for (int i = 0; i < count; i++) {
+         ClientMessage message = consumer.receive(RECEIVE_MS_MAX);
+         if (message == null) {
+            throw new IllegalStateException("message " + i + " did not come");
+         }
+         message.individualAcknowledge();
+         taken.add(message.getMessageID());
+      }
+      return taken;
    }
 
    private void browse(JsonObject command, JsonObjectBuilder answer) throws Exception {
