@@ -36,6 +36,7 @@ class History:
     there: set[Place] = field(default_factory=set)
     under_way: dict[int, Change] = field(default_factory=dict)
     done: int = 0
+    failed: int = 0
 
     def take(self, line: str) -> None:
         word, number, adds, removes = json.loads(line)
@@ -47,6 +48,8 @@ class History:
         if word == "done":
             self.done += 1
             self._apply(change)
+        else:
+            self.failed += 1
 
     def _apply(self, change: Change) -> None:
         self.there |= change.adds

@@ -56,6 +56,8 @@ class Plug:
     chance: Random
     sync: SyncMode = SyncMode.ALWAYS
     worker: str = "tests.crash.worker"
+    more: tuple[str, ...] = ()
+    """What the worker is told besides."""
     history: History = field(default_factory=History)
     cycles: int = 0
 
@@ -63,7 +65,7 @@ class Plug:
         """Let a worker work, and pull the plug."""
         self.cycles += 1
         process = subprocess.Popen(
-            [sys.executable, "-m", self.worker, str(self.root), str(self.cycles), str(self.sync)],
+            [sys.executable, "-m", self.worker, str(self.root), str(self.cycles), str(self.sync), *self.more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -17,10 +17,11 @@ import trio
 
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode
+from tests.crash.disks import Disk
 from tests.crash.flush_client import FlushClient
 from tests.crash.history import History
 from tests.crash.plug import BACKENDS, LONGEST_S, Plug, configure, text_of
-from tests.crash.test_shutdown import CANARY_CYCLES, Disk, disk, plug
+from tests.crash.test_shutdown import CANARY_CYCLES, disk, plug
 from tests.mounting import MountedStore, journalfs
 from tests.store.conftest import LittleStore
 
@@ -118,10 +119,10 @@ def test_cut_off_while_flushing_again_and_again(little_store: LittleStore, disk:
 
 
 @contextmanager
-def killable(root: Path, mountpoint: Path) -> Iterator[Callable[[], None]]:
+def killable(root: Path, mountpoint: Path, *options: str) -> Iterator[Callable[[], None]]:
     """Mount; yields what kills the mount. Afterwards it is away, killed or not."""
     mountpoint.mkdir(exist_ok=True)
-    done = journalfs("mount", root, mountpoint)
+    done = journalfs("mount", *options, root, mountpoint)
     assert done.returncode == 0, done.stderr
     process = MountedStore(mountpoint).process_id()
     try:
@@ -197,3 +198,27 @@ def test_a_child_that_closes_makes_durable_and_publishes_nothing(
         with killable(little_store.root, mountpoint) as killing:
             assert texts_on(mountpoint)["work.a"] == ["told twice"]
             killing()
+
+
+@pytest.mark.mount
+@pytest.mark.rule("S-139")
+@pytest.mark.parametrize("sync", ["close", "none"])
+def test_what_was_closed_or_moved_outlives_the_mount(
+    little_store: LittleStore, tmp_path: Path, sync: str
+) -> None:
+    """Whatever the mount waits for with a write."""
+    mountpoint, options = tmp_path / "mnt", ("-o", f"sync={sync}")
+    queue = mountpoint / "work/work.a"
+    with killable(little_store.root, mountpoint, *options) as killing:
+        for number in range(20):
+            (queue / "in.txt").write_text(f"{number}\n")
+        (queue / "in.bin").write_text("whole")
+        killing()
+    whole = [*map(str, range(20)), "whole"]
+    with killable(little_store.root, mountpoint, *options) as killing:
+        assert texts_on(mountpoint)["work.a"] == whole
+        queue.joinpath(".all.jsonl").rename(mountpoint / "work/work.b/all")
+        killing()
+    with killable(little_store.root, mountpoint, *options) as killing:
+        assert texts_on(mountpoint) == {"work.a": [], "work.b": whole}
+        killing()

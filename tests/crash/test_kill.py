@@ -43,6 +43,7 @@ def test_killed_while_paging(little_store: LittleStore) -> None:
     assert pages
 
 
+@pytest.mark.rule("S-139")
 def test_what_is_told_before_it_is_written_is_noticed(little_store: LittleStore) -> None:
     """The test can fail: a store that answers before it wrote loses something soon."""
     killed = plug(little_store, "NIO", SyncMode.CLOSE)
@@ -51,6 +52,17 @@ def test_what_is_told_before_it_is_written_is_noticed(little_store: LittleStore)
         if killed.wrong():
             return
     pytest.fail("nothing was lost")
+
+
+@pytest.mark.rule("S-139")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_killed_without_syncs(little_store: LittleStore, backend: str) -> None:
+    """What a call told is in the kernel, which goes on."""
+    killed = plug(little_store, backend, SyncMode.NONE)
+    for cycle in range(CYCLES_QUICK):
+        killed.cycle()
+        assert not killed.wrong(), f"cycle {cycle}"
+    assert killed.history.done > 0
 
 
 @pytest.mark.long

@@ -2,71 +2,33 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import struct
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from journalfs.store.write.store import SyncMode
+from tests.crash.disks import Disk, small_ext4
 from tests.crash.plug import BACKENDS, Plug, configure
 from tests.store.conftest import LittleStore
 
 CYCLES_QUICK, CYCLES_LONG = 3, 100
 CANARY_CYCLES = 10
 IMAGE_BYTES = 256 * 1024 * 1024
-
-FS_IOC_SHUTDOWN = 0x8004587D
-NO_LOG_FLUSH = 2
-"""Nothing more is written, the file system's own journal included."""
-
-
-@dataclass
-class Disk:
-    """An ext4 of its own, in a file."""
-
-    image: Path
-    mounted: Path
-
-    def mount(self) -> None:
-        _run("mount", "-o", "loop", str(self.image), str(self.mounted))
-
-    def unmount(self) -> None:
-        _run("umount", str(self.mounted))
-
-    def stop(self) -> None:
-        descriptor = os.open(self.mounted, os.O_RDONLY)
-        try:
-            fcntl.ioctl(descriptor, FS_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
-        finally:
-            os.close(descriptor)
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)
+ROOM_BYTES = 2 * 1024 * 1024
+"""A second file of the bindings, and a few journal files."""
+TEXT_CHARS = 1000
+"""So long that what the worker lets live does not fit there."""
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
-        pytest.skip("mounting a disk image needs root and a loop device")
-    made = Disk(tmp_path / "disk.img", tmp_path / "disk")
-    made.mounted.mkdir()
-    with made.image.open("wb") as file:
-        file.truncate(IMAGE_BYTES)
-    _run("mkfs.ext4", "-q", str(made.image))
-    try:
-        made.mount()
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"disk images cannot be mounted here: {error.stderr.decode()}")
-    yield made
-    made.unmount()
+    with small_ext4(tmp_path, IMAGE_BYTES, reserved_percent=0) as made:
+        yield made
 
 
 def plug(
@@ -87,6 +49,19 @@ def plug(
         process.kill()
 
     return Plug(root, pull, Random(backend), sync)
+
+
+def fill(disk: Disk, cut_off: Plug) -> None:
+    """Leave little room on the disk, and let publishers come up against its end."""
+    cut_off.more = (str(TEXT_CHARS),)
+    with (cut_off.root / "journalfs.toml").open("a") as settings:
+        settings.write("max-disk-usage = -1\n")
+    os.sync()
+    found = os.statvfs(disk.mounted)
+    with (disk.mounted / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, found.f_bavail * found.f_frsize - ROOM_BYTES)
+        os.fsync(filler.fileno())
+    os.sync()
 
 
 def cut(cut_off: Plug, disk: Disk) -> list[str]:
@@ -115,6 +90,16 @@ def test_cut_off_while_paging(little_store: LittleStore, disk: Disk) -> None:
     assert pages
 
 
+def test_cut_off_on_a_full_disk(little_store: LittleStore, disk: Disk) -> None:
+    """The last journal file is written otherwise than the others there (`JournalWriter.switch`)."""
+    cut_off = plug(little_store, disk, "ASYNCIO")
+    fill(disk, cut_off)
+    for cycle in range(CYCLES_QUICK):
+        assert not cut(cut_off, disk), f"cycle {cycle}"
+    assert cut_off.history.done > 0
+    assert cut_off.history.failed > 0
+
+
 def test_what_is_not_synced_is_lost_and_noticed(little_store: LittleStore, disk: Disk) -> None:
     """The test can fail: without syncs a power cut loses something soon."""
     cut_off = plug(little_store, disk, "NIO", SyncMode.NONE)
@@ -141,3 +126,15 @@ def test_cut_off_under_load_again_and_again(little_store: LittleStore, disk: Dis
     for cycle in range(CYCLES_LONG):
         assert not cut(cut_off, disk), f"cycle {cycle}"
     print(f"{backend}: {CYCLES_LONG} power cuts, {cut_off.history.done} changes done")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_cut_off_on_a_full_disk_again_and_again(little_store: LittleStore, disk: Disk, backend: str) -> None:
+    cut_off = plug(little_store, disk, backend)
+    fill(disk, cut_off)
+    for cycle in range(CYCLES_LONG):
+        assert not cut(cut_off, disk), f"cycle {cycle}"
+    history = cut_off.history
+    print(f"{backend}: {CYCLES_LONG} power cuts, {history.done} changes done, {history.failed} refused")

@@ -14,11 +14,19 @@ from journalfs.store import open_store
 from journalfs.store.snapshot_folder import SNAPSHOTS
 from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_for_writing
+from tests.crash.plug import BACKENDS
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 
 QUEUES = ("work.a", "work.b")
 CALLS_MIN = {"create": 12, "delete": 12}
+QUICK = {("create", "MAPPED"), ("delete", "ASYNCIO")}
+"""With NIO, cuts of the power show it."""
+CASES = [
+    pytest.param(what, backend, marks=[] if (what, backend) in QUICK else [pytest.mark.long])
+    for what in CALLS_MIN
+    for backend in BACKENDS
+]
 
 
 def content(store: JournalStore) -> list[list[bytes]]:
@@ -55,9 +63,13 @@ async def prepare(root: Path) -> tuple[list[list[bytes]], list[list[bytes]]]:
 
 
 @pytest.mark.rule("S-132")
-@pytest.mark.parametrize("what", ["create", "delete"])
-async def test_killed_at_each_call(little_store: LittleStore, tmp_path: Path, what: str) -> None:
-    (little_store.root / "journalfs.toml").write_text('journal-type = "NIO"\njournal-file-size = 65536\n')
+@pytest.mark.parametrize(("what", "backend"), CASES)
+async def test_killed_at_each_call(
+    little_store: LittleStore, tmp_path: Path, what: str, backend: str
+) -> None:
+    (little_store.root / "journalfs.toml").write_text(
+        f'journal-type = "{backend}"\njournal-file-size = 65536\n'
+    )
     write_page(little_store, 1, [small(2000, queues=(QUEUE_A, QUEUE_B))])
     old, live = await prepare(little_store.root)
     copies = tmp_path / "copies"

@@ -1,10 +1,11 @@
 """Works on a store without an end, saying on its standard output what it begins and what is done.
 
-`python -m tests.crash.worker STORE SEED SYNC` is killed by its caller.
+`python -m tests.crash.worker STORE SEED SYNC [CHARS]` is killed by its caller. No text is shorter than CHARS.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import trio
 
-from journalfs.errors import JournalfsError
+from journalfs.errors import NoSpace, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.store.framing import Framer, Framing
 from journalfs.store.queues import StoreQueue
@@ -30,9 +31,10 @@ SHARE_MAX = 100
 
 
 class Worker:
-    def __init__(self, store: WritingStore, seed: int) -> None:
+    def __init__(self, store: WritingStore, seed: int, chars: int = 0) -> None:
         self._store = store
         self._seed = seed
+        self._chars = chars
         self._numbers = count(1)
         self._texts: dict[MessageId, str] = {}
         """Every body is read once."""
@@ -47,15 +49,32 @@ class Worker:
         chance = random.Random(f"{self._seed}/{task}")
         mine = self._share(task)
         for turn in count():
-            choice = chance.random()
-            if len(mine) < 4 or (choice < 0.5 and len(mine) < SHARE_MAX):
-                await self._publish(chance, mine, f"{self._seed}-{task}-{turn}")
-            elif choice < 0.85:
+            try:
+                await self._turn(chance, mine, f"{self._seed}-{task}-{turn}")
+            except (NoSpace, SystemFailure) as error:
+                if not is_full(error):
+                    raise
+                # It is refused at once, and the others are to go on.
+                await trio.lowlevel.checkpoint()
                 await self._acknowledge(chance, mine)
-            elif choice < 0.98:
-                await self._move(chance, mine)
-            else:
-                await self._store.journals.messages.upkeep.compact()
+
+    async def _turn(self, chance: random.Random, mine: set[Place], name: str) -> None:
+        choice = chance.random()
+        if len(mine) < 4 or (choice < 0.5 and len(mine) < SHARE_MAX):
+            await self._publish(chance, mine, name)
+        elif choice < 0.85:
+            await self._acknowledge(chance, mine)
+        elif choice < 0.98:
+            await self._move(chance, mine)
+        else:
+            await self._compact()
+
+    async def _compact(self) -> None:
+        try:
+            await self._store.journals.messages.upkeep.compact()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
 
     def _share(self, task: int) -> set[Place]:
         """What earlier workers left, shared out among the tasks so that no two touch one text."""
@@ -67,7 +86,7 @@ class Worker:
         }
 
     async def _publish(self, chance: random.Random, mine: set[Place], name: str) -> None:
-        texts = [f"{name}-{n}" for n in range(chance.choice((1, 1, 1, 5, 40)))]
+        texts = [f"{name}-{n}".ljust(self._chars, ".") for n in range(chance.choice((1, 1, 1, 5, 40)))]
         if chance.random() < 0.03:
             texts = [name + "-" + "large" * (LARGE_CHARS // 5)]
         queue = chance.choice((None, *QUEUES))
@@ -138,7 +157,7 @@ def text_of(queue: StoreQueue, message_id: MessageId) -> str:
 
 
 class Said:
-    """Says that a change begins, and that it is done or failed."""
+    """Says that a change begins, and that it is done, or did not happen for lack of room."""
 
     def __init__(self, change: Change) -> None:
         self._change = change
@@ -149,8 +168,15 @@ class Said:
     async def __aexit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
         if kind is None:
             say(self._change.line("done"))
-        elif not issubclass(kind, JournalfsError):
-            return
+        elif is_full(error):
+            say(self._change.line("failed"))
+
+
+def is_full(error: object) -> bool:
+    """Whether something was refused for lack of room."""
+    return isinstance(error, NoSpace) or (
+        isinstance(error, SystemFailure) and error.system_errno == errno.ENOSPC
+    )
 
 
 def say(line: str) -> None:
@@ -161,7 +187,7 @@ def say(line: str) -> None:
 
 def main() -> None:
     store = open_for_writing(Path(sys.argv[1]), sync=SyncMode(sys.argv[3]))
-    trio.run(Worker(store, int(sys.argv[2])).work)
+    trio.run(Worker(store, int(sys.argv[2]), int(sys.argv[4]) if sys.argv[4:] else 0).work)
 
 
 if __name__ == "__main__":
