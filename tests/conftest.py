@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
 
 from tests.frozen import ExpectedStores, PristineStores
+from tests.sharing import Sharing, slowest_first
+from tests.tools.crash_copy import copy_as_left
 
 # `--hypothesis-profile=long` searches further. A deadline would only measure how busy the machine is.
 settings.register_profile("quick", deadline=None, max_examples=100, print_blob=True)
@@ -28,6 +31,27 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slowest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing | None:
+    return Sharing(config, log) if config.option.dist == "loadfile" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """What tests start finds the package `tests` where it is started, so nobody may go elsewhere and stay."""
+    yield
+    # Not `os.getcwd`, which fails where the directory is gone.
+    place = Path(os.readlink("/proc/self/cwd"))
+    if place != item.config.invocation_params.dir:
+        os.chdir(item.config.invocation_params.dir)
+        pytest.fail(f"the test left this process in {place}")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -60,7 +84,7 @@ def store_copy(stores: PristineStores, tmp_path: Path) -> Iterator[Callable[[str
 
     def copy(name: str) -> Path:
         target = tmp_path / f"copy-{len(made)}" / name
-        shutil.copytree(stores[name], target)
+        copy_as_left(stores[name], target)
         made.append(target)
         return target
 

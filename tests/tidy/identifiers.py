@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from functools import cache
 
 from journalfs.errors import JournalfsError
 from tests.tidy.sources import python_sources
 
 
+@cache
 def error_kinds() -> dict[str, type[JournalfsError]]:
     """By identifier, those of the whole product; of several the one from which the others are derived."""
     for name in _modules_with_errors():

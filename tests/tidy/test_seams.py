@@ -24,6 +24,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/spark/place.py": "asks a mount which store it is of",
     "journalfs/store/creating.py": "writes a new store's settings, and takes back a store that failed",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
+    "journalfs/store/last_words.py": "what the next mount tells of the end of this one",
     "journalfs/store/locks.py": "looks at the lock files of a broker, and locks and writes them",
     "journalfs/store/part_numbers.py": "keeps which numbers of parts are used",
     "journalfs/store/sealed_parts.py": "notes which messages are in which part",
