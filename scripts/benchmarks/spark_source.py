@@ -14,21 +14,26 @@ TITLES = {
 }
 
 
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled=true"
+"""What moves columns from Python to the JVM is a loopback connection, unless Spark is told."""
+
+
 def source(context: Context) -> None:
     """Typed columns of a store against JSON with a schema of the mount: the same questions in turn."""
-    for job, taken in _taken(context, "source").items():
-        case = Case(
-            f"spark-source-{job}",
-            "Spark, typed columns",
-            f'format("journalfs") against the mount\'s JSON: {TITLES[job]}',
-            "s",
-            "lower",
-            {},
-            against="mount",
-            goal=Goal("ratio", "at least", 1.5),
-            note="Everything in the page cache; both are given the columns that they need.",
-        )
-        context.keep(conclude(case, taken, context.commit))
+    for suffix, how, settings in (("", "", ()), ("-unix", ", sockets of the Unix domain", (UNIX_SOCKETS,))):
+        for job, taken in _taken(context, "source", *settings).items():
+            case = Case(
+                f"spark-source-{job}{suffix}",
+                "Spark, typed columns",
+                f'format("journalfs") against the mount\'s JSON: {TITLES[job]}{how}',
+                "s",
+                "lower",
+                {},
+                against="mount",
+                goal=Goal("ratio", "at least", 1.5),
+                note="Everything in the page cache; both are given the columns that they need.",
+            )
+            context.keep(conclude(case, taken, context.commit))
 
 
 def replay(context: Context) -> None:
@@ -47,9 +52,9 @@ def replay(context: Context) -> None:
         context.keep(conclude(case, taken, context.commit))
 
 
-def _taken(context: Context, what: str) -> dict[str, dict[str, list[float]]]:
+def _taken(context: Context, what: str, *settings: str) -> dict[str, dict[str, list[float]]]:
     with context.mounted("bulk") as mounted:
         found: dict[str, dict[str, list[float]]] = said_by(
-            "spark_source_jobs", what, context.data("bulk"), mounted.path / QUEUE, context.runs
+            "spark_source_jobs", what, context.data("bulk"), mounted.path / QUEUE, context.runs, *settings
         )
     return found

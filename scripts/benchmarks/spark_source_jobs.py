@@ -1,8 +1,8 @@
 """The Spark side of these measurements: one session, each question asked of every side in turn.
 
-    python -m scripts.benchmarks.spark_source_jobs source|replay STORE MOUNTED_QUEUE RUNS
+    python -m scripts.benchmarks.spark_source_jobs source|replay STORE MOUNTED_QUEUE RUNS [SETTING=VALUE...]
 
-Prints one line of JSON: by question and side, the seconds of each run.
+Settings are Spark's. Prints one line of JSON: by question and side, the seconds of each run.
 """
 
 from __future__ import annotations
@@ -65,11 +65,13 @@ def take_turns(sides: Mapping[str, Ask], runs: int) -> dict[str, list[float]]:
     return values
 
 
-def main(what: str, store: str, queue: str, runs: int) -> dict[str, dict[str, list[float]]]:
+def main(
+    what: str, store: str, queue: str, runs: int, settings: Mapping[str, str]
+) -> dict[str, dict[str, list[float]]]:
     taken: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        spark = session(scratch)
-        journalfs.spark.register(spark)
+        spark = session(scratch, **settings)
+        journalfs.spark.register(spark, push_filters=True)  # every question loads anew
         for name in QUESTIONS if what == "source" else ["body"]:
             schema, ask = QUESTIONS[name]
             frames: dict[str, Callable[[], DataFrame]]
@@ -94,4 +96,5 @@ def _asked(ask: Callable[[DataFrame], object], make: Callable[[], DataFrame]) ->
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))))
+    given = dict(setting.split("=", 1) for setting in sys.argv[5:])
+    print(json.dumps(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), given)))
