@@ -45,8 +45,9 @@ def _run(*command: str) -> None:
 
 @contextmanager
 def small_ext4(folder: Path, image_bytes: int, *, reserved_percent: int = 5) -> Iterator[Disk]:
-    """One of so many bytes, some of them for root alone, mounted below `folder`; where that cannot be done, the
-    test is skipped.
+    """One of so many bytes, some of them for root alone, mounted below `folder`.
+
+    Skips the test where that cannot be done.
     """
     if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
         pytest.skip("mounting a disk image needs root and a loop device")
