@@ -39,6 +39,10 @@ class Upkeep:
         """Files are gone since whoever reads the journal was last told to look."""
         self.contradicted: set[int] = set()
         """Ids of files that a checksum contradicts: they are not compacted, only freed when they can be."""
+        self._seen_without_room: tuple[int, int] | None = None
+        """Up to which record the journal went, and how many bytes were free on the disk, when no room could
+        be made: unless one of them changes, none can.
+        """
         self.gone: Callable[[], str | None] = lambda: None
         """Name of a file with records that is known to have been taken away. What other files say of its
         messages would be left out of what compaction writes, and they may be put back.
@@ -46,12 +50,16 @@ class Upkeep:
 
     async def run(self) -> None:
         """Until cancelled, or until nothing can be written any more."""
+        level = logging.WARNING
         while self._writer.committer.failure is None:
             await self._writer.bell.rung()
             try:
                 await self.tidy()
+                level = logging.WARNING
             except (OSError, JournalfsError) as error:
-                log.warning("journal upkeep stopped short: %s", error)
+                log.log(level, "journal upkeep stopped short: %s", error)
+                # A full disk stops it at each change.
+                level = logging.DEBUG if self._writer.short_of_space else logging.WARNING
 
     async def tidy(self) -> None:
         """Do all that is due now. Raises OSError and WriteFailed; the journal stays as usable as it was."""
@@ -64,15 +72,39 @@ class Upkeep:
                     raise
             await unbroken(self._retain)
             await unbroken(self._reclaim)
-            if self.compaction_due():
+            # On a full disk compaction would find no room for what it writes.
+            if self.compaction_due() and self._writer.could_go_on():
                 await unbroken(self._compact)
-            if self._writer.pool.crowded:
-                await unbroken(self._shed)
-            if self._deleted:
-                # Whoever reads the journal beside its writer has them mapped: until then they take room.
-                await unbroken(self._writer.before_emptying)
-                self._deleted = False
+            await self._give_back()
             await unbroken(self._keep_ready)
+
+    async def make_room(self) -> None:
+        """Where the disk has no room, set free what was consumed by now: whoever comes next is not to be
+        refused for what goes in a moment. That there is still none is left to say to `JournalWriter`.
+        """
+        if not self._writer.short_of_space or self.compacting:
+            return
+        async with self.turn:
+            seen = self._writer.position, self._writer.backend.free_bytes()
+            if not self._writer.short_of_space or seen == self._seen_without_room:
+                return
+            try:
+                await unbroken(self._reclaim)
+                await self._give_back()
+                if self._writer.could_go_on():
+                    await unbroken(self._keep_ready)
+            except (OSError, JournalfsError) as error:
+                log.debug("no room could be made in the journal: %s", error)
+            self._seen_without_room = seen
+
+    async def _give_back(self) -> None:
+        """Let go of what takes room on the disk and is not needed."""
+        if self._writer.pool.crowded:
+            await unbroken(self._shed)
+        if self._deleted:
+            # Whoever reads the journal beside its writer has them mapped: until then they take room.
+            await unbroken(self._writer.before_emptying)
+            self._deleted = False
 
     async def _retain(self) -> None:
         """Copy what was closed to the history. What could not be copied stays until it can."""

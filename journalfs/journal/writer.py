@@ -442,7 +442,7 @@ class JournalWriter:
             following = self.ready_file or self.pool.ready(above=above)
             if following.file_id <= above:
                 following = self.pool.reinitialise(following, self.pool.new_id())
-            last = self.short_of_space or not self._could_go_on()
+            last = self.short_of_space or not self.could_go_on()
             # What makes room one message at a time would not make as much as it takes in whole blocks.
             handle = self.backend.open(following.name, dense=last)
         except OSError as error:
@@ -463,13 +463,13 @@ class JournalWriter:
             return NoSpace(self.current.name, error.strerror or str(error))
         return SystemFailure.from_os(error, self.current.name, doing="go on in another file")
 
-    def _could_go_on(self) -> bool:
+    def could_go_on(self) -> bool:
         """Whether there is a file, or room to make one, behind the one that is kept ready."""
         return bool(self.pool.free) or self.backend.free_bytes() >= self.settings.file_size_bytes
 
     def refuse_last_file(self) -> None:
         """Raise NoSpace where going on in another file would leave none to what makes room."""
-        if not self._could_go_on():
+        if not self.could_go_on():
             raise NoSpace(self.current.name, "the last one is kept for what makes room")
 
     def _refuse_in_last_file(self) -> None:

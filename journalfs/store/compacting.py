@@ -69,8 +69,11 @@ async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) 
     try:
         done = await writer.upkeep.compact()
     except (OSError, NoSpace) as error:
-        # What either journal keeps for later use may be all the room there is.
-        if not _is_full(error) or journals.failure is not None or not await journals.shed():
+        if not _is_full(error) or journals.failure is not None:
+            raise
+        # What nothing needs any more, and what either journal keeps for use, may be all the room there is.
+        freed = await writer.upkeep.reclaim()
+        if not await journals.shed() and not freed:
             raise
         done = await writer.upkeep.compact()
     files_after, bytes_after = _on_disk(writer)

@@ -66,6 +66,10 @@ class Journals:
             "filesFreed": writer.upkeep.files_freed,
         }
 
+    async def make_room(self) -> None:
+        """See `Upkeep.make_room`: of the message journal."""
+        await self.messages.upkeep.make_room()
+
     async def shed(self) -> int:
         """Delete the journal files that hold nothing and need not be there; how many. Raises OSError."""
         return await self.messages.upkeep.shed() + await self.bindings.upkeep.shed()

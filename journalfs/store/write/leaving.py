@@ -162,6 +162,7 @@ class Leaving:
     # ---- what is staged ----
 
     async def _stage(self, chosen: Chosen) -> Position:
+        await self._store.journals.make_room()
         only = chosen.only()
         if only is not None:
             return self._removing.stage_one(chosen.queue, only)
@@ -175,6 +176,7 @@ class Leaving:
         never rewritten, are copied, and so are those that the other queue has already. Where others have to
         leave for them, or the other address pages, all are copied.
         """
+        await self._store.journals.make_room()
         address, queue = target.model.address, target.content.queue_id
         async with Copies(self._publishing, address, queue) as copies:
             special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now

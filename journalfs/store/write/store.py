@@ -207,6 +207,7 @@ class WritingStore(SelfReadingStore):
     async def _publish_long(
         self, address: str, queue: str | None, files: Sequence[tuple[Path, str]], taken: Admitted
     ) -> None:
+        await self.journals.make_room()
         if taken.action is Action.PAGE:
             staged = await self._publication.stage_in_pages(address, queue, files)
         else:
@@ -252,6 +253,8 @@ class WritingStore(SelfReadingStore):
             if taken.action is Action.DROP:
                 self.admission.drop(address, len(messages))
                 return
+            if self.journals.messages.short_of_space:
+                await self.journals.make_room()
             await self._arrivals.begin(address)
             try:
                 pages = taken.action is Action.PAGE and self._sending.takes_pages(address)

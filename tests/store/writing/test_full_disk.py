@@ -389,6 +389,19 @@ async def test_the_last_file_is_left_to_what_makes_room(small_store: MakeStore, 
 
 @pytest.mark.rule("S-103")
 @pytest.mark.parametrize("backend", BACKENDS)
+async def test_nobody_outruns_the_room_that_consuming_makes(small_store: MakeStore, backend: str) -> None:
+    """Nothing but what they do looks at what can be set free here."""
+    small = small_store(backend, file_bytes=131_072)
+    with closing(small.open()) as store:
+        ids = await filled_with_small_messages(small, store)
+        for at in range(0, len(ids), 50):
+            await store.acknowledge(("work", "work.a"), ids[at : at + 50])
+        await store.publisher("work", "work.a", "in").write(b"there is room again\n")
+        assert [json.loads(line)["body"] for line in lines_of(store, "work.a")] == ["there is room again"]
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("backend", BACKENDS)
 async def test_compaction_leaves_the_last_file_to_what_makes_room(
     small_store: MakeStore, backend: str
 ) -> None:
