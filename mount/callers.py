@@ -71,6 +71,16 @@ def started_s(thread: int) -> float:
     return int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK") if len(fields) > _START_FIELD else 0.0
 
 
+def has_open(thread: int, inode: int) -> bool:
+    """Whether the process of a thread has a file of this number open; False where nothing can be said of it.
+
+    One that closes it has it no more by the time the filesystem is asked: the kernel takes the descriptor
+    away first.
+    """
+    process = _process_of(thread)
+    return process is not None and _has_open(process, inode, otherwise=False)
+
+
 class EndingCaller(Caller):
     """The same, of a change that a real file system would not break off. So only a signal that ends programs
     breaks it off, and nobody is told to try again because they cannot be seen.

@@ -388,6 +388,11 @@ class Patience(Protocol):
         """Await `until`, or raise to give up: nothing has been taken then."""
 
 
+def nothing_follows() -> bool:
+    """What was written to a file is all there is to be."""
+    return True
+
+
 class Publisher(Protocol):
     """A file that is being written: what its bytes say becomes messages."""
 
@@ -404,10 +409,11 @@ class Publisher(Protocol):
         store's settings ask for it. Raises `JournalfsError` with nothing of this call published.
         """
 
-    async def flush(self, *, unfinished: bool = True) -> None:
-        """Make durable what was taken, and refuse what could not be published at the last close. What is not
-        published yet survives the end of the process then, unless `unfinished` is False: a write failed, and
-        it is not going to be published.
+    async def flush(self, *, unfinished: bool = True, is_last: Callable[[], bool] = nothing_follows) -> bool:
+        """Make durable what was taken. What is not published yet survives the end of the process then, unless
+        `unfinished` is False: a write failed, and it is not going to be published. Returns whether it could
+        be if it ended here; where it could not, and `is_last` says that nothing is to follow, raises what the
+        last close would fail with.
         """
 
     async def finish(self) -> None:

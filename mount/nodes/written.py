@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -12,8 +13,9 @@ from typing import Final
 import trio
 from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 
-from journalfs.store.api import Publisher
-from journalfs_mount.callers import Writer
+from journalfs.errors import JournalfsError
+from journalfs.store.api import Publisher, nothing_follows
+from journalfs_mount.callers import Writer, has_open
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Unreadable
@@ -76,8 +78,10 @@ class Dropping:
     async def write(self, data: bytes) -> None:
         self.size_bytes += len(data)
 
-    async def flush(self, *, unfinished: bool = True) -> None:
+    async def flush(self, *, unfinished: bool = True, is_last: Callable[[], bool] = nothing_follows) -> bool:
         """Nothing was kept."""
+        del unfinished, is_last
+        return True
 
     async def finish(self) -> None:
         """Nothing was kept."""
@@ -115,6 +119,7 @@ class WritingFile(OpenedFile):
     __slots__ = (
         "_appends",
         "_context",
+        "_could_end",
         "_flushed",
         "_key",
         "_name",
@@ -123,6 +128,7 @@ class WritingFile(OpenedFile):
         "_publisher",
         "_refusal",
         "_synced_bytes",
+        "_told",
         "_turn",
         "empties",
         "refused_with",
@@ -140,10 +146,12 @@ class WritingFile(OpenedFile):
         self._patience = patience
         self._appends = bool(flags & os.O_APPEND)
         self._turn = trio.Lock()
-        self._flushed = True
+        self._flushed = self._could_end = True
         self._synced_bytes = 0
         """How much there was when somebody asked for it to be kept, and it was."""
         self._refusal: Refusal | None = None
+        self._told = False
+        """Whether a close was refused, which an event says."""
         self._name: WrittenName = context.written.opened(key, self)
         self.empties = False
         """Whether it was opened to be emptied, and there is something in it."""
@@ -178,26 +186,34 @@ class WritingFile(OpenedFile):
             self._turn.release()
 
     async def flush(self) -> None:
-        """Called for every descriptor that is closed, by children too, and before the first write."""
+        """Called for every descriptor that is closed, by children too, and before the first write. Who opened
+        it and has it open still goes on to write: a shell, whose commands close what it handed them.
+        """
+        await self._flush(lambda: not has_open(self._patience.opener, self.inode))
+
+    async def _flush(self, is_last: Callable[[], bool]) -> None:
         if self._patience.waiting:
             # Of the write that waits for room nothing has been taken, and all before it is published.
             return
         await self._take_turn()
         try:
             refusal = self._refusal
-            if refusal is None and self._flushed:
+            done = self._flushed and self._could_end
+            if refusal is None and done:
                 return
-            if not self._flushed:
+            if not done:
+                self._flushed, self._told = False, True
                 with self._context.noted(self._node.path):
-                    await self._publisher.flush(unfinished=refusal is None)
-                self._flushed = refusal is None
+                    found = await self._publisher.flush(unfinished=refusal is None, is_last=is_last)
+                self._could_end, self._flushed, self._told = found, refusal is None, False
             if refusal is not None and self._publisher.unfinished_bytes:
                 self._refuse_end(refusal)
         finally:
             self._turn.release()
 
     async def sync(self) -> None:
-        await self.flush()
+        """Keep what was written, whatever is to follow."""
+        await self._flush(lambda: False)
         self._synced_bytes = self.size_bytes
 
     async def release(self) -> None:
@@ -268,6 +284,11 @@ class WritingFile(OpenedFile):
             # Whoever closed a descriptor of it before, as every program does that is started meanwhile, did
             # not ask for what is incomplete to be kept.
             self._publisher.abandon()
+            return
+        if self._told:
+            # That what was flushed before cannot be published either, and is kept, has an event of its own.
+            with suppress(JournalfsError):
+                await self._publisher.finish_flushed()
             return
         with self._context.noted(self._node.path):
             if self._flushed:

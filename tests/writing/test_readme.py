@@ -146,6 +146,7 @@ def test_where_what_was_not_published_is(desk: Path) -> None:
     with (queue.path / "in.bin").open("wb") as file:
         file.write(b"whole")
         file.flush()
+        os.close(os.dup(file.fileno()))
         queue.path.rmdir()
     shell("ls orders", desk / "mnt")
     [kept] = [event for event in MountedStore(desk / "mnt").events() if event["event"] == "kept"]

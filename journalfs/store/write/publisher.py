@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format.flush_note import FlushNote
 from journalfs.large.spool import Spool
 from journalfs.limits import SPOOLED_IN_MEMORY_BYTES_MAX
-from journalfs.store.api import Patience
+from journalfs.store.api import Patience, nothing_follows
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
 from journalfs.store.write.admission import Admitted
@@ -62,6 +62,7 @@ class FilePublisher:
         if self._forgotten:
             self._size_bytes += len(data)
             return
+        self._store.require_queue(self._address, self._queue)
         admission = self._store.admission
         admitted = admission.at_once(self._address) or await admission.enter(self._address, self._patience)
         with admitted:
@@ -94,21 +95,36 @@ class FilePublisher:
 
     # ---- flushing ----
 
-    async def flush(self, *, unfinished: bool = True) -> None:
+    async def flush(self, *, unfinished: bool = True, is_last: Callable[[], bool] = nothing_follows) -> bool:
         """What was published is durable then, and so is the rest, which is published at the last close: if
         the process ends before, it is when the store is opened again. Nobody hears whether the last close
-        succeeds; so what cannot be published then is refused here. Without `unfinished` the rest stays as it
-        is: a write failed, so it is not going to be published.
+        succeeds; so what cannot be published then is refused here, by the last one who can hear of it.
+        Without `unfinished` the rest stays as it is: a write failed, so it is not going to be published.
         """
         async with self._turn:
             if self._forgotten:
-                return
+                return True
             if self._framer is not None and self._size_bytes:
                 await self._store.published()
-                if unfinished:
-                    self._framer.check_end()
-            if unfinished and self._flushed.noted:
+            if not unfinished:
+                return False
+            could_end = True
+            try:
+                self._check_end()
+            except JournalfsError:
+                if is_last():
+                    raise
+                could_end = False
+            if self._flushed.noted:
                 await self._note_rest()
+            return could_end
+
+    def _check_end(self) -> None:
+        """Raises what is known now to keep the rest from being published."""
+        if self._framer is not None:
+            self._framer.check_end()
+        if self.unfinished_bytes:
+            self._store.require_queue(self._address, self._queue)
 
     async def _note_rest(self) -> None:
         if self._framer is not None:
@@ -170,12 +186,15 @@ class FilePublisher:
     async def finish_flushed(self) -> None:
         """The last close of a file whose last flush failed, or never came: what was flushed before counts."""
         async with self._turn:
-            note, self._note = self._note, None
-            if note is not None and not self._ended:
+            if self._note is not None and not self._ended:
                 self._ended = True
                 self._spool.close()
-                await self._flushed.publish(note)
-                self._next_id = None
+                try:
+                    await self._flushed.publish(self._note)
+                except JournalfsError as error:
+                    await self._keep(b"", error)
+                    raise
+                self._next_id = self._note = None
             self._abandon()
 
     async def _publish_rest(self, messages: Sequence[Outgoing], rest: bytes) -> None:
@@ -185,12 +204,15 @@ class FilePublisher:
         try:
             await self._publish(messages, self._flushed.admitted(self._address), whole=True)
         except JournalfsError as error:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._keep, rest, error)
+            await self._keep(rest, error)
             raise
         self._abandon()
 
-    def _keep(self, rest: bytes, error: JournalfsError) -> None:
+    async def _keep(self, rest: bytes, error: JournalfsError) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._set_aside, rest, error)
+
+    def _set_aside(self, rest: bytes, error: JournalfsError) -> None:
         """In a thread."""
         note, self._note = self._note, None
         if note is None:

@@ -185,6 +185,10 @@ class WritingStore(SelfReadingStore):
             queue_named(self.core.bindings, address, queue)
         return FilePublisher(self, address, queue, file_name, patience)
 
+    def require_queue(self, address: str, queue: str | None) -> None:
+        """Raises `NoRoute` where nothing takes what is published."""
+        self._routing.require(address, queue)
+
     async def publish_files(
         self,
         address: str,
