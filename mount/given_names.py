@@ -32,10 +32,12 @@ class GivenNames:
     __slots__ = ("_given",)
 
     def __init__(self) -> None:
-        self._given: dict[int, tuple[int, bytes, float]] = {}
+        self._given: dict[int, tuple[int, bytes, float, bool]] = {}
 
-    def give(self, process: int, directory_inode: int, name: bytes, now_s: float) -> None:
-        self._given[process] = (directory_inode, name, now_s + GIVEN_NAMES_S)
+    def give(
+        self, process: int, directory_inode: int, name: bytes, now_s: float, *, is_directory: bool
+    ) -> None:
+        self._given[process] = (directory_inode, name, now_s + GIVEN_NAMES_S, is_directory)
         if len(self._given) > GIVEN_NAMES_MAX:
             del self._given[next(iter(self._given))]
 
@@ -45,6 +47,11 @@ class GivenNames:
     def knows(self, process: int, directory_inode: int, name: bytes, now_s: float) -> bool:
         given = self._given.get(process)
         return given is not None and given[:2] == (directory_inode, name) and now_s < given[2]
+
+    def is_directory(self, process: int) -> bool:
+        """Whether it was a directory that the process gave its last name."""
+        given = self._given.get(process)
+        return given is not None and given[3]
 
 
 class RefusedNames:

@@ -151,7 +151,8 @@ class Operations(pyfuse3.Operations):
             if not self._given.knows(ctx.pid, parent_inode, name, trio.current_time()):
                 raise
             assert isinstance(parent, Directory)
-            return self._entry(parent.given(name))
+            as_directory = self._given.is_directory(ctx.pid)
+            return self._entry(parent.given_directory(name) if as_directory else parent.given(name))
 
     @guarded
     async def forget(self, inode_list: Sequence[tuple[InodeT, int]]) -> None:
@@ -386,6 +387,7 @@ class Operations(pyfuse3.Operations):
         target = await self._directory(parent_inode_new, name_new)
         with self._refused.kept(ctx.pid, parent_inode_new, name_new):
             async with self._named(parent_inode_old, name_old) as node:
+                is_directory = isinstance(node, Directory)
                 if flags & ~pyfuse3.RENAME_NOREPLACE:
                     raise Refused(errno.EINVAL, "names cannot be exchanged")
                 if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
@@ -395,7 +397,8 @@ class Operations(pyfuse3.Operations):
                     await self._done(node, lambda: node.move(target, name_new), ctx)
         self._given.forget(ctx.pid)
         if not self._exists(target, name_new):
-            self._given.give(ctx.pid, parent_inode_new, name_new, trio.current_time())
+            now_s = trio.current_time()
+            self._given.give(ctx.pid, parent_inode_new, name_new, now_s, is_directory=is_directory)
 
     @guarded
     async def link(

@@ -239,6 +239,10 @@ class Directory(Node):
         """What has just got this name here by a rename, for who renamed it: messages go by others."""
         return self.enter(name, partial(GivenName, self.context), b"given")
 
+    def given_directory(self, name: bytes) -> Node:
+        """The same of a directory. The kernel lets nothing but a directory take the place of one."""
+        return self.enter(name, partial(GivenDirectory, self.context, self.inode), b"given directory")
+
     def name_s(self) -> float:
         return self.context.caching.name_s
 
@@ -294,6 +298,24 @@ class GivenName(Node):
 
     def open(self) -> OpenedFile:
         raise refuse(errno.EACCES)
+
+
+class GivenDirectory(Directory):
+    """The name of a directory whose files became messages. There is nothing in it."""
+
+    __slots__ = ()
+
+    def mtime_ns(self) -> int:
+        return self.context.now_ns()
+
+    def name_s(self) -> float:
+        return 0.0
+
+    def entries(self) -> Sequence[Entry]:
+        return ()
+
+    def find(self, name: bytes) -> None:
+        del name
 
 
 class EntrySnapshot:

@@ -121,6 +121,25 @@ def test_a_plain_name_publishes_a_staged_file(address: Address) -> None:
 
 
 @pytest.mark.rule("S-79")
+def test_the_same_process_gives_a_name_again_and_again(address: Address) -> None:
+    """It finds the name for a second, and what it has found must not be in its way."""
+    for number in range(3):
+        staged = address.first.path / f"_job-{number}"
+        staged.mkdir()
+        (staged / "in.txt").write_text(f"{number}\n")
+        staged.rename(address.first.path / "done")
+        assert (address.first.path / "done").is_dir()
+        assert os.listdir(address.first.path / "done") == []
+    assert bodies(address.first) == ["0", "1", "2"]
+    for number in range(3):
+        staged = address.first.path / f"_in-{number}"
+        staged.write_text(f"{number}\n")
+        staged.rename(address.first.path / "in.txt")
+    assert len(bodies(address.first)) == 6
+    assert address.refusals() == []
+
+
+@pytest.mark.rule("S-79")
 def test_a_staged_directory_is_published_at_once_in_the_order_of_its_paths(address: Address) -> None:
     shell(
         """mkdir -p _job/b/c _job/.hidden; echo 2 > _job/b/2.txt; echo 3 > _job/b/c/3.txt; echo 1 > _job/a.txt
