@@ -48,10 +48,11 @@ def store(messages: DataFrame, work: str, *, to_its_end: bool) -> None:
         return
     query, said = writer.trigger(processingTime="0 seconds").start(), -1
     while not query.awaitTermination(1):
-        done = query.lastProgress
-        if done is not None and done.batchId > said and done.numInputRows:
-            said = done.batchId
-            print("BATCH", said, flush=True)
+        # There may have been several since, and none may be left out: somebody counts them.
+        for done in query.recentProgress:
+            if done.batchId > said and done.numInputRows:
+                said = done.batchId
+                print("BATCH", said, flush=True)
 
 
 def write(spark: SparkSession, path: str) -> None:
