@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
+_BROWSES: Final = "mounted with -o browse: nothing is taken away"
 _NEVER_CHANGES: Final = "a snapshot never changes; it is removed as a whole, by rmdir of its directory"
 
 SlotTable: TypeAlias = "dict[int, tuple[MountContext, str, str]]"
@@ -114,7 +115,13 @@ class MountContext:
     def removing(self) -> WritableStore:
         """The store, to have something taken away. Refused where the mount is for looking and publishing."""
         if self.options.browse:
-            raise Refused(errno.EPERM, "mounted with -o browse: nothing is taken away")
+            raise Refused(errno.EPERM, _BROWSES)
+        return self.changing()
+
+    def setting(self) -> WritableStore:
+        """The store, to have a setting or a message changed, by which messages may go. As `removing`."""
+        if self.options.browse:
+            raise Refused(errno.EPERM, f"{_BROWSES}, and no setting changed that might do it")
         return self.changing()
 
     def noted(self, path: Callable[[], str], consequence: Callable[[], str] = nothing_else) -> Noted:

@@ -18,4 +18,5 @@ def open_for_mount(store: Path, options: MountOptions) -> Store:
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
     from journalfs.store.write.store import SyncMode  # noqa: PLC0415
 
-    return open_for_writing(store, sync=SyncMode(options.sync), auto_delete=not options.browse)
+    takes_away = not options.browse
+    return open_for_writing(store, sync=SyncMode(options.sync), auto_delete=takes_away, expire=takes_away)

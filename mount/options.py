@@ -28,7 +28,7 @@ _IGNORED_WITH_VALUE: Final = "comment"
 _FLAGS: Final[Mapping[str, tuple[Mapping[str, bool], str]]] = {
     "ro": ({"read_only": True, "kernel_told": True}, "read only; works beside a running broker"),
     "rw": ({"read_only": False, "kernel_told": False}, "read and write, as when nothing is said"),
-    "browse": ({"browse": True}, "publish, but take nothing away"),
+    "browse": ({"browse": True}, "publish, but take nothing away and change no setting"),
     "allow_other": ({"allow_other": True}, "let other users in, as file permissions say"),
     "noxattr": ({"xattr": False}, "no extended attributes"),
     "xattr": ({"xattr": True}, "extended attributes, as when nothing is said"),
@@ -67,7 +67,7 @@ class MountOptions:
     kernel_told: bool = False
     """The mount has the kernel's own flag `ro`, as mount(8) means the word."""
     browse: bool = False
-    """Publish, but take nothing away: no acknowledging, moving or deleting."""
+    """Publish, but take nothing away: no acknowledging, moving, deleting or expiring, and settings stay."""
     sync: Sync = "always"
     """When a writer is told that what it wrote is durable: at once, at its last close, or never."""
     follow: bool = True

@@ -49,10 +49,10 @@ class AddressDirectory(Place):
         return Target(self.address_name, None)
 
     async def set_extended(self, name: str, value: bytes) -> None:
-        await self.context.changing().set_attribute(self.address_name, None, name, value)
+        await self.context.setting().set_attribute(self.address_name, None, name, value)
 
     async def remove_extended(self, name: str) -> None:
-        await self.context.changing().remove_attribute(self.address_name, None, name)
+        await self.context.setting().remove_attribute(self.address_name, None, name)
 
     async def remove_directory(self) -> None:
         await self.context.removing().delete_address(self.address_name)

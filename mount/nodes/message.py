@@ -79,7 +79,7 @@ class MessageFile(Node):
 
     async def set_extended(self, name: str, value: bytes) -> None:
         queue = self._address_name, self._queue_name
-        await self.context.changing().set_message_attribute(queue, self._message_id, name, value)
+        await self.context.setting().set_message_attribute(queue, self._message_id, name, value)
 
     async def remove_extended(self, name: str) -> None:
         if name not in _OF_QUEUES:

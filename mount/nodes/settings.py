@@ -38,6 +38,7 @@ class SettingsFile(VirtualFileNode):
         self._queue_name = queue_name
 
     def open_to_write(self, flags: int) -> OpenedFile:
+        self.context.setting()
         return SettingsBeingWritten(self, appends=bool(flags & os.O_APPEND))
 
     def change_attributes(

@@ -177,10 +177,10 @@ class QueueDirectory(Place, ViewDirectory):
         return False
 
     async def set_extended(self, name: str, value: bytes) -> None:
-        await self.context.changing().set_attribute(self.address_name, self.queue_name, name, value)
+        await self.context.setting().set_attribute(self.address_name, self.queue_name, name, value)
 
     async def remove_extended(self, name: str) -> None:
-        await self.context.changing().remove_attribute(self.address_name, self.queue_name, name)
+        await self.context.setting().remove_attribute(self.address_name, self.queue_name, name)
 
     async def remove_directory(self) -> None:
         await self.context.removing().delete_queue(self.address_name, self.queue_name)

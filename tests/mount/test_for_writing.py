@@ -142,6 +142,7 @@ def test_looking_deletes_nothing(store: Path, browse: bool) -> None:
     assert isinstance(opened, WritingStore)
     with closing(opened):
         assert opened.auto_deleting.enabled is not browse
+        assert opened.expiring.enabled is not browse
 
 
 def test_the_words() -> None:

@@ -426,23 +426,6 @@ def test_a_settings_file_takes_effect_when_it_is_closed(address: Address) -> Non
     assert os.getxattr(queue, "user.journalfs.exclusive") == b"false"
 
 
-@pytest.mark.rule("S-88")
-def test_browsing_publishes_and_takes_nothing_away(remount: Remount) -> None:
-    mount = remount("browse")
-    address = Address(mount)
-    publish(address, "one")
-    queue = address.first.path
-    message = queue / ".messages" / address.first.listed()[0]
-    for path in (message, queue / "_tail.jsonl", queue / ".all.jsonl"):
-        assert errno_of(path.unlink) == errno.EPERM
-        assert errno_of(path.rename, address.second.path / "x") == errno.EPERM
-    assert errno_of(queue.rmdir) == errno.EPERM
-    (queue / "_staged").write_text("two\n")
-    (queue / "_staged").rename(queue / "in.txt")
-    assert bodies(address.first) == ["one", "two"]
-    assert "browse" in address.refusals()[-1][1]
-
-
 @pytest.mark.rule("S-70")
 def test_all_of_it_is_there_after_a_remount(remount: Remount) -> None:
     address = Address(remount())

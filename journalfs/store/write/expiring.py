@@ -31,6 +31,8 @@ class Expiring:
     rules: AddressRules
     queues: Callable[[], Sequence[StoreQueue]]
     forward: Callable[[StoreQueue, Sequence[Run]], Awaitable[int]]
+    enabled: bool = True
+    """Off: nothing expires by itself."""
     _pages: dict[tuple[str, PageNumber], tuple[FileStamp, int]] = field(default_factory=dict)
     """Pages that were gone through, and when the next of their messages expires; 0: none does."""
 
@@ -42,6 +44,8 @@ class Expiring:
 
     async def run(self) -> None:
         """Scan again and again, until cancelled."""
+        if not self.enabled:
+            return
         await every_period(self.core.clock, lambda: self.period_ms, self._try)
 
     async def _try(self) -> None:

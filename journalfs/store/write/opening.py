@@ -44,10 +44,11 @@ def open_for_writing(
     clock: Clock | None = None,
     index: bool | Path = True,
     auto_delete: bool = True,
+    expire: bool = True,
 ) -> WritingStore:
     """Open the store at `path` for writing. `close` it, whatever happens. Where the configuration says that
     nothing is kept, nothing is: it is an empty store of its own. `auto_delete` off: queues and addresses stay
-    that would go by themselves.
+    that would go by themselves. `expire` off: messages stay whose time is over.
 
     Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
@@ -61,6 +62,7 @@ def open_for_writing(
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
     store.auto_deleting.enabled = auto_delete
+    store.expiring.enabled = expire
     return store
 
 

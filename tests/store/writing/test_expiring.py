@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run
 from journalfs.store.write import expiring as expiring_module
 from journalfs.store.write.address_rules import ExpiryRule
+from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode_messages import Typed, page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS
@@ -112,6 +114,30 @@ async def test_it_happens_by_itself_once_a_period(writable: Writable) -> None:
                 await trio.testing.wait_all_tasks_blocked()
         assert dead(store)[0]["properties"]["_AMQ_ACTUAL_EXPIRY"] == START_MS + 4000
         assert not bodies(store, "work.a")
+
+
+@pytest.mark.rule("S-88")
+@pytest.mark.parametrize("expire", [False, True])
+async def test_a_store_whose_messages_stay_when_their_time_is_over(writable: Writable, expire: bool) -> None:
+    path = writable.root / "journalfs.toml"
+    path.write_text("message-expiry-scan-period = 1000\n" + path.read_text())
+    async with writable.open() as store:
+        await published(store, expiring("x", 1500), {"body": "stays"})
+    store = open_for_writing(writable.root, clock=writable.clock, index=False, expire=expire)
+    with closing(store):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.run)
+            await trio.testing.wait_all_tasks_blocked()
+            writable.clock.advance(by_ms=2000)
+            with trio.fail_after(30):
+                if not expire:
+                    await store.expiring.run()  # there is nothing to do for it
+                while expire and len(bodies(store, "work.a")) > 1:
+                    await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        shown = [] if expire else ["x"]
+        assert bodies(store, "work.a") == [*shown, "stays"]
+    assert [one["body"] for one in on_disk(writable, "work.a")] == [*shown, "stays"], "as to be read only"
 
 
 @pytest.mark.rule("S-97")
