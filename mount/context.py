@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from journalfs.store.api import Queue, QueuePath, Snapshot, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
+from journalfs_mount.detached import Detachment
 from journalfs_mount.endings import Endings
 from journalfs_mount.errnos import gone
 from journalfs_mount.inodes import SLOT_MAX
@@ -46,6 +47,7 @@ class MountContext:
         "_snapshots",
         "_staging",
         "caching",
+        "detachment",
         "endings",
         "fixed",
         "interruptions",
@@ -82,6 +84,7 @@ class MountContext:
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.publications = Publications()
         self.interruptions = Interruptions()
+        self.detachment = Detachment()
         self.endings = Endings()
         self.written = WrittenNames()
         self.told_faults = ToldFaults()

@@ -20,7 +20,7 @@ from journalfs.store.api import Store
 from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
-from journalfs_mount.mountpoint import mounted_at
+from journalfs_mount.mountpoint import is_detached, mounted_at
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
 from journalfs_mount.report import MountReport
@@ -110,6 +110,7 @@ class _Mount:
                     nursery.start_soon(self._tune)
                     nursery.start_soon(self._keep_up)
                     nursery.start_soon(self._context.interruptions.run)
+                    nursery.start_soon(self._context.detachment.run)
                     nursery.start_soon(self.operations.notify)
                     nursery.start_soon(self._context.endings.run)
                     if not self._context.read_only:
@@ -139,6 +140,8 @@ class _Mount:
                 raise MountFailed(f"{self._mountpoint}: cannot mount: {reason}") from None
         mount = mounted_at(self._mountpoint)
         self._device = mount.device if mount is not None else None
+        if mount is not None:
+            self._context.detachment.is_detached = partial(is_detached, mount.device)
 
     def _choose_loop(self, opened: set[int]) -> None:
         if self._options.loop == "stock":

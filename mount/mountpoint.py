@@ -33,6 +33,7 @@ from journalfs.errors import (
 )
 
 FILESYSTEM_TYPE: Final = "fuse.journalfs"
+MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 FUSE_DEVICE: Final = "/dev/fuse"
 USERS_NAMED_MAX: Final = 5
 """A line on a terminal has room for about this many."""
@@ -82,13 +83,18 @@ class MountSilent(MountFailed):
 
 def mounts() -> list[Mounted]:
     """All mounts this process sees, in the order they were made."""
-    table = Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
+    table = MOUNT_TABLE.read_bytes().decode("utf-8", "surrogateescape")
     return [_parse_mount(line) for line in table.splitlines()]
 
 
 def mounted_at(path: Path) -> Mounted | None:
     """What is mounted exactly at `path`, the topmost if there are several."""
     return next((mount for mount in reversed(mounts()) if mount.path == str(path)), None)
+
+
+def is_detached(device: str) -> bool:
+    """Whether no place shows a mount any more that still has files open."""
+    return all(mount.device != device for mount in mounts())
 
 
 def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:

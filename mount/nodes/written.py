@@ -62,8 +62,8 @@ class WritersPatience:
             raise refuse(errno.EAGAIN)
         self.waiting = True
         try:
-            writer = Writer(self.opener, self._node.inode)
-            await self._node.context.interruptions.wait(until, writer)
+            context, writer = self._node.context, Writer(self.opener, self._node.inode)
+            await context.detachment.during(lambda: context.interruptions.wait(until, writer))
         finally:
             self.waiting = False
 
