@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from journalfs.errors import SettingRefused
 from journalfs.store.core import Core
@@ -11,6 +13,9 @@ from journalfs.store.settings import queue_settings, settings_in_force
 from journalfs.store.write.administering import address_named, planned_address, planned_queue, queue_named
 
 Changes = dict[str, str]
+
+_OF_ADDRESS: Final = "address"
+"""The only table that there is, in the file of a queue."""
 
 
 def checked_settings(core: Core, address: str, queue: str | None, text: bytes) -> tuple[Changes, Changes]:
@@ -41,16 +46,28 @@ def changed_settings(core: Core, address: str, queue: str | None, text: bytes) -
     in_force = {"paused": address_model.paused, **in_force}
     if queue is None:
         return _differing(edited, in_force), {}
-    of_address = edited.pop("address", {})
+    of_address = edited.pop(_OF_ADDRESS, {})
     if not isinstance(of_address, dict):
-        raise SettingRefused("address", "is no table of settings")
+        raise SettingRefused(_OF_ADDRESS, "is no table of settings")
     model = queue_named(core.bindings, address, queue)
-    return _differing(edited, queue_settings(model)), _differing(of_address, in_force)
+    own = _differing(edited, queue_settings(model), tables=(_OF_ADDRESS,))
+    return own, _differing(of_address, in_force, within=f"{_OF_ADDRESS}.")
 
 
-def _differing(edited: Mapping[str, object], in_force: Mapping[str, object]) -> Changes:
+def _differing(
+    edited: Mapping[str, object],
+    in_force: Mapping[str, object],
+    *,
+    tables: Collection[str] = (),
+    within: str = "",
+) -> Changes:
+    """What is given otherwise, in a file that may have `tables`, or in the table that `within` names."""
     changes: Changes = {}
     for name, value in edited.items():
+        if isinstance(value, dict):
+            near = difflib.get_close_matches(name, tables, n=1)
+            meant = f"; did you mean [{near[0]}]?" if near else ""
+            raise SettingRefused(within + name, f"there is no table [{within}{name}] here{meant}")
         if not isinstance(value, bool | int | float | str):
             raise SettingRefused(name, "is neither text, number nor boolean")
         if in_force.get(name) != value:

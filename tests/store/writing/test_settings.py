@@ -67,6 +67,30 @@ async def test_an_edited_settings_file_changes_what_differs(writable: Writable) 
 
 @pytest.mark.rule("S-87")
 @pytest.mark.parametrize(
+    ("queue", "text", "reason"),
+    [
+        (
+            "work.a",
+            "[adress]\nmax-size-bytes = 1\n",
+            "adress: there is no table [adress] here; did you mean [address]?",
+        ),
+        ("work.a", "[x]\n", "x: there is no table [x] here"),
+        ("work.a", "[address.more]\n", "address.more: there is no table [address.more] here"),
+        (None, "[address]\n", "address: there is no table [address] here"),
+        (None, "max-size-bytes = []\n", "max-size-bytes: is neither text, number nor boolean"),
+    ],
+)
+async def test_a_settings_file_with_a_table_that_there_is_not(
+    writable: Writable, queue: str | None, text: str, reason: str
+) -> None:
+    async with writable.open() as store:
+        with pytest.raises(SettingRefused) as caught:
+            await store.write_settings("work", queue, text.encode())
+        assert str(caught.value) == reason
+
+
+@pytest.mark.rule("S-87")
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("max-size-bytes", str(2**63)),
