@@ -165,10 +165,20 @@ def _decode(line: bytes) -> Envelope:
     except ValueError as error:
         if line.startswith(BYTE_ORDER_MARK):
             raise BadEnvelope("a byte order mark is skipped at the beginning of a file only") from None
-        raise BadEnvelope(f"no JSON: {error}") from None
+        raise BadEnvelope(f"no JSON: {_told(error)}") from None
     if not isinstance(found, dict):
         raise BadEnvelope("an envelope is a JSON object")
     return found
+
+
+def _told(error: ValueError) -> str:
+    """What is wrong, without the parser's lines: all that it sees is one line of the file."""
+    if isinstance(error, json.JSONDecodeError):
+        offset = len(error.doc[: error.pos].encode())
+        return f"{error.msg.removesuffix(' at').rstrip(': ')} at offset {offset} of the line"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 at offset {error.start} of the line"
+    return str(error)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -258,6 +258,23 @@ def test_what_is_no_json_is_quoted_from_where_it_goes_wrong(
 
 
 @pytest.mark.rule("S-64")
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"body":"x', "Unterminated string starting at offset 8 of the line"),
+        (b'{"body":"\xc3\xa4" x', "Expecting ',' delimiter at offset 13 of the line"),
+        (b'{"body":"\x01"}', "Invalid control character at offset 9 of the line"),
+        (b'{"body":"\\q"}', "Invalid \\escape at offset 9 of the line"),
+        (b'{"body":"\xc3\xa4\xff"}', "it is not UTF-8 at offset 11 of the line"),
+    ],
+)
+def test_an_envelope_that_is_no_json_is_told_its_line_once(line: bytes, reason: str) -> None:
+    with pytest.raises(BadEnvelope) as caught:
+        Framer(Framing.ENVELOPES).feed(b'{"body":"a"}\n' + line + b"\n")
+    assert (caught.value.line, caught.value.reason) == (2, f"no JSON: {reason}")
+
+
+@pytest.mark.rule("S-64")
 def test_json_that_nests_too_deep_is_told_the_limit() -> None:
     deepest = JSON_DEPTH_MAX * b"[" + JSON_DEPTH_MAX * b"]"
     assert len(Framer(Framing.JSON_VALUES).feed(deepest)) == 1
