@@ -230,6 +230,27 @@ def test_making_and_deleting_addresses_and_queues(mount: MountedStore, address: 
 
 
 @pytest.mark.rule("S-85")
+def test_settings_of_an_address_are_kept_by_its_name(address: Address) -> None:
+    shell("rmdir *", address.path)
+    os.setxattr(address.path, "user.journalfs.max-size-messages", b"7")
+    os.setxattr(address.path, "user.journalfs.paused", b"true")
+    queue = address.path / f"{address.name}-third"
+    queue.mkdir()
+    os.setxattr(queue, "user.journalfs.max-consumers", b"7")
+    queue.rmdir()
+    address.path.rmdir()
+    assert errno_of(os.removexattr, address.path, "user.journalfs.max-size-messages") == errno.ENOENT
+    queue.mkdir(parents=True)
+    assert os.getxattr(address.path, "user.journalfs.max-size-messages") == b"7"
+    assert errno_of(os.getxattr, address.path, "user.journalfs.paused") == errno.ENODATA
+    assert os.getxattr(queue, "user.journalfs.max-consumers") == b"-1"
+    os.removexattr(address.path, "user.journalfs.max-size-messages")
+    assert errno_of(os.getxattr, address.path, "user.journalfs.max-size-messages") == errno.ENODATA
+    shell("rmdir * $PWD && mkdir $PWD", address.path)
+    assert errno_of(os.getxattr, address.path, "user.journalfs.max-size-messages") == errno.ENODATA
+
+
+@pytest.mark.rule("S-85")
 def test_an_address_that_could_not_be_deleted_is_not_emptied_instead(address: Address) -> None:
     """Whoever else empties it may."""
     publish(address, "one")
@@ -472,6 +493,19 @@ def test_who_has_read_a_file_removes_what_it_has_read(address: Address, name: st
     assert bodies(address.first) == ["three"]
     shell(f"rm {path.name}", path.parent)
     assert bodies(address.first) == []
+
+
+@pytest.mark.rule("S-83")
+@pytest.mark.parametrize("name", ["_tail.jsonl", ".all.jsonl"])
+def test_what_was_read_and_moved_to_another_queue_stays_there(address: Address, name: str) -> None:
+    write_at_once(address.first.path / "in.txt", [b"one\ntwo\n"])
+    with (address.first.path / name).open("rb") as held:
+        assert held.read().count(b"\n") == 2
+    third = address.queue("third")
+    shell(f"mv .messages/{address.first.listed()[0]} {third.path}", address.first.path)
+    (address.first.path / name).unlink()
+    assert bodies(address.first) == []
+    assert bodies(third) == ["one"]
 
 
 @pytest.mark.rule("S-83")
