@@ -145,9 +145,9 @@ def account_of(client: CoreClient, *, leave_out: Sequence[str] = (), amqp_port: 
     return account
 
 
-UNHEARD = "AMQ222230"
-"""Warned of by a broker that stops while a client is connected: whom it would tell that the client's session
-ends has stopped before, or has not, as it happens.
+OF_ITS_CLIENTS = ("AMQ222230", "AMQ222061", "AMQ222107")
+"""Warned of by a broker that stops while a client is connected, as it happens: whom it would tell that the
+client's session ends has stopped before; or it finds the connection failed, and clears up the session.
 """
 _CHANGING = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+ ")
 """The time before each line of a log."""
@@ -156,7 +156,8 @@ _CHANGING = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+ ")
 def complaints(log: str) -> list[str]:
     """What a broker warns of, without the times."""
     running, _, stopping = log.partition(TOLD_TO_STOP)
-    lines = [*running.splitlines(), *(one for one in stopping.splitlines() if UNHEARD not in one)]
+    of_its_end = [one for one in stopping.splitlines() if not any(code in one for code in OF_ITS_CLIENTS)]
+    lines = [*running.splitlines(), *of_its_end]
     return [_CHANGING.sub("", line) for line in lines if " WARN " in line or " ERROR " in line]
 
 
