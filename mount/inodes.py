@@ -15,6 +15,7 @@ has forgotten as many lookups as it was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -29,6 +30,8 @@ _SLOT_END: Final = 1 << SLOT_BITS
 SLOT_MAX: Final = _SLOT_END - 1
 _MESSAGE_ID_END: Final = 1 << MESSAGE_ID_BITS
 _TABLE_MASK: Final = TABLE_BIT - 1
+_AGAIN: Final = b"\0"
+"""In a key, before how often what had the name was removed. It cannot be in a name."""
 
 
 def message_inode(slot: int, message_id: MessageId) -> Inode | None:
@@ -63,19 +66,30 @@ class Numbered(Protocol):
     lookups: int
 
 
+@dataclass(slots=True)
+class _Removed:
+    """What had a name, and was removed."""
+
+    times: int = 0
+    nodes: int = 1
+    """How many nodes there are of the name: removed ones that are not forgotten, and the one that has it."""
+
+
 NodeT = TypeVar("NodeT", bound=Numbered)
 
 
 class NodeTable(Generic[NodeT]):
     """The nodes that the kernel holds references to, by number."""
 
-    __slots__ = ("_from_message", "_nodes")
+    __slots__ = ("_from_message", "_nodes", "_removed")
 
     def __init__(self, root: NodeT, from_message: Callable[[Inode], NodeT]) -> None:
         """`from_message` makes a passing node of a message number; it is not kept."""
         root.inode, root.key, root.lookups = ROOT, b"", 1
         self._nodes: dict[int, NodeT] = {ROOT: root}
         self._from_message = from_message
+        self._removed: dict[bytes, _Removed] = {}
+        """By key, of what was removed and that the kernel has not forgotten."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -92,6 +106,7 @@ class NodeTable(Generic[NodeT]):
 
     def known(self, key: bytes) -> NodeT | None:
         """The node of a key if the kernel may know it."""
+        key = self._latest(key)
         for inode in self._places(key):
             node = self._nodes.get(inode)
             if node is None or node.key == key:
@@ -101,21 +116,45 @@ class NodeTable(Generic[NodeT]):
     def enter(self, key: bytes, make: Callable[[], NodeT]) -> NodeT:
         """Return the node of `key`, made by `make` if there is none. The caller counts the lookup it
         answers."""
-        for inode in self._places(key):
+        latest = self._latest(key)
+        for inode in self._places(latest):
             node = self._nodes.get(inode)
             if node is None:
                 node = make()
-                node.inode, node.key, node.lookups = Inode(inode), key, 0
+                node.inode, node.key, node.lookups = Inode(inode), latest, 0
                 self._nodes[inode] = node
+                if latest is not key:
+                    self._removed[key].nodes += 1
                 return node
-            if node.key == key:
+            if node.key == latest:
                 return node
         raise AssertionError("the places of a key never end")
+
+    def retire(self, node: NodeT) -> None:
+        """A directory was removed: what gets its name from now on is another node, with another number. The
+        kernel takes the number for that of a removed one as long as anybody stands in it or has something
+        of it open.
+        """
+        removed = self._removed.setdefault(node.key.partition(_AGAIN)[0], _Removed())
+        removed.times += 1
+
+    def _latest(self, key: bytes) -> bytes:
+        removed = self._removed.get(key)
+        return key if removed is None else b"%b%b%d" % (key, _AGAIN, removed.times)
+
+    def _drop(self, node: NodeT) -> None:
+        del self._nodes[node.inode]
+        key = node.key.partition(_AGAIN)[0]
+        removed = self._removed.get(key)
+        if removed is not None:
+            removed.nodes -= 1
+            if not removed.nodes:
+                del self._removed[key]
 
     def drop_unused(self, node: NodeT) -> None:
         """Let go of a node that was entered but not handed to the kernel after all."""
         if node.lookups == 0 and self._nodes.get(node.inode) is node:
-            del self._nodes[node.inode]
+            self._drop(node)
 
     def forget(self, forgotten: Sequence[tuple[int, int]]) -> None:
         """Take back lookups: pairs of number and count. Numbers of messages need nothing."""
@@ -126,7 +165,7 @@ class NodeTable(Generic[NodeT]):
                 continue
             node.lookups -= count
             if node.lookups <= 0:
-                del nodes[inode]
+                self._drop(node)
 
     @staticmethod
     def _places(key: bytes) -> Iterator[int]:

@@ -361,6 +361,7 @@ class Operations(pyfuse3.Operations):
             kept = self._kept_addresses.kept(ctx.pid, node.inode)
             with kept if isinstance(node, AddressDirectory) else nullcontext():
                 await node.remove_directory()
+            self._context.nodes.retire(node)
 
     def _spare(self, inode: int, ctx: RequestContext) -> None:
         """Refuse what would empty an address that the caller was just refused to delete as it is."""

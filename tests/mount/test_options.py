@@ -139,3 +139,28 @@ def test_two_keys_with_one_hash_get_two_numbers(monkeypatch: pytest.MonkeyPatch)
     assert (first.inode, second.inode) == (100, 101)
     assert table.enter(b"first", _Node) is first
     assert table.known(b"second") is second
+
+
+def test_what_is_removed_and_made_again_has_another_number() -> None:
+    """As long as the kernel has the removed one. Afterwards it has the number that any mount gives it."""
+    table: NodeTable[_Node] = NodeTable(_Node(), lambda inode: _Node())
+    key = node_key(1, b"name")
+    made = [table.enter(key, _Node)]
+    numbers = [made[0].inode]
+    for _ in range(3):
+        made[-1].lookups = 1
+        table.retire(made[-1])
+        made.append(table.enter(key, _Node))
+        numbers.append(made[-1].inode)
+        assert table.known(key) is made[-1]
+        assert table.enter(key, _Node) is made[-1]
+    assert len(set(numbers)) == 4
+    made[-1].lookups = 1
+    table.forget([(number, 1) for number in numbers[:2]])
+    assert table.enter(key, _Node) is made[-1]
+    table.forget([(number, 1) for number in numbers[2:]])
+    assert len(table) == 1
+    again = table.enter(key, _Node)
+    assert again.inode == numbers[0]
+    table.drop_unused(again)
+    assert len(table) == 1
