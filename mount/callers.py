@@ -71,14 +71,14 @@ def started_s(thread: int) -> float:
     return int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK") if len(fields) > _START_FIELD else 0.0
 
 
-def has_open(thread: int, inode: int) -> bool:
-    """Whether the process of a thread has a file of this number open; False where nothing can be said of it.
-
-    One that closes it has it no more by the time the filesystem is asked: the kernel takes the descriptor
-    away first.
+def is_open(inode: int, *, near: int) -> bool:
+    """Whether any process that can be looked at has a file of this number open, that of the thread `near` or
+    another one. Who closes it has it no more by the time the filesystem is asked: the kernel takes the
+    descriptor away first.
     """
-    process = _process_of(thread)
-    return process is not None and _has_open(process, inode, otherwise=False)
+    return any(_has_open(process, inode, otherwise=False) for process in _family(near)) or any(
+        _has_open(process, inode, otherwise=False) for process in _processes()
+    )
 
 
 class EndingCaller(Caller):

@@ -15,7 +15,7 @@ from pyfuse3 import EntryAttributes, FUSEError, SetattrFields
 
 from journalfs.errors import JournalfsError
 from journalfs.store.api import Publisher, nothing_follows
-from journalfs_mount.callers import Writer, has_open
+from journalfs_mount.callers import Writer, is_open
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Unreadable
@@ -186,10 +186,10 @@ class WritingFile(OpenedFile):
             self._turn.release()
 
     async def flush(self) -> None:
-        """Called for every descriptor that is closed, by children too, and before the first write. Who opened
-        it and has it open still goes on to write: a shell, whose commands close what it handed them.
+        """Called for every descriptor that is closed, by children too, and before the first write. Whoever
+        has it open still may go on to write: a shell, whose commands close what it handed them.
         """
-        await self._flush(lambda: not has_open(self._patience.opener, self.inode))
+        await self._flush(lambda: not is_open(self.inode, near=self._patience.opener))
 
     async def _flush(self, is_last: Callable[[], bool]) -> None:
         if self._patience.waiting:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,20 @@ def test_who_opened_it_is_told_at_the_last_close_that_it_ends_too_early(address:
     assert address.first.lines() == []
     ((what, _),) = address.refusals()
     assert what == f"{name}: EINVAL"
+
+
+@pytest.mark.rule("S-69")
+def test_whoever_has_it_open_may_go_on(address: Address) -> None:
+    """Who opened it closes it first, and those that it started write on."""
+    with (address.path / "in.json").open("wb", buffering=0) as file:
+        file.write(b'{"x":')
+        child = subprocess.Popen(
+            ["sh", "-c", "read go; true | cat; /bin/echo 7}"], stdin=subprocess.PIPE, stdout=file
+        )
+    child.communicate(b"go\n")
+    assert child.returncode == 0
+    assert bodies(address.first) == ['{"x":7}']
+    assert address.refusals() == []
 
 
 @pytest.mark.rule("S-69")
