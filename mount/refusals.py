@@ -91,6 +91,6 @@ class Noted:
             self._refuse(number, error.strerror or str(error))
 
     def _refuse(self, number: int, reason: str) -> None:
-        what = f"{self._path()}: {errno.errorcode.get(number, number)}"
+        what = f"{self._path() or '/'}: {errno.errorcode.get(number, number)}"
         self._store.refused(what, reason + self._consequence())
         raise FUSEError(number) from None

@@ -184,3 +184,11 @@ def test_what_the_kernel_refuses_by_itself_has_no_event(address: Address) -> Non
         assert "not supported" in said
     assert address.refusals() == []
     assert address.first.lines() == []
+
+
+@pytest.mark.rule("S-74")
+def test_what_is_refused_of_the_root_is_named(address: Address) -> None:
+    root = address.mount.path
+    assert errno_of(os.setxattr, root, "user.journalfs.ring-size", b"1") == errno.ENOTSUP
+    said = [one["what"] for one in address.mount.events() if "ring-size" in one["message"]]
+    assert said == ["/: ENOTSUP"]
