@@ -207,7 +207,7 @@ def test_a_rename_does_not_keep_the_directory_from_those_who_make_room(full: Add
     assert errno_of(os.rename, *renamed) == errno.EAGAIN
     assert (full.first.path / "_staged").read_text() == "new\n"
     assert full.refusals()[-1][0].endswith("_staged: EAGAIN")
-    shell("rm *.jsonl", full.first.path)
+    shell("rm .all.jsonl", full.first.path)
     os.rename(*renamed)
     assert bodies(full.first) == ["new"]
 
