@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 _PASSED_OVER: Final = sum(
@@ -76,9 +77,7 @@ def is_open(inode: int, *, near: int) -> bool:
     another one. Who closes it has it no more by the time the filesystem is asked: the kernel takes the
     descriptor away first.
     """
-    return any(_has_open(process, inode, otherwise=False) for process in _family(near)) or any(
-        _has_open(process, inode, otherwise=False) for process in _processes()
-    )
+    return any(_has_open(process, inode, otherwise=False) for process in chain(_family(near), _processes()))
 
 
 class EndingCaller(Caller):

@@ -123,7 +123,7 @@ class NodeTable(Generic[NodeT]):
                 node = make()
                 node.inode, node.key, node.lookups = Inode(inode), latest, 0
                 self._nodes[inode] = node
-                if latest is not key:
+                if key in self._removed:
                     self._removed[key].nodes += 1
                 return node
             if node.key == latest:
