@@ -144,10 +144,6 @@ class Routing:
             return None
         return AnyRoute(_queues_of(bound, RoutingType.MULTICAST), _queues_of(bound, RoutingType.ANYCAST))
 
-    def require(self, address: str, queue: str | None) -> None:
-        """Raises `NoRoute` where there is no queue for anything that is published."""
-        self.of_any(address, queue)
-
     def turn(self, address: str) -> int:
         """To which of the queues in turn the next message goes, modulo their number."""
         return self._turns.get(address, 0)

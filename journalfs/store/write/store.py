@@ -187,7 +187,7 @@ class WritingStore(SelfReadingStore):
 
     def require_queue(self, address: str, queue: str | None) -> None:
         """Raises `NoRoute` where nothing takes what is published."""
-        self._routing.require(address, queue)
+        self._routing.of_any(address, queue)
 
     async def publish_files(
         self,
