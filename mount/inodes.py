@@ -2,9 +2,10 @@
 
 A number says what it stands for, so that a million listed messages cost the daemon nothing:
 
-    bit 62 set      a message: queue slot (20 bits) and message id (42 bits) bit 61 set      any other node:
-    the low 61 bits of a hash of its parent's number, its name and, for content
-                    that never changes under one number, its version
+    bit 62 set      a message: queue slot (20 bits) and message id (42 bits)
+    bit 61 set      any other node: the low 61 bits of a hash of its parent's number, its name and, for
+                    content that never changes under one number, its version; for what was removed and made
+                    again also how often it was
     1               the root
 
 Both kinds give the same number after a new mount of the same store. Messages are not counted: their number
