@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from journalfs.engine.stage import Stage
+
+TAKEN_AWAY: Final = "it was taken away"
+CUT_SHORT: Final = "it was cut short"
 
 
 class BackendKind(StrEnum):
@@ -116,6 +119,11 @@ class Backend(Protocol):
         """`dense`: to be written byte by byte, also where that takes longer than whole blocks."""
 
     def close_file(self, file: OpenFile) -> None: ...
+
+    def lost(self, file: OpenFile) -> OSError | None:
+        """Why whoever opens the journal would not find what was written to an open file: it has no longer its
+        name there, or was cut short.
+        """
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         """Write the same durably at once, in this thread; the errno. Only while nothing is under way."""

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.engine.backend import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId
@@ -142,9 +143,9 @@ class SelfReadingStore(JournalStore):
                 gone.append(file.name)
             else:
                 if is_cut:
-                    writer.committer.give_up(file.name, OSError(errno.EIO, "it was cut short"))
+                    writer.committer.give_up(file.name, OSError(errno.EIO, CUT_SHORT))
         for name in gone:
-            writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, "it was taken away"))
+            writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
         return list(dict.fromkeys([*taken_away(loader, gone), *super()._lost_since(loader)]))
 
     def _gone_file(self) -> str | None:
@@ -193,6 +194,8 @@ class SelfReadingStore(JournalStore):
             await super().look()
 
     def _poll(self) -> tuple[bool, PollResult]:
+        if self._is_gone():
+            return False, PollResult.UNCHANGED
         result = self._advance()
         if self._unsealed and result is PollResult.UNCHANGED:
             result = PollResult.APPENDED

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from journalfs.errors import Damaged, ReadOnlyStore
+from journalfs.errors import Damaged, ReadOnlyStore, WriteFailed
 from journalfs.store.write.store import WritingStore
 from tests.store.writing.conftest import Writable, lines_of
 
@@ -68,3 +70,68 @@ async def test_nothing_is_written_once_a_file_is_cut(writable: Writable) -> None
         assert f"journal/{name}" in [one.file for one in store.core.damage()]
         with pytest.raises(ReadOnlyStore, match=f"{name}.*cut short"):
             await publisher.write(b"refused\n")
+
+
+def cut(path: Path, root: Path) -> None:
+    os.truncate(path, 4096)
+
+
+def removed(path: Path, root: Path) -> None:
+    path.unlink()
+
+
+def replaced(path: Path, root: Path) -> None:
+    copy = path.with_suffix(".copy")
+    shutil.copy(path, copy)
+    os.rename(copy, path)
+
+
+def store_moved(path: Path, root: Path) -> None:
+    os.rename(root, root.parent / "elsewhere")
+
+
+def store_removed(path: Path, root: Path) -> None:
+    shutil.rmtree(root, ignore_errors=True)  # which takes away files ahead as they are made
+    assert not path.exists()
+
+
+def store_copied(path: Path, root: Path) -> None:
+    store_moved(path, root)
+    shutil.copytree(root.parent / "elsewhere", root)
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("lose", [cut, removed, replaced, store_moved, store_removed, store_copied])
+async def test_nothing_is_said_to_be_kept_where_nobody_finds_it(
+    writable: Writable, lose: Callable[[Path, Path], None]
+) -> None:
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"first\n")
+        assert len(lines_of(store, "work.a")) == 1
+        current = writable.root / "journal" / store.journals.messages.current.name
+        lose(current, writable.root)
+        with pytest.raises((WriteFailed, ReadOnlyStore), match=current.name):
+            await publisher.write(b"not kept\n")
+        with pytest.raises(ReadOnlyStore, match=current.name):
+            await publisher.write(b"refused\n")
+        await store.look()
+        assert store.status()["storeGone"] is (lose in (store_moved, store_removed))
+
+
+@pytest.mark.rule("S-44")
+async def test_a_store_that_is_away_while_nothing_is_written(writable: Writable) -> None:
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"first\n")
+        assert len(lines_of(store, "work.a")) == 1
+        away = writable.root.parent / "away"
+        os.rename(writable.root, away)
+        await store.look()
+        assert store.status()["storeGone"] is True
+        assert len(lines_of(store, "work.a")) == 1
+        os.rename(away, writable.root)
+        await store.look()
+        assert store.status()["storeGone"] is False
+        await publisher.write(b"second\n")
+        assert len(lines_of(store, "work.a")) == 2
