@@ -66,8 +66,14 @@ class Spool:
             self._descriptor, self.path = -1, None
 
     def _to_file(self, path: Path) -> None:
+        """All in memory, and no file, where that fails."""
         # As a body is made: it may become one.
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        self.path = path
-        write_all(self._descriptor, self._memory)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            write_all(descriptor, self._memory)
+        except BaseException:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+        self._descriptor, self.path = descriptor, path
         self._memory.clear()

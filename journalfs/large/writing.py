@@ -92,7 +92,9 @@ class BodyWriter:
 
 
 def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
-    """Write all of it, however many calls that takes."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    """Write all of it, however many calls that takes. Nothing holds on to `data` afterwards."""
+    done = 0
+    with memoryview(data) as view:
+        while done < len(view):
+            with view[done:] as rest:
+                done += os.write(descriptor, rest)

@@ -151,6 +151,34 @@ async def test_a_full_disk_refuses_messages_and_takes_acknowledgements(
     assert not list((small.root / "large-messages").iterdir())
 
 
+async def written_whole(publisher: FilePublisher, pieces_bytes: tuple[int, ...]) -> None:
+    for size_bytes in pieces_bytes:
+        await publisher.write(b"y" * size_bytes)
+    await publisher.finish()
+
+
+@pytest.mark.parametrize("pieces_bytes", [(120_000,), (90_000, 90_000), (90_000, 90_000, 400_000)])
+async def test_a_file_that_finds_no_room_leaves_nothing_behind(
+    small_store: MakeStore, pieces_bytes: tuple[int, ...]
+) -> None:
+    small = small_store("NIO")
+    with closing(small.open()) as store:
+        filler = small.fill()
+        flushed = store.flushed.folder.path
+        held = len(os.listdir("/proc/self/fd"))
+        for number in range(5):
+            publisher = store.publisher("work", "work.a", f"{number}.bin")
+            with pytest.raises((SystemFailure, NoSpace)):
+                await written_whole(publisher, pieces_bytes)
+            publisher.abandon()
+        assert len(os.listdir("/proc/self/fd")) == held
+        await store.flushed.tidy()
+        assert not flushed.exists() or list(flushed.iterdir()) == []
+        filler.unlink()
+        await written_whole(store.publisher("work", "work.a", "last.bin"), pieces_bytes)
+        assert len(lines_of(store, "work.a")) == 1
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_a_store_that_filled_its_disk_is_opened_and_consumed(
     small_store: MakeStore, backend: str
