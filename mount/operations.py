@@ -65,8 +65,8 @@ STATFS_BLOCK_BYTES: Final = 4096
 USER_PREFIX: Final = b"user."
 SETTING_PREFIX: Final = b"user.journalfs."
 REPLACED: Final = (
-    "to put another file in its place would acknowledge what it holds, and replace nothing: "
-    "copy it into the queue under another name"
+    "to put another file in its place, or to make the queue like another folder, would acknowledge what it "
+    "holds, and replace nothing: copy into the queue under another name, and acknowledge with rm"
 )
 KEPT: Final = (
     "Hadoop removes so what a job is to overwrite, and would make a new snapshot under the name of this one: "

@@ -1,8 +1,8 @@
 """What processes have read of files that removing acknowledges.
 
 Who moves a file to another file system, or removes what was sent, removes what it has read: messages that
-came later stay. And who unpacks or moves files into a queue takes away what has their names, unread, to put
-them in its place: that would acknowledge messages which nobody handled, and nothing comes in their place.
+came later stay. And who unpacks, moves or mirrors files into a queue takes away what has their names, or what
+they do not have, unread: that would acknowledge messages which nobody handled.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ CLOCK_STEP_S: Final = 0.02
 
 REPLACING: Final = frozenset(
     (b"mv", b"cp", b"install", b"tar", b"bsdtar", b"unzip", b"cpio", b"pax", b"7z", b"7za", b"7zr")
-)
-"""Programs that remove a file to put another one in its place."""
+) | frozenset((b"rsync", b"rclone", b"unison", b"lftp"))
+"""Programs that remove a file to put another one in its place, and those that make a folder like another one:
+what they remove last may be what they have just brought.
+"""
 
 
 class Growing(Protocol):

@@ -566,6 +566,22 @@ def test_who_puts_a_file_in_the_place_of_messages_acknowledges_none(
     assert part.name in os.listdir(tmp_path / "copy") or "one" in bodies(address.first)
 
 
+@pytest.mark.rule("S-76")
+@pytest.mark.parametrize("when", ["--delete", "--delete-before", "--delete-after", "--delete-delay"])
+def test_a_queue_that_is_made_like_a_folder_loses_nothing(
+    address: Address, tmp_path: Path, when: str
+) -> None:
+    """Least of all what was just brought."""
+    publish(address, "one")
+    sealed(address.first)
+    publish(address, "two")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/in.txt").write_text("three\nfour\n")
+    shell(f"rsync -a {when} {tmp_path}/new/ .", address.first.path, succeeds=False)
+    assert bodies(address.first) == ["one", "two", "three", "four"]
+    assert any("like another folder" in why for path, why in address.refusals() if "_tail.jsonl" in path)
+
+
 @pytest.mark.rule("S-82")
 def test_one_message_goes_to_another_place_as_its_line(address: Address) -> None:
     line = '{"type":"text","priority":7,"properties":{"k":1},"body":"one\\ntwo"}\n'
