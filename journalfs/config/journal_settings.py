@@ -86,7 +86,7 @@ def journal_settings(config: BrokerConfig | None) -> JournalSettings:
 def setting_warnings(config: BrokerConfig | None) -> tuple[str, ...]:
     """What is allowed, but will hardly have been meant."""
     core: Mapping[str, ConfiguredValue] = config.core if config is not None else {}
-    return (*_writes_in_flight(core), *_no_history(core))
+    return _writes_in_flight(core)
 
 
 def _writes_in_flight(core: Mapping[str, ConfiguredValue]) -> tuple[str, ...]:
@@ -100,14 +100,6 @@ def _writes_in_flight(core: Mapping[str, ConfiguredValue]) -> tuple[str, ...]:
     if not asynchronous and configured.value != 1:
         return (f"{place}: only ASYNCIO has more than one write under way; it has no effect",)
     return ()
-
-
-def _no_history(core: Mapping[str, ConfiguredValue]) -> tuple[str, ...]:
-    configured = core.get(RETENTION_DIRECTORY)
-    if configured is None:
-        return ()
-    place = f"{configured.file}:{configured.line}: {RETENTION_DIRECTORY}"
-    return (f"{place}: nothing is added to the history while journalfs has the store for writing",)
 
 
 def _check_block_size(settings: JournalSettings, core: Mapping[str, ConfiguredValue]) -> None:
