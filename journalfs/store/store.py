@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +60,8 @@ class JournalStore:
         core.look_again = self.look_now
         self._written: object = None
         self._sealed: SealedParts | None = None
-        self._disk_bytes = self._free_bytes = 0
+        self._disk = 0, 0, 0
+        """Bytes of it, free ones, and those that users other than root may have."""
         self._snapshots: Snapshots | None = None
 
     # -- what it shows ---------------------------------------------------------------------------------------
@@ -101,16 +102,16 @@ class JournalStore:
     def usage(self) -> Usage:
         self._look_at_disk()
         messages = sum(len(queue) for queue in self.queues())
-        free = self._free_bytes
-        return Usage(self._disk_bytes, free, free, messages, messages + MESSAGES_FREE_SHOWN)
+        return Usage(*self._disk, messages, messages + MESSAGES_FREE_SHOWN)
 
     def _look_at_disk(self) -> None:
         """How large and how full the disk is. As it was, when the store's directory is gone: what was read of
         it is still shown.
         """
         with contextlib.suppress(OSError):
-            disk = shutil.disk_usage(self.core.root)
-            self._disk_bytes, self._free_bytes = disk.total, disk.free
+            disk = os.statvfs(self.core.root)
+            block = disk.f_frsize
+            self._disk = disk.f_blocks * block, disk.f_bfree * block, disk.f_bavail * block
 
     def status(self) -> Mapping[str, object]:
         core = self.core

@@ -417,7 +417,7 @@ class Admission:
         """How large and full a store is for those who publish: as all its limits together say."""
         everywhere, limit = self.in_force.everywhere, self.disk.limit
         if limit is not None:
-            space = Space(usage.total_bytes, usage.free_bytes)
+            space = Space(usage.total_bytes, usage.available_bytes)
             usage = replace(usage, available_bytes=max(0, limit.room_bytes(space)))
         if everywhere.max_size_bytes >= 0:
             free = max(0, everywhere.max_size_bytes - held_in_all(self._core).size_bytes)
