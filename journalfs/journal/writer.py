@@ -311,11 +311,12 @@ class JournalWriter:
         """
         await self.committer.reached(position)
 
-    async def durable_if_set(self, position: Position, *, transactional: bool) -> None:
-        """`durable`, if `journal-sync-transactional` or `journal-sync-non-transactional` asks for it."""
+    def waits(self, *, transactional: bool) -> bool:
+        """Whether `journal-sync-transactional` or `journal-sync-non-transactional` asks for a publisher to
+        wait until it is `durable`.
+        """
         settings = self.settings
-        if settings.sync_transactional if transactional else settings.sync_non_transactional:
-            await self.committer.reached(position)
+        return settings.sync_transactional if transactional else settings.sync_non_transactional
 
     async def run(self) -> None:
         """The journal's own work, until cancelled: flushing what nobody waits for, keeping a file ready,

@@ -86,14 +86,11 @@ async def test_without_a_buffer_every_record_is_a_write(disk: SimulatedDisk) -> 
     assert writer.committer.counts.flushes == 2
 
 
-async def test_sync_settings_say_who_waits(disk: SimulatedDisk) -> None:
+def test_sync_settings_say_who_waits(disk: SimulatedDisk) -> None:
     settings = WriteSettings(prefix="data", file_size_bytes=2048, sync_transactional=False)
     writer = JournalWriter.open(disk, settings, FakeClock())
-    position = writer.stage_add(RecordId(1), 45, b"one")
-    await writer.durable_if_set(position, transactional=True)
-    assert writer.committer.counts.flushes == 0
-    await writer.durable_if_set(position, transactional=False)
-    assert writer.committer.counts.flushes == 1
+    assert not writer.waits(transactional=True)
+    assert writer.waits(transactional=False)
 
 
 async def test_closing_writes_what_is_staged(disk: SimulatedDisk, writer: JournalWriter) -> None:

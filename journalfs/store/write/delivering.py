@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -156,12 +156,6 @@ class KeepingConsumer(Consumer):
         self.assigned.appendleft(delivery.place)
 
 
-class Settled(Protocol):
-    """Waits until a position is durable, and shown."""
-
-    def __call__(self, position: Position, *, transactional: bool, wait: bool) -> Awaitable[None]: ...
-
-
 @dataclass(slots=True)
 class Deliveries:
     """Consumers of all queues of a store, and what delivering needs of it."""
@@ -171,7 +165,8 @@ class Deliveries:
     removing: Removing
     forwarding: Forwarding
     addresses: AddressRules
-    settled: Settled
+    settled: Callable[[Position], Awaitable[None]]
+    """Waits until a position is durable, and shown."""
     leaving: Leaving
     uses: Uses = field(init=False)
     rules: DeliveryRules = field(init=False)
@@ -428,7 +423,7 @@ class QueueDelivery:
             return delivery
         position = self._stage_count(place, delivery.count + 1)
         if position is not None:
-            await unbroken(lambda: self.handing.settled(position, transactional=False, wait=True))
+            await unbroken(lambda: self.handing.settled(position))
         return delivery
 
     async def failed(self, delivery: Delivery, chosen: Chosen) -> None:
@@ -454,14 +449,14 @@ class QueueDelivery:
                 due_ms = content.now_ms + delay_ms
                 position = self._stage_delay(place, due_ms, count) or position
             if position is not None:
-                await self.handing.settled(position, transactional=False, wait=True)
+                await self.handing.settled(position)
         finally:
             await self.returned(chosen, due_ms)
 
     async def _kill(self, delivery: Delivery, chosen: Chosen, counted: Position | None) -> None:
         """No further attempt: it goes to the dead letters."""
         if counted is not None:
-            await self.handing.settled(counted, transactional=False, wait=True)
+            await self.handing.settled(counted)
         await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED)
         self.core.in_delivery.forget(chosen.queue, delivery.message_id)
         await self.handing.leaving.clear(chosen)

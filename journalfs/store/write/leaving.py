@@ -109,7 +109,7 @@ class Leaving:
         await self._settle(await self._stage(chosen))
 
     async def _settle(self, position: Position) -> None:
-        await unbroken(lambda: self._store.settled(position, transactional=True))
+        await unbroken(lambda: self._store.settled(position))
 
     async def returned(self, chosen: Chosen, due_ms: int = 0) -> None:
         """A reader gave back what was chosen for it, to be delivered again from `due_ms` on: what its queue

@@ -78,16 +78,15 @@ class SelfReadingStore(JournalStore):
         writer = self.journals.messages
         if writer.committer.reached_position >= writer.position and not self._reading_anew.locked():
             return
-        await self.settled(self.journals.messages.position, transactional=True)
+        await self.settled(writer.position)
 
-    async def settled(self, position: Position, *, transactional: bool, wait: bool = True) -> None:
-        """Wait for a change of the message journal, and show it."""
-        writer = self.journals.messages
+    async def settled(self, position: Position) -> None:
+        """Wait for a change of the message journal, and show it. Who takes messages away waits whatever
+        settings say: what is shown says what there is to be taken.
+        """
         self._unsealed = True
-        if wait:
-            await self._durable(writer, position, transactional=transactional)
-        if writer.committer.reached_position >= position:
-            await self.show()
+        await self._durable(self.journals.messages, position)
+        await self.show()
 
     async def show(self) -> None:
         """Something is durable that was not before: whoever looks sees it."""
@@ -102,9 +101,9 @@ class SelfReadingStore(JournalStore):
             self._behind_since_bytes = writer.committer.counts.bytes_written
         self.core.changes.ring()
 
-    async def _durable(self, writer: JournalWriter, position: Position, *, transactional: bool) -> None:
+    async def _durable(self, writer: JournalWriter, position: Position) -> None:
         try:
-            await writer.durable_if_set(position, transactional=transactional)
+            await writer.durable(position)
         except JournalfsError:
             self._tell_failure()
             raise

@@ -47,7 +47,7 @@ from journalfs.store.write.page_room import PageRoom
 from journalfs.store.write.paged import Paged
 from journalfs.store.write.publication import Publication, Staged, is_short
 from journalfs.store.write.publisher import FilePublisher
-from journalfs.store.write.publishing import Publishing
+from journalfs.store.write.publishing import Published, Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.removing import Removing
 from journalfs.store.write.routing import Routing
@@ -123,7 +123,7 @@ class WritingStore(SelfReadingStore):
             rules=self._rules,
             bringing=self._arrivals.bringing,
             make_queue=self._make_queue,
-            settled=lambda position: self.settled(position, transactional=True),
+            settled=self.settled,
         )
         self._deliveries = Deliveries(
             core, journals, self._removing, self._forwarding, self._rules, self.settled, self._leaving
@@ -229,7 +229,7 @@ class WritingStore(SelfReadingStore):
                 # What makes them superfluous may be on its way itself.
                 await self.published()
             else:
-                await self.settled(position, transactional=True)
+                await self.settled(position)
 
         await unbroken(settle)
         if self._sending.replaces(address):
@@ -275,14 +275,21 @@ class WritingStore(SelfReadingStore):
                     held = self.admission.weigh(address, messages)
                     self.admission.staged(address, published.position, held)
                 taken.done()
-                wait = whole or self.sync is not SyncMode.CLOSE
-                position, transactional = published.position, published.transactional
-                await unbroken(lambda: self.settled(position, transactional=transactional, wait=wait))
+                await unbroken(lambda: self._sent(published, whole=whole))
                 if pages:
                     self.admission.look_again()  # who waits to know how much is in pages
                 self._clear_replaced()
             finally:
                 self._arrivals.end(address)
+
+    async def _sent(self, published: Published, *, whole: bool) -> None:
+        """Wait for a publication, as far as its publisher is to, and show it."""
+        writer, position = self.journals.messages, published.position
+        waits = self.sync is not SyncMode.CLOSE and writer.waits(transactional=published.transactional)
+        if whole or waits:
+            await self.settled(position)
+        elif writer.committer.reached_position >= position:
+            await self.show()
 
     def _tell_duplicates(self, path: str, address: str, left_out: Sent | Staged) -> None:
         """Messages were left out of a publication: who wrote them is told of no failure."""
@@ -451,7 +458,7 @@ class WritingStore(SelfReadingStore):
         self._writable()
         found = self._queue(queue)
         position = stage_message_update(self.journals, found, message_id, name, value)
-        await self.settled(position, transactional=False)
+        await self.settled(position)
         if name.removeprefix(HEADER_PREFIX) == "scheduledTime":
             self._sending.kinds.rescheduled(found.content.queue_id, message_id, int(value))
 
@@ -459,7 +466,7 @@ class WritingStore(SelfReadingStore):
         """Wait for a change of the bindings, and show it."""
         if position is None:
             return
-        await self._durable(self.journals.bindings, position, transactional=True)
+        await self._durable(self.journals.bindings, position)
         self._bindings_seen = ()
         if self._look_at_bindings():
             self._take_over(True, PollResult.UNCHANGED)
