@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from journalfs.damage import Damage, FileStamp, name_of
@@ -49,8 +50,8 @@ class LargeBodies:
     _measured_with: dict[MessageId, BodyFile] = field(default_factory=dict)
     _suspects: set[MessageId] = field(default_factory=set)
     """Messages whose bodies are not what they were measured with."""
-    _unneeded_then: tuple[object, frozenset[MessageId]] | None = None
-    """What `_unneeded` found in pages, and what it found it for."""
+    _in_pages_then: tuple[object, Mapping[MessageId, bool]] = None, MappingProxyType({})
+    """What `_in_pages` found, and what it found it for."""
     version: int = 0
     """Grows when messages of pages are measured with other bodies than before."""
 
@@ -60,24 +61,36 @@ class LargeBodies:
         return bool(self._refused or self._torn)
 
     def damage(self) -> list[Damage]:
-        """Not of what is in a page and nobody needs: a broker deletes the body of a message with its last
-        acknowledgement and the page later, and what a transaction wrote that did not commit has none either.
+        """Not of what nobody needs: what is consumed; in a page, a broker deletes the body of a message with
+        its last acknowledgement and the page later, and what a transaction wrote that did not commit has none
+        either.
         """
         if not self._damage:
             return []
-        unneeded = self._unneeded()
-        return [damage for message_id, damage in self._damage.items() if message_id not in unneeded]
+        in_pages, in_journal = self._in_pages(), self._in_journal()
+        needed = {one for one, is_needed in in_pages.items() if is_needed} | in_journal
+        return [damage for message_id, damage in self._damage.items() if message_id in needed]
 
-    def _unneeded(self) -> frozenset[MessageId]:
-        """Of the damaged messages, those that are in pages alone, where no queue has them."""
+    def _in_pages(self) -> Mapping[MessageId, bool]:
+        """Of the damaged messages, those that are in pages, and whether a queue has them there."""
         pages = self.core.pages
         key = (tuple(self._damage), tuple((address, paged.version) for address, paged in pages.items()))
-        if self._unneeded_then is None or self._unneeded_then[0] != key:
-            found = [of_page for paged in pages.values() for of_page in paged.needed(key[0]).items()]
-            needed = {message_id for message_id, is_needed in found if is_needed}
-            self._unneeded_then = key, frozenset(one for one, _ in found if one not in needed)
-        refs = self.core.loader.state.message_refs
-        return frozenset(one for one in self._unneeded_then[1] if not refs(one))
+        if self._in_pages_then[0] != key:
+            found: dict[MessageId, bool] = {}
+            for paged in pages.values():
+                for message_id, is_needed in paged.needed(key[0]).items():
+                    found[message_id] = is_needed or found.get(message_id, False)
+            self._in_pages_then = key, found
+        return self._in_pages_then[1]
+
+    def _in_journal(self) -> set[MessageId]:
+        """The damaged messages that a queue has, or a prepared transaction brings."""
+        state = self.core.loader.state
+        found = {one for one in self._damage if state.message_refs(one)}
+        if len(found) < len(self._damage):
+            operations = (operation for tx in state.transactions() for operation in tx.operations)
+            found |= self._damage.keys() & {MessageId(one.record_id) for one in operations}
+        return found
 
     def resume(
         self, damage: Sequence[tuple[MessageId, Damage]], measured_with: Mapping[MessageId, BodyFile]
@@ -90,7 +103,11 @@ class LargeBodies:
         )
 
     def known_damage(self) -> list[tuple[MessageId, Damage]]:
-        return sorted(self._damage.items())
+        """That of messages that are still there."""
+        if not self._damage:
+            return []
+        there = self._in_pages().keys() | self._in_journal()
+        return sorted((one, damage) for one, damage in self._damage.items() if one in there)
 
     def known_bodies(self) -> list[tuple[MessageId, BodyFile]]:
         """What the large messages of the journal were measured with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from journalfs.ids import MessageId
 from journalfs.journal.writer import Position
 from journalfs.store.write.publishing import Publishing
 from tests.differential.encode import record
@@ -97,6 +99,26 @@ async def test_what_is_consumed_while_the_store_is_open(little_store: LittleStor
         store.look_now()
         assert len(store.core.damage()) == left
     store.close()
+
+
+@pytest.mark.rule("S-51")
+@pytest.mark.parametrize("consumed", [False, True])
+async def test_a_lost_body_is_forgotten_with_its_message(writable: Writable, consumed: bool) -> None:
+    """Consumed before its page goes, or with it."""
+    little = writable.little
+    write_page(little, 1, [small(2000, queues=BOTH), large()])
+    for queue in BOTH if consumed else ():
+        consume(little, queue, record_id=80 + queue)
+    async with writable.open(index=True) as store:
+        assert len(store.core.damage()) == (0 if consumed else 1)
+        for name in ("work.a", "work.b"):
+            left = [MessageId(json.loads(line)["id"]) for line in lines_of(store, name)]
+            assert await store.acknowledge(("work", name), left) == len(left) == (1 if consumed else 2)
+        await store.look()
+        assert not store.core.damage()
+    async with writable.open(index=True) as store:
+        assert not store.core.damage()
+    assert reported(little) == []
 
 
 @pytest.mark.rule("S-51", "S-70", "S-111")
