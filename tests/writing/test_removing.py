@@ -363,6 +363,21 @@ def test_settings_are_changed_through_attributes_and_files(remount: Remount) -> 
 
 
 @pytest.mark.rule("S-87")
+def test_attributes_are_set_to_what_they_are(address: Address) -> None:
+    """As `mv` of a directory to another mount does with all of them."""
+    os.setxattr(address.path, "user.journalfs.max-size-messages", b"7")
+    for path in (address.path, address.first.path):
+        before = {name: os.getxattr(path, name) for name in os.listxattr(path)}
+        assert before
+        for name, value in before.items():
+            os.setxattr(path, name, value)
+        assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == before
+    for path, name in ((address.path, "routing-types"), (address.first.path, "internal")):
+        assert errno_of(os.setxattr, path, f"user.journalfs.{name}", b"other") == errno.EINVAL
+    assert errno_of(os.setxattr, address.path, "user.journalfs.none-such", b"") == errno.EINVAL
+
+
+@pytest.mark.rule("S-87")
 def test_removing_an_attribute_takes_a_setting_back(remount: Remount) -> None:
     mount = remount()
     address = Address(mount)

@@ -12,7 +12,7 @@ import trio
 
 from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together, unbroken
-from journalfs.errors import JournalfsError, NoSuchName
+from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
@@ -420,9 +420,20 @@ class WritingStore(SelfReadingStore):
             yield
 
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
-        setting = name.removeprefix(HEADER_PREFIX)
+        setting, text = name.removeprefix(HEADER_PREFIX), value.decode("utf-8", "replace").strip()
         async with self._change():
-            await self._change_settings(address, queue, {setting: value.decode("utf-8", "replace").strip()})
+            try:
+                await self._change_settings(address, queue, {setting: text})
+            except SettingRefused:
+                # What copies all attributes, as mv does, also sets those that say what a queue is.
+                if self._attributes(address, queue).get(name) != text.encode():
+                    raise
+
+    def _attributes(self, address: str, queue: str | None) -> Mapping[str, bytes]:
+        if queue is not None:
+            return self._queue((address, queue)).attributes()
+        found = self.address(address)
+        return {} if found is None else found.attributes()
 
     async def remove_attribute(self, address: str, queue: str | None, name: str) -> None:
         async with self._change():
