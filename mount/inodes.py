@@ -131,13 +131,16 @@ class NodeTable(Generic[NodeT]):
                 return node
         raise AssertionError("the places of a key never end")
 
-    def retire(self, node: NodeT) -> None:
+    def retire(self, node: NodeT, left: NodeT) -> None:
         """A directory was removed: what gets its name from now on is another node, with another number. The
         kernel takes the number for that of a removed one as long as anybody stands in it or has something
-        of it open.
+        of it open; to them it is `left`.
         """
         removed = self._removed.setdefault(node.key.partition(_AGAIN)[0], _Removed())
         removed.times += 1
+        if node.lookups > 0:
+            left.inode, left.key, left.lookups = node.inode, node.key, node.lookups
+            self._nodes[node.inode] = left
 
     def _latest(self, key: bytes) -> bytes:
         removed = self._removed.get(key)

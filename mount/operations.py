@@ -47,7 +47,7 @@ from journalfs_mount.inodes import ROOT, NodeTable, parent_and_name
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import NAME_BYTES_MAX
 from journalfs_mount.nodes.address import AddressDirectory
-from journalfs_mount.nodes.base import Directory, Node, OpenedDirectory, OpenedFile
+from journalfs_mount.nodes.base import Directory, EmptyDirectory, Node, OpenedDirectory, OpenedFile
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.part import LinesFile, TailFile
 from journalfs_mount.nodes.root import RootDirectory
@@ -361,7 +361,7 @@ class Operations(pyfuse3.Operations):
             kept = self._kept_addresses.kept(ctx.pid, node.inode)
             with kept if isinstance(node, AddressDirectory) else nullcontext():
                 await node.remove_directory()
-            self._context.nodes.retire(node)
+            self._retire(node)
 
     def _spare(self, inode: int, ctx: RequestContext) -> None:
         """Refuse what would empty an address that the caller was just refused to delete as it is."""
@@ -398,8 +398,15 @@ class Operations(pyfuse3.Operations):
                     await self._done(node, lambda: node.move(target, name_new), ctx)
         self._given.forget(ctx.pid)
         if not self._exists(target, name_new):
+            if isinstance(node, Directory):
+                self._retire(node)
             now_s = trio.current_time()
             self._given.give(ctx.pid, parent_inode_new, name_new, now_s, is_directory=is_directory)
+
+    def _retire(self, node: Directory) -> None:
+        """It is there no more, but somebody may stand in it."""
+        left = EmptyDirectory(self._context, node.parent_inode, node.path())
+        self._context.nodes.retire(node, left)
 
     @guarded
     async def link(

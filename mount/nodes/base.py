@@ -241,7 +241,7 @@ class Directory(Node):
 
     def given_directory(self, name: bytes) -> Node:
         """The same of a directory. The kernel lets nothing but a directory take the place of one."""
-        return self.enter(name, partial(GivenDirectory, self.context, self.inode), b"given directory")
+        return self.enter(name, partial(EmptyDirectory, self.context, self.inode), b"given directory")
 
     def name_s(self) -> float:
         return self.context.caching.name_s
@@ -300,10 +300,20 @@ class GivenName(Node):
         raise refuse(errno.EACCES)
 
 
-class GivenDirectory(Directory):
-    """The name of a directory whose files became messages. There is nothing in it."""
+class EmptyDirectory(Directory):
+    """A directory that is none any more: its files became messages, or it was removed. Whoever gave it a
+    name, or stands in it, finds nothing there, and the way out by `..`.
+    """
 
-    __slots__ = ()
+    __slots__ = ("_was",)
+
+    def __init__(self, context: MountContext, parent_inode: int, was: str | None = None) -> None:
+        """`was` is the path that it had, where its key does not say that."""
+        super().__init__(context, parent_inode)
+        self._was = was
+
+    def path(self) -> str:
+        return super().path() if self._was is None else self._was
 
     def mtime_ns(self) -> int:
         return self.context.now_ns()

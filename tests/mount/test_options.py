@@ -149,7 +149,9 @@ def test_what_is_removed_and_made_again_has_another_number() -> None:
     numbers = [made[0].inode]
     for _ in range(3):
         made[-1].lookups = 1
-        table.retire(made[-1])
+        left = _Node()
+        table.retire(made[-1], left)
+        assert table.node(numbers[-1]) is left
         made.append(table.enter(key, _Node))
         numbers.append(made[-1].inode)
         assert table.known(key) is made[-1]

@@ -62,3 +62,26 @@ def test_an_address_somebody_stands_in(address: Address) -> None:
     shell(f"rmdir ../{name} && mkdir ../{name} && mkdir {address.path}/{queue}", address.path)
     assert os.listdir(address.path) == [queue]
     is_whole(address)
+
+
+@pytest.mark.rule("S-85")
+def test_who_stands_in_what_is_removed_gets_out(address: Address) -> None:
+    """There is nothing in it, as in a removed directory of any file system."""
+    (address.first.path / "in.txt").write_text("one\n")
+    inside = (
+        "test -d . && test -z \"$(ls -a | grep -v '^[.]*$')\" && test ! -e in.txt && test -e ../../.journalfs"
+    )
+    shell(f"rm -r ../{address.first.path.name} && {inside} && ! echo more > in.txt", address.first.path)
+    assert not address.first.path.exists()
+    address.first.path.mkdir()
+    shell(f"rm -r ../../{address.path.name} && test -d ..", address.first.path)
+    assert not address.path.exists()
+
+
+@pytest.mark.rule("S-79")
+def test_who_stands_in_what_is_published_gets_out(address: Address) -> None:
+    queue = address.first.path
+    shell("mkdir .new .gone; echo one > .new/in.txt", queue)
+    shell("mv ../.new ../new && ls && ls .. && cat ../_tail.jsonl", queue / ".new")
+    shell("rmdir ../.gone && ls .. && cat ../_tail.jsonl; mkdir ../.gone && rmdir ../.gone", queue / ".gone")
+    assert bodies(address.first) == ["one"]
