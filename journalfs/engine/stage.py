@@ -9,7 +9,7 @@ from typing import Any, Final
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.checksums import place_of
 from journalfs.engine.ledger import Ledger
-from journalfs.engine.status import check
+from journalfs.engine.status import CoreRefused, check
 
 STAGED: Final[int] = lib.JFS_OK
 NO_ROOM: Final[int] = lib.JFS_FULL
@@ -98,8 +98,11 @@ class Stage:
         check(lib.jfs_stage_checksum(self.pointer, place), "staging a checksum")
 
     def seal(self, alignment_bytes: int) -> int:
-        """Fill with zeros up to the alignment; the length to be written."""
-        return int(lib.jfs_stage_seal(self.pointer, alignment_bytes))
+        """Fill with zeros up to the alignment, for which there must be room; the length to be written."""
+        length = int(lib.jfs_stage_seal(self.pointer, alignment_bytes))
+        if not length and self.record_count:
+            raise CoreRefused(f"no room for whole blocks of {alignment_bytes} bytes while filling a buffer")
+        return length
 
     def zero(self, length: int) -> None:
         """Zeros at the start of the buffer, for writes that are no records."""

@@ -35,10 +35,12 @@ class WriteSettings:
     """User types of updates of which compaction keeps the last (of each queue)."""
 
     def aligned(self, alignment_bytes: int) -> WriteSettings:
-        """With the file size corrected as a broker does: a multiple of the block, to the nearest."""
+        """With the file size corrected as a broker does: a multiple of the block, to the nearest. But two at
+        least, or there would be no room behind the header.
+        """
         size = max(self.file_size_bytes, FILE_SIZE_BYTES_MIN)
-        if size <= alignment_bytes:
-            size = alignment_bytes
+        if size < 2 * alignment_bytes and alignment_bytes > 1:
+            size = 2 * alignment_bytes
         elif rest := size % alignment_bytes:
             size += -rest if rest < alignment_bytes / 2 else alignment_bytes - rest
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -30,7 +30,7 @@ from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.retention import Retention
 from journalfs.journal.upkeep import Upkeep
-from journalfs.journal.write_settings import WriteSettings
+from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_HEADER_BYTES
 
 log = logging.getLogger(__name__)
@@ -393,7 +393,9 @@ class JournalWriter:
         return max(0, whole - append_position(file, alignment) - self.settings.checksum_bytes)
 
     def _empty_stage(self) -> Stage:
-        return self.committer.take_stage(self.settings.buffer_size_bytes + self.settings.checksum_bytes)
+        # Each flush is filled up to whole blocks.
+        used_bytes = self.settings.buffer_size_bytes + self.settings.checksum_bytes
+        return self.committer.take_stage(round_up(used_bytes, self.backend.alignment_bytes))
 
     def _begin_stage(self) -> None:
         file = self.current

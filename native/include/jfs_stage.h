@@ -36,7 +36,7 @@ void jfs_stage_begin(jfs_stage *stage, uint32_t slot, int32_t rid, uint64_t file
 jfs_status jfs_stage_one(jfs_stage *stage, jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id,
                          int8_t user_type, const uint8_t *body, uint32_t body_bytes);
 
-/* Zeros up to a multiple of alignment_bytes; returns the length to be written. */
+/* Zeros up to a multiple of alignment_bytes; returns the length to be written, 0 where the buffer has no room for it. */
 uint64_t jfs_stage_seal(jfs_stage *stage, uint64_t alignment_bytes);
 
 #endif

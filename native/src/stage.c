@@ -102,6 +102,7 @@ jfs_status jfs_stage_one(jfs_stage *stage, jfs_ledger *ledger, uint8_t kind, int
 
 uint64_t jfs_stage_seal(jfs_stage *stage, uint64_t alignment_bytes) {
     const uint64_t padded = (stage->used_bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+    if (padded > stage->buffer_bytes) return 0;
     memset(stage->bytes + stage->used_bytes, 0, (size_t)(padded - stage->used_bytes));
     return padded;
 }

@@ -53,6 +53,7 @@ static void a_buffer_scans_as_it_was_staged(void) {
     for (int64_t id = 1; id <= 50; id++) CHECK_EQ(put(&it, JFS_ADD_TX, 7, id), JFS_OK);
     CHECK_EQ(put(&it, JFS_PREPARE, 7, 0), JFS_OK);
     CHECK_EQ(put(&it, JFS_COMMIT, 7, 0), JFS_OK);
+    CHECK_EQ(jfs_stage_seal(it.stage, 2 * it.stage->buffer_bytes), 0);
     length = jfs_stage_seal(it.stage, 512);
     CHECK_EQ(length % 512, 0);
     memcpy(file + 16, it.stage->bytes, length);

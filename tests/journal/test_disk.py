@@ -13,7 +13,10 @@ import trio
 from journalfs.clock import SystemClock
 from journalfs.engine.backend import BackendKind, Completion
 from journalfs.engine.disk import DiskBackend, open_backend
-from journalfs.engine.stage import Stage
+from journalfs.engine.ledger import Ledger
+from journalfs.engine.stage import STAGED, Stage, record_bytes
+from journalfs.engine.status import CoreRefused
+from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
@@ -108,6 +111,36 @@ async def test_direct_writes_fill_blocks(tmp_path: Path) -> None:
     backend.close()
     file, *_ = read_folder(tmp_path)
     assert [record.offset for record in file.scan.records] == [512, 1536, 2560]
+
+
+@pytest.mark.parametrize("block_bytes", [4096, 8192, 65536])
+@pytest.mark.parametrize("buffer_bytes", [1000, 4096, 20_000, 501_760])
+@pytest.mark.parametrize("file_bytes", [4096, 1_048_576])
+async def test_blocks_are_filled_up_within_the_buffer(
+    tmp_path: Path, block_bytes: int, buffer_bytes: int, file_bytes: int
+) -> None:
+    """However large they are, beside a buffer or a file: whatever lies behind the buffer stays as it is."""
+    settings = WriteSettings(file_size_bytes=file_bytes, buffer_size_bytes=buffer_bytes, checksums=True)
+    backend = open_backend(tmp_path, BackendKind.AIO, block_bytes=block_bytes)
+    assert backend.alignment_bytes == block_bytes
+    writer = JournalWriter.open(backend, settings, SystemClock())
+    longest = writer.record_bytes_max - record_bytes(RecordKind.ADD, 0)
+    assert longest > 0
+    for record in range(1, 5):
+        await writer.durable(writer.stage_add(RecordId(record), 45, bytes([record]) * longest))
+        assert writer._stage.pointer.buffer_bytes % block_bytes == 0
+    await writer.close()
+    backend.close()
+    assert alive(tmp_path) == {record: bytes([record]) * longest for record in range(1, 5)}
+
+
+def test_a_buffer_without_room_for_whole_blocks_is_refused() -> None:
+    stage, ledger = Stage(4096), Ledger()
+    stage.begin(slot=ledger.add_file(), rid=1, file_offset=8192, room_bytes=4096)
+    assert stage.put(ledger, RecordKind.ADD, 1, 0, 45, b"one") == STAGED
+    with pytest.raises(CoreRefused, match="whole blocks of 8192 bytes"):
+        stage.seal(8192)
+    assert stage.seal(4096) == 4096
 
 
 def test_refused_direct_writes_become_plain_ones(
