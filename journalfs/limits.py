@@ -150,6 +150,9 @@ only take rings from the system's 65,536."""
 JOURNAL_BLOCK_BYTES_DEFAULT: Final = 4096
 """Block of direct writes where the file system does not say."""
 
+JOURNAL_BLOCK_BYTES_MAX: Final = 65_536
+"""The largest block of direct writes: who follows a journal looks that far for what was appended."""
+
 JOURNAL_BUFFERS_WAITING_MAX: Final = 64
 """Full write buffers that may wait for the disk before staging waits itself: 32 MB of the default size."""
 

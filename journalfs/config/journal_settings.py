@@ -20,6 +20,7 @@ from journalfs.config.core_settings import (
     value_in_force,
 )
 from journalfs.errors import ConfigError
+from journalfs.limits import JOURNAL_BLOCK_BYTES_MAX
 
 JournalType = Literal["NIO", "ASYNCIO", "MAPPED"]
 
@@ -109,6 +110,8 @@ def _check_block_size(settings: JournalSettings, core: Mapping[str, ConfiguredVa
     if size < _SECTOR_BYTES or size & (size - 1):
         reason = f"{size} is no size of a block: {_SECTOR_BYTES} times a power of 2, most often 4096"
         raise _mistake(core, "journal-device-block-size", reason)
+    if size > JOURNAL_BLOCK_BYTES_MAX:
+        raise _mistake(core, "journal-device-block-size", f"{size} is above {JOURNAL_BLOCK_BYTES_MAX}")
 
 
 def _check_retention(settings: JournalSettings, core: Mapping[str, ConfiguredValue]) -> None:

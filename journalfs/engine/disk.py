@@ -21,7 +21,11 @@ from journalfs.engine.links import is_linked
 from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
-from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_WRITES_IN_FLIGHT_MAX
+from journalfs.limits import (
+    JOURNAL_BLOCK_BYTES_DEFAULT,
+    JOURNAL_BLOCK_BYTES_MAX,
+    JOURNAL_WRITES_IN_FLIGHT_MAX,
+)
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +261,7 @@ def _alignment(directory: Path, configured: int | None) -> int:
     if configured:
         return max(512, configured)
     size = os.stat(directory).st_blksize
-    return size if 512 <= size <= 65536 else JOURNAL_BLOCK_BYTES_DEFAULT
+    return size if 512 <= size <= JOURNAL_BLOCK_BYTES_MAX else JOURNAL_BLOCK_BYTES_DEFAULT
 
 
 def open_backend(

@@ -29,14 +29,19 @@ from journalfs.journal.file_ids import written_rid
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.journal.heads import data_end
 from journalfs.journal.hidden import HiddenMessages
-from journalfs.limits import JOURNAL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
+from journalfs.limits import (
+    JOURNAL_BLOCK_BYTES_MAX,
+    JOURNAL_FILE_BYTES_MAX,
+    JOURNAL_HEADER_BYTES,
+    LISTINGS_MAX,
+)
 
 UNSETTLED_GAP_WAIT_MS = 1_000
 """How long records behind a hole wait for the hole to be filled: a broker's AIO writes may land out of order.
 """
 
 
-NEWS_WINDOW_BYTES = 65_536
+NEWS_WINDOW_BYTES = JOURNAL_BLOCK_BYTES_MAX
 """What is compared to find out whether a file went on: appending begins within one block behind the last
 record.
 """

@@ -53,11 +53,18 @@ __attribute__((noinline)) static jfs_status gap_add(jfs_scan *scan, uint64_t fro
     return JFS_OK;
 }
 
+/* The largest blocks that flushes of this file may be padded to, as far as [0, to) tells. */
+static uint64_t block_of(const uint8_t *bytes, uint64_t to) {
+    const uint64_t first = to > HEADER_BYTES ? skip_zeros(bytes, HEADER_BYTES, to) : 0;
+    return first > BLOCK_USUAL && (first & (first - 1)) == 0 ? first : BLOCK_USUAL;
+}
+
 /* True if a flush padded to a block could have left [from, to) unused. */
-static int ends_at_block(uint64_t from, uint64_t to) {
+static int ends_at_block(const uint8_t *bytes, uint64_t from, uint64_t to) {
     const uint64_t block = to & (~to + 1); /* the largest power of two that divides to */
     if (from == HEADER_BYTES && block == to) return 1;
-    return block >= BLOCK_SMALLEST && to - from < BLOCK_USUAL && to - from < block;
+    if (block < BLOCK_SMALLEST || to - from >= block) return 0;
+    return to - from < BLOCK_USUAL || to - from < block_of(bytes, from);
 }
 
 /* True if bytes[at...] begins like a record of this file, be it only by the few bytes that reached the disk. */
@@ -81,7 +88,7 @@ static int begins_like_record(const uint8_t *bytes, uint64_t at, const jfs_scan_
 jfs_status scan_gap_between(jfs_scan *scan, const uint8_t *bytes, uint64_t from, uint64_t to,
                             const jfs_scan_options *options) {
     const uint64_t text = skip_zeros(bytes, from, to);
-    const int at_block = ends_at_block(from, to);
+    const int at_block = ends_at_block(bytes, from, to);
     uint64_t claimed;
     if (text == to) return gap_add(scan, from, to, at_block ? JFS_GAP_PADDING : JFS_GAP_ZEROED);
     /* Where unpadded records are followed by padded ones, the rest of the block keeps what an older life left. */

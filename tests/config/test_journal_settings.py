@@ -86,6 +86,7 @@ def test_settings_of_real_stores(name: str, stores: PristineStores) -> None:
         ("<journal-file-size>2G</journal-file-size>", "journal-file-size: 2147483648 is above 2147483647"),
         ("<journal-compact-percentage>101</journal-compact-percentage>", "101 is above 100"),
         ("<journal-type>AIO</journal-type>", "journal-type: 'AIO' is none of NIO, ASYNCIO, MAPPED"),
+        ("<journal-device-block-size>131072</journal-device-block-size>", "131072 is above 65536"),
         ("<journal-device-block-size>1000</journal-device-block-size>", "1000 is no size of a block"),
         ("<journal-device-block-size>256</journal-device-block-size>", "256 is no size of a block"),
         ("<journal-retention-directory>h</journal-retention-directory>", "needs period=... or storage"),

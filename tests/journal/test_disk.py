@@ -12,12 +12,15 @@ import trio
 
 from journalfs.clock import SystemClock
 from journalfs.engine.backend import BackendKind, Completion
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.scan import GapKind, scan_journal
 from journalfs.engine.stage import STAGED, Stage, record_bytes
 from journalfs.engine.status import CoreRefused
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import RecordId
+from journalfs.journal.directory import read_directory
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.reference.journal import read_folder, replay
@@ -126,12 +129,16 @@ async def test_blocks_are_filled_up_within_the_buffer(
     writer = JournalWriter.open(backend, settings, SystemClock())
     longest = writer.record_bytes_max - record_bytes(RecordKind.ADD, 0)
     assert longest > 0
-    for record in range(1, 5):
-        await writer.durable(writer.stage_add(RecordId(record), 45, bytes([record]) * longest))
+    wanted = {number: bytes([number]) * (1 if number % 2 else longest) for number in range(1, 9)}
+    for number, body in wanted.items():
+        await writer.durable(writer.stage_add(RecordId(number), 45, body))
         assert writer._stage.pointer.buffer_bytes % block_bytes == 0
     await writer.close()
     backend.close()
-    assert alive(tmp_path) == {record: bytes([record]) * longest for record in range(1, 5)}
+    assert alive(tmp_path) == wanted
+    for found in read_directory(tmp_path, extension="amq", relative_to=tmp_path).files:
+        scan = scan_journal(MappedFile(found.path), rid=found.rid, version=found.version)
+        assert {gap.kind for gap in scan.gaps()} <= {GapKind.PADDING}
 
 
 def test_a_buffer_without_room_for_whole_blocks_is_refused() -> None:
