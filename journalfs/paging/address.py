@@ -21,6 +21,7 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.page_listing import page_schedules
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import Gone
+from journalfs.format.page_folder import format_page_name
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.limits import (
     PAGE_DAMAGES_MAX,
@@ -224,11 +225,18 @@ class PagedAddress:
                 self._standings.setdefault(number, {})[queue] = known
         return known
 
+    def _file(self, number: PageNumber) -> PageFile:
+        """Raises `Gone`: whoever waited since it looked at the numbers finds others."""
+        try:
+            return self.files[number]
+        except KeyError:
+            raise Gone(self.path / format_page_name(number)) from None
+
     def summary(self, number: PageNumber) -> PageSummary:
-        """What the page holds. One that went away since it was listed holds nothing: every queue is done with
-        it.
+        """What the page holds. One that a broker deleted since the folder was listed holds nothing: every
+        queue is done with it. Raises `Gone` for one that is known to be gone.
         """
-        page = self.files[number]
+        page = self._file(number)
         summary = self.summaries.get(number)
         if summary is None or summary.stamp != page.stamp:
             try:
@@ -242,7 +250,7 @@ class PagedAddress:
         """The page's bytes; they stay readable when the page is deleted. A page that cannot be opened has
         none, and is damage. Raises `Gone` if it was deleted before.
         """
-        page = self.files[number]
+        page = self._file(number)
         kept = self._scans.get(number)
         if kept is not None and kept.stamp == page.stamp:
             return kept.mapped
@@ -265,7 +273,7 @@ class PagedAddress:
 
     def scan(self, number: PageNumber) -> PageScan:
         """The page's records. Raises `Gone` when the page went away."""
-        page = self.files[number]
+        page = self._file(number)
         kept = self._scans.get(number)
         if kept is not None and kept.stamp == page.stamp:
             self._scans.move_to_end(number)

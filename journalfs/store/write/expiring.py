@@ -120,7 +120,8 @@ class Expiring:
 
     async def _scan_page(self, address: str, paged: PagedAddress, number: PageNumber) -> int:
         now_ms, left = self.core.clock.now_ms(), 0
-        scan, stamp = paged.scan(number), paged.files[number].stamp
+        scan = paged.scan(number)
+        stamp = paged.files[number].stamp
         expirations_ms = scan.expirations_ms()
         next_ms = [time_ms for time_ms in expirations_ms if time_ms > now_ms]
         for queue in self.queues():

@@ -261,6 +261,27 @@ async def test_messages_of_pages_expire(writable: Writable) -> None:
     assert len(on_disk(writable, "dead")) == 5
 
 
+@pytest.mark.rule("S-97")
+async def test_pages_that_go_while_messages_of_others_expire(writable: Writable) -> None:
+    """Whoever consumes the rest of the pages meanwhile takes them away."""
+    for number in range(1, 5):
+        write_page(writable.little, number, [paged(1000 * number, 1000), paged(1000 * number + 1, 9000)])
+    async with writable.open() as store:
+        forward, pages = store.expiring.forward, store.core.pages["work"]
+
+        async def consuming(queue: StoreQueue, runs: Sequence[Run]) -> int:
+            left = await forward(queue, runs)
+            await store.acknowledge(A, [MessageId(1000 * n + i) for n in (1, 2, 3) for i in (0, 1)])
+            while pages.numbers() != [4]:
+                await trio.testing.wait_all_tasks_blocked()
+            return left
+
+        store.expiring.forward = consuming
+        writable.clock.advance(by_ms=1000)
+        assert await store.expire_due() == 2
+        assert bodies(store, "work.a") == ["paged 4001"]
+
+
 async def test_pages_without_expired_messages_are_not_read_again(writable: Writable) -> None:
     write_page(writable.little, 1, [paged(2000, 9000)])
     write_page(writable.little, 2, [paged(3000, 1000), paged(3001, 9000)])
