@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from journalfs.engine.stage import Stage
-
-TAKEN_AWAY: Final = "it was taken away"
-CUT_SHORT: Final = "it was cut short"
 
 
 class BackendKind(StrEnum):

@@ -12,13 +12,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.backend import CUT_SHORT, TAKEN_AWAY, BackendKind, Completion, OpenFile
+from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.links import is_linked
 from journalfs.engine.ownership import give_to_owner, make_directory
+from journalfs.engine.place import Place
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
 from journalfs.limits import (
@@ -34,8 +35,6 @@ PAGE_BYTES = 4096
 PROBE_NAME = ".aio-test"
 """The broker's name for the same thing: it must not look like a journal file to anybody."""
 
-_NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR)
-
 _KINDS = {
     BackendKind.NIO: lib.JFS_IO_NIO,
     BackendKind.MAPPED: lib.JFS_IO_MAPPED,
@@ -50,9 +49,7 @@ class DiskFile:
     name: str
     size_bytes: int
     fd: int
-    path: str
-    identity: tuple[int, int]
-    """Device and inode."""
+    place: Place
     alignment_bytes: int = 1
     map: Any = field(default=ffi.NULL)
 
@@ -174,12 +171,11 @@ class DiskBackend:
     def open(self, name: str, *, dense: bool = False) -> DiskFile:
         # Through the page cache the kernel completes blocks, as it does for NIO.
         direct = os.O_DIRECT if self.kind is BackendKind.AIO and self._datasync and not dense else 0
-        path = os.path.abspath(self.directory / name)
+        path = self.directory / name
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | direct)
         try:
             alignment_bytes = 1 if dense else self.alignment_bytes
-            found = os.fstat(fd)
-            file = DiskFile(name, found.st_size, fd, path, (found.st_dev, found.st_ino), alignment_bytes)
+            file = DiskFile(name, os.fstat(fd).st_size, fd, Place.of(fd, path), alignment_bytes)
             if self.kind is BackendKind.MAPPED:
                 out, error = ffi.new("uint8_t **"), ffi.new("int *")
                 if lib.jfs_file_map(fd, file.size_bytes, out, error) == lib.JFS_SYSTEM:
@@ -198,15 +194,7 @@ class DiskBackend:
 
     def lost(self, file: OpenFile) -> OSError | None:
         assert isinstance(file, DiskFile)
-        try:
-            found = os.stat(file.path)
-        except OSError as error:
-            return OSError(error.errno, TAKEN_AWAY) if error.errno in _NO_SUCH_FILE else error
-        if (found.st_dev, found.st_ino) != file.identity:
-            return OSError(errno.ENOENT, "another file was put in its place")
-        if found.st_size < file.size_bytes:
-            return OSError(errno.EIO, CUT_SHORT)
-        return None
+        return file.place.lost(file.size_bytes)
 
     def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
         assert isinstance(file, DiskFile)

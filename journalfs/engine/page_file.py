@@ -10,12 +10,13 @@ import os
 from pathlib import Path
 
 from journalfs.engine.ownership import give_to_owner, make_directory
+from journalfs.engine.place import Place
 
 
 class PageFile:
     """One page, open for appending. It is made if it is not there; then its name is durable at once."""
 
-    __slots__ = ("_datasync", "_descriptor", "path", "size_bytes")
+    __slots__ = ("_datasync", "_descriptor", "_place", "path", "size_bytes")
 
     def __init__(self, path: Path, *, datasync: bool) -> None:
         self.path = path
@@ -23,6 +24,7 @@ class PageFile:
         is_new = not path.exists()
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
+            self._place = Place.of(self._descriptor, path)
             self.size_bytes = os.fstat(self._descriptor).st_size
             if is_new:
                 give_to_owner(self._descriptor, path.parent)
@@ -46,6 +48,10 @@ class PageFile:
     def sync(self) -> None:
         if self._datasync:
             os.fdatasync(self._descriptor)
+
+    def lost(self) -> OSError | None:
+        """Why whoever reads the page would not find what was appended."""
+        return self._place.lost(self.size_bytes)
 
     def close(self) -> None:
         if self._descriptor >= 0:

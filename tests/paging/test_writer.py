@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -191,3 +192,36 @@ async def test_a_sync_that_failed_is_final(pages: Pages, monkeypatch: pytest.Mon
         await pages.append(b"c")
     assert [error.errno for error in pages.failures] == [errno.EIO]
     assert pages.readable() == {"000000001.page": 1}
+
+
+def page_removed(folder: Path) -> None:
+    (folder / "000000001.page").unlink()
+
+
+def page_cut(folder: Path) -> None:
+    os.truncate(folder / "000000001.page", 1)
+
+
+def folder_moved(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def folder_replaced(folder: Path) -> None:
+    folder_moved(folder)
+    shutil.copytree(folder.with_name("elsewhere"), folder)
+
+
+@pytest.mark.parametrize("lose", [page_removed, page_cut, folder_moved, folder_replaced])
+@pytest.mark.parametrize("record", [b"c", b"d" * 90], ids=["in it", "behind it"])
+async def test_a_page_that_somebody_takes_away(
+    pages: Pages, lose: Callable[[Path], None], record: bytes
+) -> None:
+    """What is written where nobody finds it is not said to be written."""
+    await pages.append(b"a", b"b" * 19)
+    assert pages.content() == {"000000001.page": b"a" + b"b" * 19}
+    lose(pages.folder)
+    with pytest.raises((WriteFailed, SystemFailure)):
+        await pages.append(record)
+    with pytest.raises((WriteFailed, SystemFailure)):
+        await pages.append(b"more")
+    assert len(pages.failures) == 1

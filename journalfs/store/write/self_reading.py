@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from journalfs.damage import MISSING_FILE, Damage, name_of
-from journalfs.engine.backend import CUT_SHORT, TAKEN_AWAY
+from journalfs.engine.place import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId
