@@ -409,6 +409,9 @@ class Publisher(Protocol):
         store's settings ask for it. Raises `JournalfsError` with nothing of this call published.
         """
 
+    def leaves_gap(self, data: bytes) -> bool:
+        """Whether what comes next would begin inside of something, if `data` is not taken."""
+
     async def flush(self, *, unfinished: bool = True, is_last: Callable[[], bool] = nothing_follows) -> bool:
         """Make durable what was taken. What is not published yet survives the end of the process then, unless
         `unfinished` is False: a write failed, and it is not going to be published. Returns whether it could

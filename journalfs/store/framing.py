@@ -89,6 +89,15 @@ class Framer:
         """Bytes taken that make no message yet: given to a new framer, it is where this one is."""
         return (self._mark or b"") + self._splitter.pending()
 
+    def would_pend(self, data: bytes) -> bool:
+        """Whether something would be unfinished behind `data`; of what is none, whether a line would be."""
+        other = copy(self)
+        try:
+            other.feed(data)
+        except BadEnvelope:
+            return not data.endswith(b"\n")
+        return other.pending_bytes > 0
+
     def mark(self) -> Mark:
         """Where it is now, to `reset` it to, once."""
         return copy(self._splitter), self._line_feeds, self._taken_bytes, self._mark

@@ -78,6 +78,11 @@ class Dropping:
     async def write(self, data: bytes) -> None:
         self.size_bytes += len(data)
 
+    def leaves_gap(self, data: bytes) -> bool:
+        """Nothing has a meaning here."""
+        del data
+        return False
+
     async def flush(self, *, unfinished: bool = True, is_last: Callable[[], bool] = nothing_follows) -> bool:
         """Nothing was kept."""
         del unfinished, is_last
@@ -106,7 +111,9 @@ class Refusal:
     final: bool
     """Not because it had to wait: then the same can be written again. Of others an event says why."""
     stuck: bool
-    """Something was unfinished at that moment. What would come next would follow on a gap."""
+    """Something was unfinished at that moment, or would have been with what was refused. What would come next
+    would follow on a gap.
+    """
 
 
 NOT_EMPTIED: Final = "emptying it takes no message away; remove it to acknowledge what it holds"
@@ -171,14 +178,15 @@ class WritingFile(OpenedFile):
         await self._take_turn()
         try:
             self._refuse_again()
+            next_of_file = b""
             try:
                 with self._context.noted(self._node.path, self._consequence):
                     self._check_name()
                     self._check_place(offset)
-                    self._flushed = False
+                    self._flushed, next_of_file = False, data
                     await self._publisher.write(data)
             except BaseException as error:
-                self._was_refused(error)
+                self._was_refused(error, next_of_file)
                 raise
             if self._refusal is not None and not self._refusal.final:
                 self._refusal = None
@@ -242,12 +250,13 @@ class WritingFile(OpenedFile):
             self._was_refused(error)
             raise
 
-    def _was_refused(self, error: BaseException) -> None:
+    def _was_refused(self, error: BaseException, next_of_file: bytes = b"") -> None:
         if self._refusal is not None and self._refusal.final:
             return
         number = error.errno if isinstance(error, FUSEError) else errno.EIO
         final = isinstance(error, FUSEError) and number not in _NOT_NOW
-        stuck = final and (self._publisher.unfinished_bytes > 0 or self.refused_with is not None)
+        gap = self._publisher.unfinished_bytes > 0 or self._publisher.leaves_gap(next_of_file)
+        stuck = final and (gap or self.refused_with is not None)
         self._refusal, self._flushed = Refusal(number, final, stuck), False
 
     def _refuse_again(self) -> None:

@@ -33,7 +33,7 @@ def over_a_limit(descriptor: int, address: Address) -> None:
     for name, value in (("address-full-policy", b"FAIL"), ("max-size-messages", b"0")):
         os.setxattr(address.path, f"user.journalfs.{name}", value)
     try:
-        os.write(descriptor, b"more")
+        os.write(descriptor, b"more\n")
     finally:
         os.removexattr(address.path, "user.journalfs.max-size-messages")
 
@@ -192,3 +192,49 @@ def test_what_is_refused_of_the_root_is_named(address: Address) -> None:
     assert errno_of(os.setxattr, root, "user.journalfs.ring-size", b"1") == errno.ENOTSUP
     said = [one["what"] for one in address.mount.events() if "ring-size" in one["message"]]
     assert said == ["/: ENOTSUP"]
+
+
+@pytest.mark.rule("S-74")
+@pytest.mark.parametrize(
+    ("name", "refused", "more", "left"),
+    [
+        ("in.txt", b"pay 10\npay 2", b"5000\npay 3\n", []),
+        ("in.txt", b"pay 10\n", b"pay 25000\npay 3\n", ["pay 25000", "pay 3"]),
+        ("in.json", b"1 2 1234", b"5678 3 4 ", []),
+        ("in.json", b'[\n1,\n{"a":\n', b"2\n", []),
+        ("in.json", b"1 2\n", b"3\n", ["3"]),
+        ("in.jsonl", b'{"type":"text","body":"a"}\n{"type":"te', b'xt","body":"b"}\n', []),
+        ("in.bin", b"all\n", b"of it\n", []),
+    ],
+)
+def test_nothing_begins_inside_of_what_was_refused(
+    address: Address, name: str, refused: bytes, more: bytes, left: list[str]
+) -> None:
+    """Who goes on although a write failed publishes no end of what is missing."""
+    setting = "user.journalfs.max-size-messages"
+    os.setxattr(address.path, "user.journalfs.address-full-policy", b"FAIL")
+    os.setxattr(address.path, setting, b"0")
+    descriptor = opened(address, name)
+    assert errno_of(os.write, descriptor, refused) == errno.EDQUOT
+    os.setxattr(address.path, setting, b"-1")
+    if left:
+        assert os.write(descriptor, more) == len(more)
+    else:
+        assert errno_of(os.write, descriptor, more) == errno.EDQUOT
+    os.close(descriptor)
+    assert messages(address.first) == left
+    assert len(address.refusals()) == 1
+
+
+@pytest.mark.rule("S-74")
+def test_a_bad_line_within_a_write_is_told_once(address: Address) -> None:
+    """As a program writes that hands on what fills its buffer, and does not look whether it was taken."""
+    lines = [b'{"type":"text","body":"%d"}\n' % number for number in range(2000)]
+    lines[9] = b'{"type":"text","priority":12}\n'
+    content = b"".join(lines)
+    descriptor = opened(address, "in.jsonl")
+    for at in range(0, len(content), 4096):
+        assert errno_of(os.write, descriptor, content[at : at + 4096]) == errno.EINVAL
+    os.close(descriptor)
+    ((_, reason),) = address.refusals()
+    assert "line 10: priority" in reason

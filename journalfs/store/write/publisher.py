@@ -58,6 +58,9 @@ class FilePublisher:
             return 0
         return self._size_bytes if self._framer is None else self._framer.pending_bytes
 
+    def leaves_gap(self, data: bytes) -> bool:
+        return bool(data) and (self._framer is None or self._framer.would_pend(data))
+
     async def write(self, data: bytes) -> None:
         if self._forgotten:
             self._size_bytes += len(data)
