@@ -64,6 +64,27 @@ def copy_beginning(file: Path, copy: Path, length: int, *, size_bytes: int = 0) 
         os.close(source)
 
 
+def move(file: Path, name: Path) -> None:
+    """Give a file another name, on another file system too, where it is copied durably before it goes. Raises
+    OSError with the file where it was.
+    """
+    try:
+        os.rename(file, name)
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    made = name.with_name(name.name + ".new")
+    try:
+        made.unlink(missing_ok=True)
+        copy_beginning(file, made, file.stat().st_size)
+        rename(made, name)
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+    file.unlink()
+
+
 def _copy(source: int, target: int, at: int, length: int) -> int:
     """Copy at most that many bytes at one offset; some file systems need not write them for that."""
     try:

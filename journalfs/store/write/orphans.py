@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 
+from journalfs.engine.links import move
 from journalfs.engine.ownership import make_directory
 from journalfs.ids import MessageId
 from journalfs.store.core import Core
@@ -16,12 +17,17 @@ ORPHANS = "orphans"
 
 
 def set_orphans_aside(core: Core) -> list[MessageId]:
-    """Move them below the store's own folder, and say so. Raises OSError."""
+    """Move them below the store's own folder, and say so. One that cannot be moved stays where it is."""
     folder = core.root / "journalfs" / ORPHANS
     moved: list[MessageId] = []
     for file in orphaned_bodies(core):
-        make_directory(folder)
-        (core.large.path / file.name).rename(folder / file.name)
+        try:
+            make_directory(folder)
+            move(core.large.path / file.name, folder / file.name)
+        except OSError as error:
+            reason = f"it stays where it is, since it cannot be moved to {folder}: {error.strerror or error}"
+            core.events.add("orphan", f"{file.name}: no message has this body; {reason}")
+            continue
         moved.append(file.message_id)
         message = f"{file.name}: no message has this body; it is in {folder} now"
         core.events.add("orphan", message, level=logging.INFO)

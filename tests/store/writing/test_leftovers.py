@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +92,34 @@ async def test_bodies_that_no_message_has_are_set_aside(writable: Writable) -> N
         assert not list(large.iterdir())
         aside = writable.root / "journalfs" / "orphans"
         assert sorted(path.name for path in aside.iterdir()) == ["777.msg", "778.tmp"]
+
+
+@pytest.fixture
+def other_disk(tmp_path: Path) -> Iterator[Path]:
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no other file system here")
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)
+
+
+@pytest.mark.rule("S-48", "S-109")
+async def test_they_are_set_aside_from_another_disk(writable: Writable, other_disk: Path) -> None:
+    with (writable.root / "journalfs.toml").open("a") as settings:
+        settings.write(f'large-messages-directory = "{other_disk}"\n')
+    (other_disk / "777.msg").write_bytes(b"nobody's")
+    aside = writable.root / "journalfs" / "orphans"
+    aside.parent.mkdir(exist_ok=True)
+    aside.write_text("in the way")
+    async with writable.open() as store:
+        assert any(
+            "777.msg" in event["message"] and "stays" in event["message"] for event in store.core.events
+        )
+    assert [path.name for path in other_disk.iterdir()] == ["777.msg"]
+    aside.unlink()
+    async with writable.open():
+        assert list(other_disk.iterdir()) == []
+        assert [path.read_bytes() for path in aside.iterdir()] == [b"nobody's"]
 
 
 @pytest.mark.rule("S-109")
