@@ -112,9 +112,8 @@ async def test_they_are_set_aside_from_another_disk(writable: Writable, other_di
     aside.parent.mkdir(exist_ok=True)
     aside.write_text("in the way")
     async with writable.open() as store:
-        assert any(
-            "777.msg" in event["message"] and "stays" in event["message"] for event in store.core.events
-        )
+        told = [str(event["message"]) for event in store.core.events]
+        assert any("777.msg" in message and "it stays where it is" in message for message in told)
     assert [path.name for path in other_disk.iterdir()] == ["777.msg"]
     aside.unlink()
     async with writable.open():
