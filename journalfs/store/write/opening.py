@@ -110,6 +110,9 @@ class _Taking:
             delete_unreferenced(store.core, journals)
             store.flushed.recover()
             set_orphans_aside(store.core)
+            if store.core.loader.missing:
+                # Once anything is written, the journal does not show any more that a file is gone.
+                store.save_index()
             lock.activated()
             undo.pop_all()
         return store

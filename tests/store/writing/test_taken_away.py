@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,28 @@ async def test_nothing_is_written_once_a_file_is_cut(writable: Writable) -> None
         assert f"journal/{name}" in [one.file for one in store.core.damage()]
         with pytest.raises(ReadOnlyStore, match=f"{name}.*cut short"):
             await publisher.write(b"refused\n")
+
+
+@pytest.mark.rule("S-49")
+async def test_a_file_that_is_gone_is_told_after_a_kill(writable: Writable, tmp_path: Path) -> None:
+    (writable.root / "journalfs.toml").write_text(
+        f'journal-type = "{writable.backend}"\njournal-file-size = 65536\n'
+    )
+    async with writable.open(index=True) as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"".join(b"%d %s\n" % (n, b"x" * 500) for n in range(300)))
+        name = store.journals.messages.data[1].name
+    (writable.root / "journal" / name).unlink()
+    killed = Writable(replace(writable.little, root=tmp_path / "killed"), writable.backend)
+    async with writable.open(index=True) as store:
+        assert gone(store) == [f"journal/{name}"]
+        await store.publisher("work", "work.a", "in").write(b"published\n")
+        shutil.copytree(writable.root, killed.root)
+    for _ in range(2):
+        async with killed.open(index=True) as store:
+            assert gone(store) == [f"journal/{name}"]
+            with pytest.raises(Damaged, match="not compacted"):
+                await store.journals.messages.upkeep.compact()
 
 
 def cut(path: Path, root: Path) -> None:
