@@ -7,7 +7,7 @@ published whole or not at all. The body of a large message is durable before the
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -284,9 +284,12 @@ class Publishing:
         return frozenset(message_id for message_id, _ in large)
 
     async def remove_bodies(self, message_ids: Collection[MessageId]) -> None:
-        """The records that would have named them were not staged after all."""
+        """The records that would have named them were not staged after all. One that cannot be removed is
+        nobody's, and is set aside when the store is opened again.
+        """
         if message_ids:
-            await offload(lambda: self._bodies.remove(message_ids))
+            with suppress(OSError):
+                await offload(lambda: self._bodies.remove(message_ids))
 
     def _is_large(self, address: str, message: Outgoing) -> bool:
         return message.is_large(

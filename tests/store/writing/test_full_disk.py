@@ -151,6 +151,27 @@ async def test_a_full_disk_refuses_messages_and_takes_acknowledgements(
     assert not list((small.root / "large-messages").iterdir())
 
 
+@pytest.mark.rule("S-70")
+async def test_bodies_that_have_no_place_to_go(small_store: MakeStore) -> None:
+    """Neither is there anything to remove then. What was written is kept, and nothing publishes it later."""
+    small = small_store("NIO")
+    large = small.root / "large-messages"
+    with closing(small.open()) as store:
+        large.rmdir()
+        large.write_bytes(b"in the way")
+        publisher = store.publisher("work", "work.a", "in.bin")
+        await publisher.write(b"y" * 200_000)
+        await publisher.flush()
+        with pytest.raises(SystemFailure, match="large"):
+            await publisher.finish()
+        (kept,) = (small.root / "journalfs" / "unpublished").iterdir()
+        assert kept.read_bytes() == b"y" * 200_000
+        assert str(kept) in str([event["message"] for event in store.core.events])
+    large.unlink()
+    with closing(small.open()) as store:
+        assert lines_of(store, "work.a") == []
+
+
 async def written_whole(publisher: FilePublisher, pieces_bytes: tuple[int, ...]) -> None:
     for size_bytes in pieces_bytes:
         await publisher.write(b"y" * size_bytes)
