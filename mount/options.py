@@ -25,6 +25,8 @@ _IGNORED: Final = frozenset(
 _IGNORED_PREFIXES: Final = ("x-", "X-")
 _IGNORED_WITH_VALUE: Final = "comment"
 
+_REMOUNT: Final = "remount"
+
 _FLAGS: Final[Mapping[str, tuple[Mapping[str, bool], str]]] = {
     "ro": ({"read_only": True, "kernel_told": True}, "read only; works beside a running broker"),
     "rw": ({"read_only": False, "kernel_told": False}, "read and write, as when nothing is said"),
@@ -132,6 +134,10 @@ def parse_options(lists: Iterable[str], *, ignore_unknown: bool = False) -> dict
             kernel.append(word)
         elif name in _VALUED and has_value:
             chosen[name] = _value(name, value)
+        elif word == _REMOUNT:
+            raise WrongCall(
+                "a mount that is there is changed by the kernel alone: mount -i -o remount,ro, or rw"
+            )
         elif not ignore_unknown:
             raise WrongCall(f"unknown mount option {word!r}{_suggestion(name)}")
     if kernel:

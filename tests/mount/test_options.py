@@ -49,6 +49,11 @@ def test_help_lists_every_option_that_there_is() -> None:
     assert {"browse", "sync=always|close|none", "uid="} <= {term for term, _ in described()}
 
 
+def test_who_wants_to_remount_is_told_how() -> None:
+    with pytest.raises(WrongCall, match="mount -i -o remount,ro"):
+        parse_options(["remount,ro"])
+
+
 def test_a_mistyped_word_is_named_with_its_neighbour() -> None:
     with pytest.raises(WrongCall, match=r"unknown mount option 'noxatr'; did you mean 'noxattr'\?"):
         parse_options(["ro,noxatr"])
