@@ -15,12 +15,15 @@ from dataclasses import dataclass
 
 from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.checksums import NOWHERE
+from journalfs.engine.rescan import scan_view
+from journalfs.engine.scan import GapKind
 from journalfs.ids import FileId
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
 VERSION, USER_VERSION = 2, 0
 ATTIC = "attic"
+RID_MASK = 0x7FFFFFFF
 
 
 @dataclass(slots=True)
@@ -52,7 +55,7 @@ class WriteFile:
 
     @property
     def rid(self) -> int:
-        return self.file_id & 0x7FFFFFFF
+        return self.file_id & RID_MASK
 
 
 def encode_header(file_id: int, alignment_bytes: int) -> bytes:
@@ -124,15 +127,26 @@ class FilePool:
 
     def reinitialise(self, file: WriteFile, file_id: FileId) -> WriteFile:
         """Give a file a new life: what it holds belongs to no file any more. One with another name keeps what
-        it holds under that, and another file takes its place.
+        it holds under that, and another file takes its place. The id is a later one where that one would make
+        something of what it holds look like records.
         """
         with self._doubtful(file.name):
             if self._backend.is_linked(file.name):
                 self._backend.remove(file.name)
                 return self.create(file_id)
+            while self._speaks_of(file.name, file_id):
+                file_id = self.new_id()
             self._backend.write_at(file.name, 0, encode_header(file_id, self._backend.alignment_bytes))
             self._backend.sync(file.name)
         return WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
+
+    def _speaks_of(self, name: str, file_id: FileId) -> bool:
+        """Whether earlier lives left something that looks like a record of that id. Ids of messages are made
+        of as many bytes, and after a few unclean ends begin with numbers like those of files.
+        """
+        view = self._backend.view(name)
+        scan = scan_view(view, rid=file_id & RID_MASK, version=VERSION, doing=f"scanning {name}")
+        return scan.count > 0 or any(gap.kind is not GapKind.STALE for gap in scan.gaps())
 
     def usable(self, file: WriteFile) -> bool:
         """Whether a file may be used again."""

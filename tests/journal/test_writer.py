@@ -12,9 +12,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from journalfs.clock import FakeClock
 from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
-from journalfs.ids import RecordId, TxId
+from journalfs.ids import FileId, RecordId, TxId
+from journalfs.journal.pool import FilePool, encode_header
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
+from tests.differential.encode import record
 from tests.journal.driving import SMALL, read_back
 
 
@@ -84,6 +86,19 @@ async def test_without_a_buffer_every_record_is_a_write(disk: SimulatedDisk) -> 
     writer.stage_add(RecordId(2), 45, b"two")
     await writer.durable(writer.position)
     assert writer.committer.counts.flushes == 2
+
+
+@pytest.mark.parametrize("at", [16, 700, 1024])
+def test_what_a_file_held_is_no_record_of_its_next_life(disk: SimulatedDisk, at: int) -> None:
+    """The id of a message can be, byte by byte, a record of the file's next id."""
+    pool = FilePool(disk, SMALL, last_id=20)
+    file = pool.create(FileId(20))
+    looks_like = record(18, 21, tx_id=4411)
+    disk.write_at(file.name, at, b"".join([looks_like, record(18, 22, tx_id=4412)]))
+    again = pool.reinitialise(file, pool.new_id())
+    assert (again.name, again.file_id) == (file.name, 23)
+    assert disk.read(file.name, 0, 16) == encode_header(23, 1)
+    assert disk.read(file.name, at, len(looks_like)) == looks_like
 
 
 def test_sync_settings_say_who_waits(disk: SimulatedDisk) -> None:
