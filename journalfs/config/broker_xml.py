@@ -25,6 +25,7 @@ from journalfs.config.core_settings import (
 from journalfs.config.setting_names import (
     BY_NAME,
     XML_ALIASES,
+    Kind,
     SettingDefinition,
     Value,
     parse_value,
@@ -259,7 +260,19 @@ def _wildcards(core: Element) -> WildcardSyntax:
         delimiter=_character(element, "delimiter", default.delimiter),
         any_words=_character(element, "any-words", default.any_words),
         single_word=_character(element, "single-word", default.single_word),
+        routes=_routes(element, default=default.routes),
     )
+
+
+def _routes(element: Element, *, default: bool) -> bool:
+    """The last of two names of the same wins. What stands outside, `wild-card-routing-enabled`, a broker does
+    not read as an element.
+    """
+    for name in ("enabled", "routing-enabled"):
+        found = element.find(name)
+        if found is not None:
+            default = bool(_value(SettingDefinition(name, name, Kind.BOOLEAN, default), found).value)
+    return default
 
 
 def _character(element: Element, name: str, default: str) -> str:

@@ -62,6 +62,10 @@ class SettingsInForce:
             [compile_pattern(match, self._syntax) for match in self._wild]
         )
 
+    @property
+    def wildcards(self) -> WildcardSyntax:
+        return self._syntax
+
     def address(self, address: str) -> tuple[SettingInForce, ...]:
         """Every setting there is, in a fixed order."""
         sources = self._sources(address)

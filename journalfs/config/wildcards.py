@@ -20,6 +20,8 @@ class WildcardSyntax:
     delimiter: str = "."
     any_words: str = "#"
     single_word: str = "*"
+    routes: bool = True
+    """Whether queues of wildcard addresses get what is sent to addresses that match."""
 
     def is_wild(self, match: str) -> bool:
         """True when `match` has a wildcard that no backslash precedes."""

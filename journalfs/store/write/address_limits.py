@@ -48,6 +48,10 @@ class AddressLimits:
     def rejects(self, held: Held) -> bool:
         return self.policy == "BLOCK" and 0 <= self.reject_threshold_bytes < held.size_bytes
 
+    def blocks(self, limit: str | None) -> bool:
+        """Whether a limit is for those who publish to the address itself: they wait, or give up."""
+        return self.policy == "BLOCK" and limit == "max-size-bytes-reject-threshold"
+
     def pages_reached(self, files: int, messages: int) -> str | None:
         """Which limit on pages is reached by so many files, and messages of the queue that has most."""
         if 0 <= self.page_limit_files < files:

@@ -72,10 +72,14 @@ FOREVER: Final = Forever()
 class Admitted:
     """A publication that was taken. `done` once it is staged, or will not be: who waits behind it is next."""
 
-    __slots__ = ("_next", "decision")
+    __slots__ = ("_next", "decision", "late")
 
-    def __init__(self, decision: Decision, following: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, decision: Decision, following: Callable[[], None] | None = None, *, late: bool = False
+    ) -> None:
+        """`late`: nobody can be told any more that it is refused."""
         self.decision = decision
+        self.late = late
         self._next = following
 
     @property
@@ -187,6 +191,23 @@ class Admission:
             action = Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE
             return Decision(action, decision.limit)
         return decision
+
+    def decide_beside(self, address: str, *, late: bool) -> Decision:
+        """What becomes of that part of a publication that goes to queues of a wildcard address. Nobody waits
+        for it: whoever publishes waits for the address that he sends to. Raises `AddressFull`, but not for
+        what is `late`.
+        """
+        limits = self.in_force.of(address)
+        if limits.exempt or self._is_free(address, limits):
+            return STORE
+        decision = self._by_policy(address, limits)
+        if decision is STORE or (decision.action is not Action.BLOCK and not limits.blocks(decision.limit)):
+            self._note(address, decision)
+            if decision.action is not Action.FAIL:
+                return decision
+            if not late:
+                raise self._full(address, decision)
+        return Decision(Action.PAGE if limits.policy == Action.PAGE.name else Action.STORE, decision.limit)
 
     def _by_disk(self, limits: AddressLimits) -> Decision | None:
         reached = self.disk.reached

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -16,36 +16,41 @@ class Arrivals:
 
     administered: trio.Lock
     """Held by whoever is changing addresses and queues."""
+    concerns: Callable[[str, str], bool]
+    """Whether what comes to the second address may go to queues of the first."""
     leaving: set[str] = field(default_factory=set)
     """Addresses of which a queue is about to be deleted."""
     _arriving: Counter[str] = field(default_factory=Counter)
     """Calls on their way, by address."""
     _quiet: trio.Event = field(default_factory=trio.Event)
 
-    async def begin(self, address: str) -> None:
-        """Be on the way to an address, until `end`."""
-        while address in self.leaving:
+    async def begin(self, *addresses: str) -> None:
+        """Be on the way to addresses, until `end`. To all at once: who is on the way to one of them and waits
+        for another could wait for somebody who waits for him.
+        """
+        while any(self.concerns(left, address) for left in self.leaving for address in addresses):
             async with self.administered:
                 pass
-        self._arriving[address] += 1
+        self._arriving.update(addresses)
 
-    def end(self, address: str) -> None:
-        self._arriving[address] -= 1
-        if not self._arriving[address]:
-            del self._arriving[address]
-            self._quiet.set()
+    def end(self, *addresses: str) -> None:
+        for address in addresses:
+            self._arriving[address] -= 1
+            if not self._arriving[address]:
+                del self._arriving[address]
+                self._quiet.set()
 
     @asynccontextmanager
-    async def bringing(self, address: str) -> AsyncIterator[None]:
-        """Be on the way to an address."""
-        await self.begin(address)
+    async def bringing(self, *addresses: str) -> AsyncIterator[None]:
+        """Be on the way to addresses."""
+        await self.begin(*addresses)
         try:
             yield
         finally:
-            self.end(address)
+            self.end(*addresses)
 
     async def none(self, address: str) -> None:
         """Return when nothing is on its way to an address that is `leaving`."""
-        while self._arriving[address]:
+        while any(self.concerns(address, arriving) for arriving in self._arriving):
             self._quiet = trio.Event()
             await self._quiet.wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -24,7 +24,8 @@ from journalfs.store.write.paged import Paged
 @dataclass(slots=True)
 class Deleting:
     """Whoever calls any of these is the only one to change the bindings meanwhile. `bound` waits for a change
-    of the bindings, `published` for what was staged.
+    of the bindings, `published` for what was staged. `reached_from` says which queues get what is sent to an
+    address.
     """
 
     core: Core
@@ -37,6 +38,7 @@ class Deleting:
     find: Callable[[QueuePath], StoreQueue]
     bound: Callable[[Position | None], Awaitable[None]]
     published: Callable[[], Awaitable[None]]
+    reached_from: Callable[[str], Sequence[Queue]]
 
     async def address(self, name: str) -> None:
         """Raises `NoSuchName`, and `NotEmpty` while queues are bound to it."""
@@ -90,7 +92,7 @@ class Deleting:
         await self.bound(self.administering.delete_queue(model))
         await self.paged.queue_deleted(model.address, model.queue_id)
         self.deliveries.uses.queue_gone(model.queue_id, model.address)
-        if not self.core.bindings.queues_of(model.address):
+        if not self.reached_from(model.address):
             # What is sent to an address again is no duplicate of what queues had that are gone.
             for record in self.duplicates.clear(model.address):
                 self.journals.messages.stage_delete(record)

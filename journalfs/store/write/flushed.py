@@ -156,7 +156,7 @@ class Flushed:
 
     def admitted(self, address: str) -> Admitted:
         """What is published at the last close was taken by a write; nobody could be told otherwise now."""
-        return Admitted(self._store.admission.decide_late(address))
+        return Admitted(self._store.admission.decide_late(address), late=True)
 
     async def settled(self, note_id: str) -> None:
         """It is published, by a transaction that says so: the note has done its work."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -83,11 +83,11 @@ class Forwarding:
         *,
         routing: Routing,
         rules: AddressRules,
-        bringing: Callable[[str], AbstractAsyncContextManager[None]],
+        bringing: Callable[..., AbstractAsyncContextManager[None]],
         make_queue: Callable[[str, str, str], Awaitable[None]],
         settled: Callable[[Position], Awaitable[None]],
     ) -> None:
-        """`bringing` keeps the queues of an address from being deleted meanwhile, `make_queue` makes a queue
+        """`bringing` keeps the queues of addresses from being deleted meanwhile, `make_queue` makes a queue
         by address, name and filter unless it is there, `settled` waits until a position is durable.
         """
         self._core = core
@@ -121,9 +121,7 @@ class Forwarding:
         for address, to in ways.items():
             if to:
                 await self._make_resources(address, to, why)
-        async with AsyncExitStack() as stack:
-            for to in sorted({to for to in ways.values() if to}):
-                await stack.enter_async_context(self._bringing(to))
+        async with self._bringing(*{to for to in ways.values() if to}):
             leaving = self._leaving(queue, origins, ways, why)
             if not len(leaving):
                 return 0
@@ -194,8 +192,8 @@ class Forwarding:
         return leaving
 
     def _routed(self, queue: StoreQueue, origin: _Origin, to: str, why: Why) -> Routed | None:
-        """The copy, and the queues that get it; None where no queue is bound to its address."""
-        if not self._core.bindings.queues_of(to):
+        """The copy, and the queues that get it; None where no queue gets what is sent to its address."""
+        if not self._routing.reached_from(to):
             return None
         now_ms = self._core.clock.now_ms()
         notes: dict[str, tuple[Code, PropertyValue]] = {

@@ -188,7 +188,7 @@ class Leaving:
                     with self._sending.paging.transaction(address, transaction.tx) as pages:
                         for few in _few(chosen):
                             numbered, large = await copies.numbered(chosen.content, few)
-                            routed = [(one, Routed(message, (queue,))) for one, message in numbered]
+                            routed = [(one, Routed(message, (queue,), address)) for one, message in numbered]
                             await pages.add(routed, large)
                             await transaction.after(len(numbered))
                         await self._removing.stage_in(transaction, chosen)

@@ -267,11 +267,14 @@ class PageCleanup:
                 self._delete_transaction(record)
 
     def _delete_transactions_of(self, paged: PagedAddress, tx_ids: Iterable[int]) -> None:
-        """The same for those of a page that was deleted."""
+        """The same for those of a page that was deleted. Pages of other addresses may hold some, too."""
         transactions = self.core.cursors.transactions
+        everywhere = (paged, *self.core.pages.values())
         for tx_id in tx_ids:
             record, left = transactions.get(tx_id, (0, 0))
-            if record and (left <= 0 or not (paged.holds_transaction(tx_id) or any(paged.damage()))):
+            if record and (
+                left <= 0 or not any(one.holds_transaction(tx_id) or any(one.damage()) for one in everywhere)
+            ):
                 self._delete_transaction(record)
 
     def _delete_transaction(self, record: int) -> None:

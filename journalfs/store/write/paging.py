@@ -10,8 +10,8 @@ An address goes on paging until every queue consumed what lies in its pages (`Pa
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,7 +35,7 @@ from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing, Record
 from journalfs.store.settings import settings_in_force
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.publishing import Published, Publishing, has_ids
+from journalfs.store.write.publishing import Published, Publishing, has_ids, taken
 from journalfs.store.write.routing import Alike, Routed
 
 PAGE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
@@ -49,6 +49,8 @@ HOLDS_MAX: Final = 100
 class Hold:
     """Pages that somebody writes to: nobody may find them consumed."""
 
+    address: str
+    """The one whose pages they are."""
     pages: set[PageNumber] = field(default_factory=set)
     position: Position | None = None
     """Until the journal is durable up to there; None: it is not known yet."""
@@ -76,32 +78,44 @@ class BegunTexts:
 class PageTransaction:
     """Messages that count together, once the journal's transaction does."""
 
-    def __init__(self, paging: Paging, address: str, tx: TxId, hold: Hold) -> None:
+    def __init__(self, paging: Paging, address: str, tx: TxId, holds: Mapping[str, Hold]) -> None:
+        """`address` is where messages are sent to; `holds` are by the address whose pages they go to."""
         self._paging = paging
         self._address = address
         self._tx = tx
-        self._hold = hold
-        self._last: Pile | None = None
+        self._holds = holds
+        self._last: dict[str, Pile] = {}
         self._pairs = 0
 
     async def add(self, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]) -> None:
-        """Raises JournalfsError."""
-        if numbered:
-            self._last = await self._paging.write(
-                self._address, self._tx, numbered, large, self._hold, sync=False
+        """Write those of them that go to pages. Raises JournalfsError."""
+        for of, some in by_pages(numbered).items():
+            self._last[of] = await self._paging.write(
+                self._address, self._tx, some, large, self._holds[of], sync=False
             )
-            self._pairs += sum(len(one.queues) for _, one in numbered)
+            self._pairs += sum(len(one.queues) for _, one in some)
 
     async def add_texts(self, begun: BegunTexts) -> None:
         """Raises JournalfsError."""
-        self._last = await self._paging.write_texts(begun, self._hold, sync=False)
+        hold = self._holds[begun.address]
+        self._last[begun.address] = await self._paging.write_texts(begun, hold, sync=False)
         self._pairs += begun.pairs
 
     async def stage(self) -> None:
         """All of them are durable then, and what belongs to them is staged in the journal."""
-        if self._last is not None:
-            await self._paging.synced(self._address, self._last)
+        for address, last in self._last.items():
+            await self._paging.synced(address, last)
+        if self._last:
             self._paging.stage_page_transaction(self._tx, self._pairs)
+
+
+def by_pages(numbered: Iterable[tuple[MessageId, Routed]]) -> dict[str, list[tuple[MessageId, Routed]]]:
+    """Those that go to pages, by the address whose pages those are."""
+    found: dict[str, list[tuple[MessageId, Routed]]] = {}
+    for message_id, one in numbered:
+        if one.pages_of is not None:
+            found.setdefault(one.pages_of, []).append((message_id, one))
+    return found
 
 
 @dataclass(slots=True)
@@ -146,7 +160,7 @@ def _merge(holds: list[Hold]) -> None:
         pages = {page for hold, _ in staged for page in hold.pages}
         messages = sum(hold.messages for hold, _ in staged)
         looks = max(hold.looks for hold, _ in staged)
-        merged = Hold(pages, max(position for _, position in staged), messages, looks)
+        merged = Hold(staged[0][0].address, pages, max(position for _, position in staged), messages, looks)
         holds[:] = [merged, *(hold for hold in holds if hold.position is None)]
 
 
@@ -205,8 +219,8 @@ class Paging:
 
     async def stage(self, address: str, routed: Sequence[Routed], settles: str | None) -> Published | None:
         """Write messages to pages, which are durable on return, and stage what belongs to them in the
-        journal. None: there is nothing to publish. `address` is where they are sent to; `settles` is the note
-        of what was flushed that they take the place of.
+        journal, together with those that go there. None: there is nothing to publish. `address` is where they
+        are sent to; `settles` is the note of what was flushed that they take the place of.
 
         Raises JournalfsError with nothing that would count; so does being cancelled.
         """
@@ -231,31 +245,39 @@ class Paging:
         large: frozenset[MessageId],
         settles: str | None,
     ) -> Published:
-        alone = len(numbered) == 1 and numbered[0][1].message.duplicate_id is None
-        if alone and settles is None:
-            with self._held(address) as hold:
+        first = numbered[0][1]
+        alone = len(numbered) == 1 and first.message.duplicate_id is None and settles is None
+        if alone and first.pages_of is not None:
+            with self._held(first.pages_of) as hold:
                 await self.write(address, NO_TRANSACTION, numbered, large, hold, sync=self._sync_alone)
                 position = self._staged_up_to(hold, self._journals.messages.position)
             return Published(position, False, 1)
-        tx = self._journals.new_tx()
-        with self._held(address) as hold:
-            await self.write(address, tx, numbered, large, hold, sync=True)
-            pairs = sum(len(one.queues) for _, one in numbered)
-            position = self._publishing.in_transaction(
-                tx, address, numbered, lambda: self.stage_page_transaction(tx, pairs), settles
-            )
-            self._staged_up_to(hold, position)
-        return Published(position, True, len(numbered))
+        tx, paged = self._journals.new_tx(), by_pages(numbered)
+        with self._all_held(paged) as holds:
+            for of, some in paged.items():
+                await self.write(address, tx, some, large, holds[of], sync=True)
+            pairs = sum(len(one.queues) for some in paged.values() for _, one in some)
+
+            def stage() -> None:
+                if paged:
+                    self.stage_page_transaction(tx, pairs)
+                self._publishing.stage_arriving_in(tx, address, numbered, large)
+
+            position = self._publishing.in_transaction(tx, address, numbered, stage, settles)
+            for hold in holds.values():
+                self._staged_up_to(hold, position)
+        return Published(position, True, taken(one for _, one in numbered))
 
     @contextmanager
-    def transaction(self, address: str, tx: TxId) -> Iterator[PageTransaction]:
-        """Write messages to pages a few at a time, as part of a transaction of the journal that is committed
-        within this. No duplicate is looked for. If it comes to nothing, nothing of them counts.
+    def transaction(self, address: str, tx: TxId, pages_of: Iterable[str] = ()) -> Iterator[PageTransaction]:
+        """Write messages that are sent to an address to its pages, or to those of others (`pages_of`), a few
+        at a time, as part of a transaction of the journal that is committed within this. No duplicate is
+        looked for. If it comes to nothing, nothing of them counts.
         """
-        with self._held(address) as hold:
-            transaction = PageTransaction(self, address, tx, hold)
-            yield transaction
-            self._staged_up_to(hold, self._journals.messages.position)
+        with self._all_held(pages_of or (address,)) as holds:
+            yield PageTransaction(self, address, tx, holds)
+            for hold in holds.values():
+                self._staged_up_to(hold, self._journals.messages.position)
 
     async def synced(self, address: str, last: Pile) -> None:
         """Return when what was written up to there is durable. Raises JournalfsError."""
@@ -305,7 +327,7 @@ class Paging:
     async def write_texts(self, begun: BegunTexts, hold: Hold, *, sync: bool) -> Pile:
         """`write` for these."""
         hold.messages += begun.messages
-        writing = await self._writing(begun.address, hold)
+        writing = await self._writing(hold)
         page_bytes = self._page_bytes_max(begun.address)
         while not begun.batch.ended:
             await writing.room()
@@ -322,12 +344,12 @@ class Paging:
         *,
         sync: bool,
     ) -> Pile:
-        """Write messages to pages; returns what was written the last, which is to be synced for them to be
-        durable unless this does. Cancelled, nothing counts. Raises JournalfsError.
+        """Write messages that are sent to `address` to pages; returns what was written the last, which is to
+        be synced for them to be durable unless this does. Cancelled, nothing counts. Raises JournalfsError.
         """
         hold.messages += len(numbered)
-        writing = await self._writing(address, hold)
-        page_bytes, now_ms = self._page_bytes_max(address), self._core.clock.now_ms()
+        writing = await self._writing(hold)
+        page_bytes, now_ms = self._page_bytes_max(hold.address), self._core.clock.now_ms()
         for message_id, one in numbered:
             await writing.room()
             kind, payload = self._record(address, message_id, one.message, message_id in large, now_ms)
@@ -335,7 +357,8 @@ class Paging:
             self._record_history(message_id, one, kind, payload)
         return await writing.done(sync=sync)
 
-    async def _writing(self, address: str, hold: Hold) -> _Writing:
+    async def _writing(self, hold: Hold) -> _Writing:
+        address = hold.address
         writer = await self._writer(address)
         self._paging.add(address)
         return _Writing(writer, hold, lambda page: self.left_behind(address, page))
@@ -384,8 +407,13 @@ class Paging:
             self._let_go(address, hold)
             raise
 
+    @contextmanager
+    def _all_held(self, addresses: Iterable[str]) -> Iterator[Mapping[str, Hold]]:
+        with ExitStack() as stack:
+            yield {address: stack.enter_context(self._held(address)) for address in addresses}
+
     def _hold(self, address: str) -> Hold:
-        hold, holds = Hold(), self._holds.setdefault(address, [])
+        hold, holds = Hold(address), self._holds.setdefault(address, [])
         if len(holds) >= HOLDS_MAX:
             _merge(holds)
         holds.append(hold)

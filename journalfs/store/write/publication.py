@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ from journalfs.store.write.paced import Paced, Transaction
 from journalfs.store.write.paging import PageTransaction
 from journalfs.store.write.publishing import LongPublication
 from journalfs.store.write.routing import Alike, Routed
-from journalfs.store.write.sending import Sending
+from journalfs.store.write.sending import Sending, Ways
 
 Files: TypeAlias = Sequence[tuple[Path, str]]
 """Finished files, with the names that say what one message is: paths within what is published."""
@@ -46,8 +46,10 @@ class Staged:
 
     position: Position | None
     """None: there was nothing to publish."""
-    held: Held
-    """What it takes in memory, at most."""
+    held: Mapping[str, Held]
+    """What it takes in memory outside of pages, at most, by the address of queues."""
+    messages: int
+    """How many were sent."""
     duplicates: int
     """How many messages were left out, since their duplicate ids are known."""
 
@@ -60,33 +62,37 @@ class Publication:
         self._paced = paced
         self._weigh = weigh
 
-    async def stage(self, address: str, queue: str | None, files: Files) -> Staged:
+    async def stage(self, address: str, queue: str | None, files: Files, ways: Ways) -> Staged:
         """Stage all messages of files. Raises JournalfsError, and then nothing counts; so it is when this is
         cancelled.
         """
+        if ways.pages:
+            return await self._stage_in_pages(address, queue, files, ways)
         async with (
             self._sending.publishing.long_publication(address) as publication,
             self._paced.transaction() as transaction,
         ):
-            way = _IntoJournal(self._sending, transaction, publication, queue, weigh=self._weigh)
+            way = _IntoJournal(self._sending, transaction, publication, queue, ways, self._weigh)
             for path, file_name in files:
                 await way.stage_file(path, file_name)
             position = transaction.commit() if transaction.begun else None
-            return Staged(position, way.held, publication.duplicates)
+            return way.staged(position)
 
-    async def stage_in_pages(self, address: str, queue: str | None, files: Files) -> Staged:
-        """The same, written to the pages of an address that pages."""
+    async def _stage_in_pages(self, address: str, queue: str | None, files: Files, ways: Ways) -> Staged:
+        """The same, written to the pages of those addresses that page."""
         async with (
             self._sending.publishing.long_publication(address) as publication,
             self._paced.transaction() as transaction,
         ):
-            with self._sending.paging.transaction(address, transaction.tx) as pages:
-                way = _IntoPages(self._sending, transaction, publication, queue, pages=pages)
+            with self._sending.paging.transaction(address, transaction.tx, ways.pages) as pages:
+                way = _IntoPages(
+                    self._sending, transaction, publication, queue, ways, self._weigh, pages=pages
+                )
                 for path, file_name in files:
                     await way.stage_file(path, file_name)
                 await pages.stage()
                 position = transaction.commit() if transaction.begun else None
-                return Staged(position, NOTHING, publication.duplicates)
+                return way.staged(position)
 
     async def read(self, files: Files) -> list[Outgoing]:
         """All messages of files at once. Raises what `stage` raises of them."""
@@ -117,6 +123,13 @@ class _Way(ABC):
     transaction: Transaction
     publication: LongPublication
     queue: str | None
+    ways: Ways
+    weigh: Weigh
+    messages: int = 0
+    held: dict[str, Held] = field(default_factory=dict)
+
+    def staged(self, position: Position | None) -> Staged:
+        return Staged(position, self.held, self.messages, self.publication.duplicates)
 
     async def stage_file(self, path: Path, file_name: str) -> None:
         async with aclosing(_messages_of(path, file_name)) as found:
@@ -126,14 +139,17 @@ class _Way(ABC):
                     await self.stage_piece(piece)
 
     async def stage_piece(self, messages: Sequence[Outgoing]) -> None:
+        self.messages += len(messages)
+        for of in self.ways.stored:
+            self.held[of] = self.held.get(of, NOTHING) + self.weigh(of, messages)
         address = self.publication.address
-        alike = self.sending.alike(address, self.queue, messages)
+        alike = self.sending.alike(address, self.queue, messages, self.ways)
         if alike is not None and await self.stage_alike(alike):
             await self.transaction.after(len(messages))
             return
         for begin in range(0, len(messages), ROUTED_PIECE_MESSAGES):
             some = messages[begin : begin + ROUTED_PIECE_MESSAGES]
-            staged = await self.stage_few(self.sending.routed(address, self.queue, some))
+            staged = await self.stage_few(self.sending.routed(address, self.queue, some, self.ways))
             await self.transaction.after(staged)
 
     @abstractmethod
@@ -147,13 +163,6 @@ class _Way(ABC):
 
 @dataclass(slots=True)
 class _IntoJournal(_Way):
-    weigh: Weigh
-    held: Held = NOTHING
-
-    async def stage_piece(self, messages: Sequence[Outgoing]) -> None:
-        await _Way.stage_piece(self, messages)
-        self.held += self.weigh(self.publication.address, messages)
-
     async def stage_few(self, routed: Sequence[Routed]) -> int:
         return await self.sending.publishing.stage_in(self.transaction.tx, self.publication, routed)
 
@@ -166,11 +175,14 @@ class _IntoJournal(_Way):
 
 @dataclass(slots=True)
 class _IntoPages(_Way):
-    pages: PageTransaction
+    """And into the journal, for queues of addresses that do not page."""
+
+    pages: PageTransaction = field(kw_only=True)
 
     async def stage_few(self, routed: Sequence[Routed]) -> int:
         publishing = self.sending.publishing
         numbered, large = await publishing.prepared_in(self.transaction.tx, self.publication, routed)
+        publishing.stage_prepared_in(self.transaction.tx, self.publication.address, numbered, large)
         await self.pages.add(numbered, large)
         return len(numbered)
 

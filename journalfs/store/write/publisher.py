@@ -66,6 +66,7 @@ class FilePublisher:
             self._size_bytes += len(data)
             return
         self._store.require_queue(self._address, self._queue)
+        self._store.ways.check(self._address, self._queue)
         admission = self._store.admission
         admitted = admission.at_once(self._address) or await admission.enter(self._address, self._patience)
         with admitted:

@@ -184,21 +184,45 @@ class Publishing:
             self._long[publication.address] = trio.Event()
         numbered, large = await self.numbered(publication.address, routed, waits=False)
         publication.large += large
-        publication.duplicates += taken(routed) - len(numbered)
+        publication.duplicates += taken(routed) - taken(one for _, one in numbered)
         for _, one in numbered:
-            self._stage_duplicate_id_of(tx, publication, one.message)
+            self._stage_duplicate_id_of(tx, publication, one)
         for one in self._refused(publication.address, routed):
-            self._stage_duplicate_id_of(tx, publication, one.message)
+            self._stage_duplicate_id_of(tx, publication, one)
         return numbered, large
 
     async def stage_in(self, tx: TxId, publication: LongPublication, routed: Sequence[Routed]) -> int:
         """Stage a few messages as part of a transaction; how many records. Raises JournalfsError."""
         before = self._journals.messages.position
         numbered, large = await self.prepared_in(tx, publication, routed)
-        batch = _Batch(publication.address, self._clock.now_ms(), large)
-        for message_id, one in numbered:
-            self._stage_message_in(tx, batch, message_id, one)
+        self.stage_prepared_in(tx, publication.address, numbered, large)
         return self._journals.messages.position - before
+
+    def stage_prepared_in(
+        self,
+        tx: TxId,
+        address: str,
+        numbered: Iterable[tuple[MessageId, Routed]],
+        large: frozenset[MessageId],
+    ) -> None:
+        """Stage those of them that go into the journal."""
+        batch = _Batch(address, self._clock.now_ms(), large)
+        for message_id, one in numbered:
+            if one.pages_of is None:
+                self._stage_message_in(tx, batch, message_id, one)
+
+    def stage_arriving_in(
+        self,
+        tx: TxId,
+        address: str,
+        numbered: Iterable[tuple[MessageId, Routed]],
+        large: frozenset[MessageId],
+    ) -> None:
+        """The same where nobody else goes on before the transaction ends: others may leave for them."""
+        batch = _Batch(address, self._clock.now_ms(), large)
+        for message_id, one in numbered:
+            if one.pages_of is None:
+                self._stage_arriving_in(tx, batch, message_id, one)
 
     def stage_texts_in(self, tx: TxId, alike: Alike) -> bool:
         """The same with texts. False, with nothing staged, if they have to be staged one by one."""
@@ -366,12 +390,14 @@ class Publishing:
         """Messages that a queue takes, or whose duplicate id is new."""
         fresh: list[Routed] = []
         here: set[bytes] = set()
+        left_out = False
         for one in routed:
             duplicate_id = one.message.duplicate_id
-            if duplicate_id is not None:
-                if duplicate_id in here or self._duplicates.has(address, duplicate_id):
-                    continue
+            if duplicate_id is not None and not one.is_copy:
+                left_out = duplicate_id in here or self._duplicates.has(address, duplicate_id)
                 here.add(duplicate_id)
+            if duplicate_id is not None and left_out:
+                continue
             if one.queues or duplicate_id is not None:
                 fresh.append(one)
         return fresh
@@ -385,19 +411,16 @@ class Publishing:
         large: frozenset[MessageId],
         settles: str | None,
     ) -> Published:
-        batch = _Batch(address, self._clock.now_ms(), large)
         if len(numbered) == 1 and settles is None:
             message_id, one = numbered[0]
             plain = one.message.duplicate_id is None and not self._kinds.special(one.queues)
             if len(one.queues) == 1 and plain:
+                batch = _Batch(address, self._clock.now_ms(), large)
                 return Published(self._stage_one(batch, message_id, one), False, 1)
         tx = self._journals.new_tx()
-
-        def stage() -> None:
-            for message_id, one in numbered:
-                self._stage_arriving_in(tx, batch, message_id, one)
-
-        position = self.in_transaction(tx, address, numbered, stage, settles)
+        position = self.in_transaction(
+            tx, address, numbered, lambda: self.stage_arriving_in(tx, address, numbered, large), settles
+        )
         return Published(position, True, len(numbered))
 
     def in_transaction(
@@ -416,7 +439,7 @@ class Publishing:
             if settles is not None:
                 self._settled.stage_in(tx, settles)
             for _, one in numbered:
-                self._stage_duplicate_id_of(tx, remembered, one.message)
+                self._stage_duplicate_id_of(tx, remembered, one)
             stage()
             position = writer.stage_commit(tx)
         self._kinds.removing.replaced(position)
@@ -451,9 +474,10 @@ class Publishing:
         if self._kinds.special(one.queues):
             self._kinds.arrived_in(tx, one.queues, message_id, one.message, batch.now_ms)
 
-    def _stage_duplicate_id_of(self, tx: TxId, remembered: Remembered, message: Outgoing) -> None:
-        if message.duplicate_id is not None:
-            self._stage_duplicate_id(tx, remembered, message.duplicate_id)
+    def _stage_duplicate_id_of(self, tx: TxId, remembered: Remembered, one: Routed) -> None:
+        duplicate_id = one.message.duplicate_id
+        if duplicate_id is not None and not one.is_copy:
+            self._stage_duplicate_id(tx, remembered, duplicate_id)
 
     def _stage_duplicate_id(self, tx: TxId, remembered: Remembered, duplicate_id: bytes) -> None:
         address = remembered.address
@@ -523,7 +547,7 @@ class Publishing:
 
 def taken(routed: Iterable[Routed]) -> int:
     """How many messages queues take."""
-    return sum(1 for one in routed if one.queues)
+    return sum(1 for one in routed if one.queues and not one.is_copy)
 
 
 def has_ids(routed: Iterable[Routed]) -> bool:

@@ -3,6 +3,9 @@
 Multicast: every queue whose filter accepts it. Anycast: one of those, in turn. A message that says which of
 the two it wants goes to queues of that kind only. A message for one queue goes there whatever the queue's
 filter says, where a broker would silently drop one that is sent to `address::queue`.
+
+Queues of wildcard addresses that match the address get the message, too. The anycast queues of each address
+take turns among themselves.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from journalfs.bindings.model import BindingsState, Queue
+from journalfs.config.wildcards import WildcardSyntax, routes
 from journalfs.errors import NoRoute
 from journalfs.format.bindings import RoutingType
 from journalfs.ids import QueueId
 from journalfs.selector import Selector, compile_selector
 from journalfs.store.core import Core
 from journalfs.store.outgoing import Outgoing
+from journalfs.store.settings import settings_in_force
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import ExpiryRule
 
@@ -34,6 +39,12 @@ class Routed:
 
     message: Outgoing
     queues: tuple[QueueId, ...]
+    pages_of: str | None = None
+    """The address whose pages it goes to, and whose queues these are; None: it goes into the journal."""
+    is_copy: bool = False
+    """It is the message before it once more, for queues that get it another way: where that one is left out
+    it is, too.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,8 @@ class AnyRoute:
     """They get each message."""
     in_turn: tuple[QueueId, ...]
     """Each message goes to one of them."""
+    turns_of: str = ""
+    """The address that those are bound to."""
 
     @property
     def queues_per_message(self) -> int:
@@ -77,9 +90,17 @@ class Routing:
     core: Core
     is_consumed: Callable[[QueueId], bool] = lambda _queue: False
     """Whether anybody consumes a queue. Set by whoever delivers."""
-    _turns: dict[str, int] = field(default_factory=dict)
-    """By address: how many messages its anycast queues got, so that they take turns."""
+    _turns: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By the address sent to and that of anycast queues: how many messages those got, so that they take
+    turns.
+    """
     _bindings: BindingsState | None = None
+    _syntax: WildcardSyntax = field(default_factory=WildcardSyntax)
+    _wild: tuple[str, ...] = ()
+    """Wildcard addresses of these bindings that have queues."""
+    _besides: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _together: dict[str, Sequence[Queue]] = field(default_factory=dict)
+    """Of these bindings, by address: the queues that get what is sent to it."""
     _routes: dict[tuple[str, str | None], AnyRoute | None] = field(default_factory=dict)
     """Of these bindings, by address and queue."""
     _selectors: dict[str, Selector] = field(default_factory=dict)
@@ -126,9 +147,7 @@ class Routing:
         """Where messages go that say nothing of where they want to; None if each has to be looked at, or the
         moment decides. `queue`: to that one. Raises `NoRoute`.
         """
-        if self._bindings is not self.core.bindings:
-            self._bindings = self.core.bindings
-            self._routes.clear()
+        self._refresh()
         key = address, queue
         if key not in self._routes:
             self._routes[key] = self._route(address, queue)
@@ -142,19 +161,71 @@ class Routing:
             return AnyRoute((bound[0].queue_id,), ())
         if any(each.binding.filter for each in bound):
             return None
-        return AnyRoute(_queues_of(bound, RoutingType.MULTICAST), _queues_of(bound, RoutingType.ANYCAST))
+        groups = {each.address for each in bound if each.binding.routing_type is RoutingType.ANYCAST}
+        every, in_turn = (_queues_of(bound, kind) for kind in (RoutingType.MULTICAST, RoutingType.ANYCAST))
+        own_is_last = groups <= {address} or all(each.address in groups for each in bound)
+        if len(groups) > 1 or not own_is_last:
+            return None
+        return AnyRoute(every, in_turn, *groups)
 
-    def turn(self, address: str) -> int:
+    def turn(self, address: str, route: AnyRoute) -> int:
         """To which of the queues in turn the next message goes, modulo their number."""
-        return self._turns.get(address, 0)
+        return self._turns.get((address, route.turns_of), 0)
 
     def took_turns(self, sent: Alike) -> None:
         """They were sent."""
         if sent.route.in_turn:
-            self._turns[sent.address] = self.turn(sent.address) + len(sent.texts)
+            turn = self.turn(sent.address, sent.route)
+            self._turns[sent.address, sent.route.turns_of] = turn + len(sent.texts)
+
+    # ---- which queues there are ----
+
+    def _refresh(self) -> None:
+        if self._bindings is self.core.bindings:
+            return
+        self._bindings = self.core.bindings
+        self._syntax = settings_in_force(self.core).wildcards
+        bound = {queue.address for queue in self._bindings.queues.values()}
+        self._wild = tuple(sorted(filter(self._syntax.is_wild, bound))) if self._syntax.routes else ()
+        for known in (self._routes, self._besides, self._together):
+            known.clear()
+
+    def concerns(self, bound: str, address: str) -> bool:
+        """Whether what is sent to `address` may go to queues of `bound`."""
+        if bound == address:
+            return True
+        syntax = settings_in_force(self.core).wildcards
+        return syntax.routes and syntax.is_wild(bound) and routes(bound, address, syntax)
+
+    def besides(self, address: str) -> tuple[str, ...]:
+        """Wildcard addresses whose queues get what is sent to an address, beside its own."""
+        self._refresh()
+        if not self._wild:
+            return ()
+        found = self._besides.get(address)
+        if found is None:
+            found = self._besides[address] = tuple(
+                wild for wild in self._wild if wild != address and routes(wild, address, self._syntax)
+            )
+        return found
+
+    def reached_from(self, address: str) -> Sequence[Queue]:
+        """The queues that may get what is sent to an address, its own last: a message counts in that of its
+        queues which was given it the last, and is to count in the address that it was sent to.
+        """
+        self._refresh()
+        found = self._together.get(address)
+        if found is None:
+            addresses = (*self.besides(address), address)
+            found = [queue for one in addresses for queue in self.core.bindings.queues_of(one)]
+            self._together[address] = found
+        return found
+
+    def address_of(self, queue: QueueId) -> str:
+        return self.core.bindings.queues[queue].address
 
     def _bound(self, address: str) -> Sequence[Queue]:
-        bound = self.core.bindings.queues_of(address)
+        bound = self.reached_from(address)
         if not bound:
             raise NoRoute(address, "no queue is bound to it; make one with mkdir in its directory")
         return bound
@@ -192,24 +263,28 @@ class Routing:
         accepting = [
             queue
             for queue in bound
-            if self._takes(queue) and _wanted(queue, message) and self._accepts(queue, message)
+            if self._takes(queue) and _wanted(queue, message) and self._accepts(queue, address, message)
         ]
         chosen = [queue for queue in accepting if queue.binding.routing_type is RoutingType.MULTICAST]
-        anycast = [queue for queue in accepting if queue.binding.routing_type is RoutingType.ANYCAST]
-        if anycast:
-            turn = self._turns.get(address, 0)
-            self._turns[address] = turn + 1
+        groups: dict[str, list[Queue]] = {}
+        for queue in accepting:
+            if queue.binding.routing_type is RoutingType.ANYCAST:
+                groups.setdefault(queue.address, []).append(queue)
+        for of, anycast in groups.items():
+            turn = self._turns.get((address, of), 0)
+            self._turns[address, of] = turn + 1
             chosen.append(anycast[turn % len(anycast)])
+        chosen.sort(key=lambda queue: queue.address == address)
         return tuple(queue.queue_id for queue in chosen)
 
-    def _accepts(self, queue: Queue, message: Outgoing) -> bool:
+    def _accepts(self, queue: Queue, address: str, message: Outgoing) -> bool:
         text = queue.binding.filter
         if not text:
             return True
         selector = self._selectors.get(text)
         if selector is None:
             selector = self._selectors[text] = compile_selector(text)
-        envelope: Mapping[str, object] = message.envelope(queue.address)
+        envelope: Mapping[str, object] = message.envelope(address)
         return selector.accepts(envelope)
 
 

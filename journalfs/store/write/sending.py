@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from journalfs.ids import QueueId
 from journalfs.store.outgoing import NO_PROPERTIES, Outgoing
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import AddressRules
@@ -24,6 +26,17 @@ class Sent:
     """How many were left out, since their duplicate ids are known."""
 
 
+class Ways(NamedTuple):
+    """Where the queues of each address get what is sent."""
+
+    stored: tuple[str, ...]
+    """These from the journal."""
+    pages: frozenset[str] = frozenset()
+    """These from the pages of their address."""
+    drops: frozenset[str] = frozenset()
+    """These do not get it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sending:
     routing: Routing
@@ -37,16 +50,18 @@ class Sending:
         one in which new messages take the place of old ones begins none. One that has some goes on with them:
         who reads the store again takes what is in pages for newer than what is in the journal.
         """
-        return self.paging.pages_now(address) or not self.replaces(address)
+        if self.paging.pages_now(address):
+            return True
+        queues = self.routing.core.bindings.queues_of(address)
+        return not self.kinds.special(tuple(queue.queue_id for queue in queues))
 
     def replaces(self, address: str) -> bool:
-        """Whether new messages take the place of old ones in a queue."""
-        queues = self.routing.core.bindings.queues_of(address)
-        return self.kinds.special(tuple(queue.queue_id for queue in queues))
+        """Whether messages that are sent to an address take the place of old ones in a queue."""
+        return self.kinds.special(tuple(queue.queue_id for queue in self.routing.reached_from(address)))
 
     def forget_kinds(self, address: str) -> None:
         """Messages came to an address that were not known to take the place of others."""
-        self.kinds.forget(queue.queue_id for queue in self.routing.core.bindings.queues_of(address))
+        self.kinds.forget(queue.queue_id for queue in self.routing.reached_from(address))
 
     async def stage(
         self,
@@ -54,19 +69,18 @@ class Sending:
         queue: str | None,
         messages: Sequence[Outgoing],
         settles: str | None,
-        *,
-        pages: bool,
+        ways: Ways,
     ) -> Sent:
         """Stage messages, or write them to pages, where they are durable at once. `settles`: the note of what
         was flushed that they take the place of.
         """
-        alike = self.alike(address, queue, messages)
+        alike = self.alike(address, queue, messages, ways)
         if alike is not None and not self.kinds.special(alike.queues):
-            published = await self._stage_alike(alike, settles, pages=pages)
+            published = await self._stage_alike(alike, settles, pages=bool(ways.pages))
             if published is not None:
                 return Sent(published)
-        routed = self.routed(address, queue, messages)
-        if pages:
+        routed = self.routed(address, queue, messages, ways)
+        if ways.pages:
             published = await self.paging.stage(address, routed, settles)
         else:
             published = await self.publishing.stage(address, routed, settles=settles)
@@ -86,16 +100,39 @@ class Sending:
             self.routing.took_turns(alike)
         return published
 
-    def alike(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> Alike | None:
+    def alike(
+        self, address: str, queue: str | None, messages: Sequence[Outgoing], ways: Ways
+    ) -> Alike | None:
         """Messages that can be staged together; None where they have to be looked at one by one. Raises
         `NoRoute`.
         """
+        if ways.drops or (ways.pages and queue is None and self.routing.besides(address)):
+            return None
         if not isinstance(messages, Texts) or messages.properties is not NO_PROPERTIES:
             return None
         route = self.routing.of_any(address, queue)
         if route is None:
             return None
-        return Alike(address, messages, route, self.routing.turn(address), self.rules.expiry(address))
+        turn = self.routing.turn(address, route)
+        return Alike(address, messages, route, turn, self.rules.expiry(address))
 
-    def routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
-        return self.routing.routed(address, queue, self.rules.expiring(address, messages))
+    def routed(
+        self, address: str, queue: str | None, messages: Sequence[Outgoing], ways: Ways
+    ) -> list[Routed]:
+        """Messages with the queues that get them, and how."""
+        routed = self.routing.routed(address, queue, self.rules.expiring(address, messages))
+        if not ways.pages and not ways.drops:
+            return routed
+        return [part for one in routed for part in self._parts(one, ways)]
+
+    def _parts(self, one: Routed, ways: Ways) -> Iterator[Routed]:
+        """A message once for each way that it takes: pages hold nothing for queues of other addresses."""
+        parts: dict[str | None, list[QueueId]] = {}
+        for queue in one.queues:
+            of = self.routing.address_of(queue)
+            if of not in ways.drops:
+                parts.setdefault(of if of in ways.pages else None, []).append(queue)
+        if not parts:
+            yield Routed(one.message, ())
+        for number, (pages_of, queues) in enumerate(parts.items()):
+            yield Routed(one.message, tuple(queues), pages_of, is_copy=number > 0)

@@ -57,6 +57,7 @@ from journalfs.store.write.settings_file import checked_settings
 from journalfs.store.write.settled import Settled
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
+from journalfs.store.write.ways import FindingWays
 
 __all__ = ["SyncMode", "WritingStore"]
 
@@ -103,13 +104,14 @@ class WritingStore(SelfReadingStore):
         self._snapshots = self.snapshotting = SnapshotMaking(
             core, journals, self._paged, bodies, self._administered
         )
-        self._arrivals = Arrivals(self._administered)
+        self._arrivals = Arrivals(self._administered, self._routing.concerns)
         paging = self._paged.paging
         self._removing.empties = self._paged.empties
         self._administering = Administering(core, journals)
         self._rules = AddressRules(core)
         self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
         self.admission = Admission(core, disk, journals, self._current, PageRoom(core, paging))
+        self.ways = FindingWays(self._routing, self._sending, self.admission)
         core.limits_of = self.admission.acting
         paced = Paced(journals, self._catch_up_with_the_disk)
         self._leaving = Leaving(self, self._removing, self._sending, self._paged, paced)
@@ -149,6 +151,7 @@ class WritingStore(SelfReadingStore):
             find=self._queue,
             bound=self._bound,
             published=self.published,
+            reached_from=self._routing.reached_from,
         )
         self.auto_deleting = AutoDeleting(
             core, self._rules, self._deleting, self._change, self.left_unpublished
@@ -198,7 +201,7 @@ class WritingStore(SelfReadingStore):
     ) -> None:
         self._writable()
         with await self.admission.enter(address, patience) as taken:
-            if taken.action is Action.DROP:
+            if taken.action is Action.DROP and not self.ways.has_besides(address, queue):
                 self.admission.drop(address, await self._publication.count(files))
             elif is_short(files) or self._sending.replaces(address):
                 messages = await self._publication.read(files)
@@ -212,13 +215,14 @@ class WritingStore(SelfReadingStore):
         self, address: str, queue: str | None, files: Sequence[tuple[Path, str]], taken: Admitted
     ) -> None:
         await self.journals.make_room()
-        if taken.action is Action.PAGE:
-            staged = await self._publication.stage_in_pages(address, queue, files)
-        else:
-            staged = await self._publication.stage(address, queue, files)
+        ways = self.ways.find(address, queue, taken)
+        staged = await self._publication.stage(address, queue, files, ways)
         position = staged.position
         if position is not None:
-            self.admission.staged(address, position, staged.held)
+            for of, held in staged.held.items():
+                self.admission.staged(of, position, held)
+        for of in ways.drops:
+            self.admission.drop(of, staged.messages)
         taken.done()
         self._tell_duplicates(
             path_of(address, queue, files[0][1] if len(files) == 1 else ""), address, staged
@@ -254,29 +258,30 @@ class WritingStore(SelfReadingStore):
         if not messages:
             return
         with admitted or await self.admission.enter(address) as taken:
-            if taken.action is Action.DROP:
+            if taken.action is Action.DROP and not self.ways.has_besides(address, queue):
                 self.admission.drop(address, len(messages))
                 return
             if self.journals.messages.short_of_space:
                 await self.journals.make_room()
             await self._arrivals.begin(address)
             try:
-                pages = taken.action is Action.PAGE and self._sending.takes_pages(address)
-                sent = await self._sending.stage(address, queue, messages, settles, pages=pages)
+                ways = self.ways.find(address, queue, taken)
+                sent = await self._sending.stage(address, queue, messages, settles, ways)
+                for of in ways.drops:
+                    self.admission.drop(of, len(messages))
                 self._tell_duplicates(path or path_of(address, queue), address, sent)
                 published = sent.published
-                if pages:
+                if ways.pages:
                     await unbroken(self.show)  # what is in pages does not wait for the journal
                 if published is None:
                     # What makes them superfluous may be on its way itself.
                     await self.published()
                     return
-                if not pages:
-                    held = self.admission.weigh(address, messages)
-                    self.admission.staged(address, published.position, held)
+                for of in ways.stored:
+                    self.admission.staged(of, published.position, self.admission.weigh(of, messages))
                 taken.done()
                 await unbroken(lambda: self._sent(published, whole=whole))
-                if pages:
+                if ways.pages:
                     self.admission.look_again()  # who waits to know how much is in pages
                 self._clear_replaced()
             finally:
