@@ -261,7 +261,7 @@ class Paging:
             def stage() -> None:
                 if paged:
                     self.stage_page_transaction(tx, pairs)
-                self._publishing.stage_arriving_in(tx, address, numbered, large)
+                self._publishing.stage_numbered_in(tx, address, numbered, large, arriving=True)
 
             position = self._publishing.in_transaction(tx, address, numbered, stage, settles)
             for hold in holds.values():

@@ -182,7 +182,9 @@ class _IntoPages(_Way):
     async def stage_few(self, routed: Sequence[Routed]) -> int:
         publishing = self.sending.publishing
         numbered, large = await publishing.prepared_in(self.transaction.tx, self.publication, routed)
-        publishing.stage_prepared_in(self.transaction.tx, self.publication.address, numbered, large)
+        publishing.stage_numbered_in(
+            self.transaction.tx, self.publication.address, numbered, large, arriving=False
+        )
         await self.pages.add(numbered, large)
         return len(numbered)
 

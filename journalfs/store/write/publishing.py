@@ -195,34 +195,26 @@ class Publishing:
         """Stage a few messages as part of a transaction; how many records. Raises JournalfsError."""
         before = self._journals.messages.position
         numbered, large = await self.prepared_in(tx, publication, routed)
-        self.stage_prepared_in(tx, publication.address, numbered, large)
+        self.stage_numbered_in(tx, publication.address, numbered, large, arriving=False)
         return self._journals.messages.position - before
 
-    def stage_prepared_in(
+    def stage_numbered_in(
         self,
         tx: TxId,
         address: str,
         numbered: Iterable[tuple[MessageId, Routed]],
         large: frozenset[MessageId],
+        *,
+        arriving: bool,
     ) -> None:
-        """Stage those of them that go into the journal."""
+        """Stage those of them that go into the journal. `arriving`: others may have to leave for them; nobody
+        else goes on before the transaction ends.
+        """
         batch = _Batch(address, self._clock.now_ms(), large)
+        stage = self._stage_arriving_in if arriving else self._stage_message_in
         for message_id, one in numbered:
             if one.pages_of is None:
-                self._stage_message_in(tx, batch, message_id, one)
-
-    def stage_arriving_in(
-        self,
-        tx: TxId,
-        address: str,
-        numbered: Iterable[tuple[MessageId, Routed]],
-        large: frozenset[MessageId],
-    ) -> None:
-        """The same where nobody else goes on before the transaction ends: others may leave for them."""
-        batch = _Batch(address, self._clock.now_ms(), large)
-        for message_id, one in numbered:
-            if one.pages_of is None:
-                self._stage_arriving_in(tx, batch, message_id, one)
+                stage(tx, batch, message_id, one)
 
     def stage_texts_in(self, tx: TxId, alike: Alike) -> bool:
         """The same with texts. False, with nothing staged, if they have to be staged one by one."""
@@ -333,13 +325,10 @@ class Publishing:
         arriving: bool,
     ) -> None:
         """Stage messages for one queue as part of a transaction. No duplicate is looked for: a copy has the
-        id of what it was copied from. `arriving`: others may have to leave for them; nobody else goes on
-        before the transaction ends.
+        id of what it was copied from.
         """
-        batch = _Batch(address, self._clock.now_ms(), large)
-        stage = self._stage_arriving_in if arriving else self._stage_message_in
-        for message_id, message in numbered:
-            stage(tx, batch, message_id, Routed(message, (queue,)))
+        routed = ((message_id, Routed(message, (queue,))) for message_id, message in numbered)
+        self.stage_numbered_in(tx, address, routed, large, arriving=arriving)
 
     def stage_routed_in(
         self,
@@ -419,7 +408,11 @@ class Publishing:
                 return Published(self._stage_one(batch, message_id, one), False, 1)
         tx = self._journals.new_tx()
         position = self.in_transaction(
-            tx, address, numbered, lambda: self.stage_arriving_in(tx, address, numbered, large), settles
+            tx,
+            address,
+            numbered,
+            lambda: self.stage_numbered_in(tx, address, numbered, large, arriving=True),
+            settles,
         )
         return Published(position, True, len(numbered))
 

@@ -5,16 +5,10 @@ wildcard addresses that match it. Each of these addresses has limits and pages o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from journalfs.store.write.admission import Action, Admission, Admitted
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.sending import Sending, Ways
-
-
-class _Decided(NamedTuple):
-    address: str
-    action: Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +32,11 @@ class FindingWays:
         besides = self.routing.besides(address) if queue is None else ()
         if not besides and taken.action is Action.STORE:
             return Ways((address,))
-        decided = [_Decided(address, taken.action)]
+        actions = {address: taken.action}
         for wild in besides:
-            decided.append(_Decided(wild, self.admission.decide_beside(wild, late=taken.late).action))
-        drops = frozenset(one.address for one in decided if one.action is Action.DROP)
-        pages = frozenset(
-            one.address
-            for one in decided
-            if one.action is Action.PAGE and self.sending.takes_pages(one.address)
-        )
-        stored = tuple(one.address for one in decided if one.address not in drops | pages)
+            actions[wild] = self.admission.decide_beside(wild, late=taken.late).action
+        drops = frozenset(of for of, action in actions.items() if action is Action.DROP)
+        paging = (of for of, action in actions.items() if action is Action.PAGE)
+        pages = frozenset(filter(self.sending.takes_pages, paging))
+        stored = tuple(of for of in actions if of not in drops | pages)
         return Ways(stored, pages, drops)
