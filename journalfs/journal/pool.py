@@ -23,7 +23,6 @@ from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
 VERSION, USER_VERSION = 2, 0
 ATTIC = "attic"
-RID_MASK = 0x7FFFFFFF
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class WriteFile:
 
     @property
     def rid(self) -> int:
-        return self.file_id & RID_MASK
+        return self.file_id & 0x7FFFFFFF
 
 
 def encode_header(file_id: int, alignment_bytes: int) -> bytes:
@@ -134,18 +133,19 @@ class FilePool:
             if self._backend.is_linked(file.name):
                 self._backend.remove(file.name)
                 return self.create(file_id)
-            while self._speaks_of(file.name, file_id):
-                file_id = self.new_id()
-            self._backend.write_at(file.name, 0, encode_header(file_id, self._backend.alignment_bytes))
-            self._backend.sync(file.name)
-        return WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
+            again = WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
+            while self._holds_records_of(again):
+                again.file_id = self.new_id()
+            self._backend.write_at(again.name, 0, encode_header(again.file_id, self._backend.alignment_bytes))
+            self._backend.sync(again.name)
+        return again
 
-    def _speaks_of(self, name: str, file_id: FileId) -> bool:
-        """Whether earlier lives left something that looks like a record of that id. Ids of messages are made
-        of as many bytes, and after a few unclean ends begin with numbers like those of files.
+    def _holds_records_of(self, file: WriteFile) -> bool:
+        """Whether earlier lives left something that looks like a record of its new id. Ids of messages are
+        made of as many bytes, and after a few unclean ends begin with numbers like those of files.
         """
-        view = self._backend.view(name)
-        scan = scan_view(view, rid=file_id & RID_MASK, version=VERSION, doing=f"scanning {name}")
+        view = self._backend.view(file.name)
+        scan = scan_view(view, rid=file.rid, version=VERSION, doing=f"scanning {file.name}")
         return scan.count > 0 or any(gap.kind is not GapKind.STALE for gap in scan.gaps())
 
     def usable(self, file: WriteFile) -> bool:

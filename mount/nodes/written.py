@@ -255,8 +255,11 @@ class WritingFile(OpenedFile):
             return
         number = error.errno if isinstance(error, FUSEError) else errno.EIO
         final = isinstance(error, FUSEError) and number not in _NOT_NOW
-        gap = self._publisher.unfinished_bytes > 0 or self._publisher.leaves_gap(next_of_file)
-        stuck = final and (gap or self.refused_with is not None)
+        stuck = final and (
+            self.refused_with is not None
+            or self._publisher.unfinished_bytes > 0
+            or self._publisher.leaves_gap(next_of_file)
+        )
         self._refusal, self._flushed = Refusal(number, final, stuck), False
 
     def _refuse_again(self) -> None:
