@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -74,6 +74,8 @@ class OwnPages:
     """How much there is to be read of those that it is writing."""
     changed: set[Path] = field(default_factory=set)
     """Folders in which pages came or went since they were listed, whatever their times say."""
+    removed: set[Path] = field(default_factory=set)
+    """Pages that it removed, or is about to, until they are seen to be gone."""
 
 
 @dataclass(slots=True)
@@ -83,34 +85,55 @@ class PagingDirectory:
     path: Path
     relative_to: Path
     own: OwnPages = field(default_factory=OwnPages)
+    taken_away: list[PageFile] = field(default_factory=list)
+    """Pages with something in them that were gone in the last look, though nobody but this process removes
+    any.
+    """
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _refused: list[Refused] = field(default_factory=list)
 
     def folders(self) -> list[PageFolder]:
-        """The folders with pages or an address, by name. A missing directory holds none; what cannot be read
-        is among the problems.
+        """The folders with pages or an address, by name. A missing directory holds none, but if it was there
+        before, what it held then; what cannot be read is among the problems.
         """
         self._refused = []
+        self.taken_away = []
+        entries = self._entries()
+        if entries is not None:
+            self._seen = self._looked_at(entries)
+        folders = (seen.folder for seen in self._seen.values())
+        return [folder for folder in folders if folder.pages or folder.problem is None]
+
+    def _entries(self) -> list[os.DirEntry[str]] | None:
+        """`None`: what was seen before is all there is to know."""
+        try:
+            return sorted(os.scandir(self.path), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._refused.append(_refusal(self.path, error))
+            return []
+
+    def _looked_at(self, entries: Sequence[os.DirEntry[str]]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
-        for entry in self._entries():
+        gone = self._seen.keys() - {entry.name for entry in entries}
+        for entry in entries:
             try:
                 if REPLICA_MARK not in entry.name and entry.is_dir():
                     found[entry.name] = self._look(entry)
             except FileNotFoundError:
-                continue  # deleted meanwhile
+                gone.add(entry.name)  # meanwhile
             except OSError as error:
                 self._refused.append(_refusal(Path(entry.path), error))
-        self._seen = found
-        return [seen.folder for seen in found.values() if seen.folder.pages or seen.folder.problem is None]
+        for name in gone & self._seen.keys():
+            self._note_gone(self._seen[name].folder.pages)
+        return found
 
-    def _entries(self) -> list[os.DirEntry[str]]:
-        try:
-            return sorted(os.scandir(self.path), key=lambda entry: entry.name)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            self._refused.append(_refusal(self.path, error))
-            return []
+    def _note_gone(self, pages: Sequence[PageFile]) -> None:
+        if self.own.alone:
+            others = (page for page in pages if page.path not in self.own.removed)
+            self.taken_away += [page for page in others if page.stamp.size_bytes]
+            self.own.removed.difference_update(page.path for page in pages)
 
     def problems(self) -> Iterator[Damage]:
         """What could not be read in the last look, and what was wrong with the folders that hold pages."""
@@ -134,6 +157,9 @@ class PagingDirectory:
         known = seen.settled if seen is not None and self.own.alone else {}
         refused: list[Refused] = []
         found = dict(_pages(path, known, refused))
+        if seen is not None:
+            there = found.keys() | {one.path.name for one in refused}
+            self._note_gone([page for page in seen.folder.pages if page.path.name not in there])
         being_written = {page.name for page in self.own.durable_bytes if page.parent == path}
         for name in being_written & found.keys():
             found[name] = self._durable(found[name])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -31,6 +31,8 @@ from journalfs.showing import shown
 from journalfs.store.bindings import read_bindings
 
 if TYPE_CHECKING:
+    from journalfs.paging.address import PageSummary
+    from journalfs.paging.folders import PageFile
     from journalfs.store.core import Core
 
 _ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
@@ -203,11 +205,8 @@ def _messages_by_file(state: LiveState) -> Counter[int]:
     return Counter(slot for slot, _ in found)
 
 
-class KnownPage(Protocol):
-    """A page as it was when it was last read; the index keeps such a description."""
-
-    @property
-    def number(self) -> int: ...
+class PageContent(Protocol):
+    """What was in a page when it was last read."""
 
     @property
     def records(self) -> int: ...
@@ -216,7 +215,14 @@ class KnownPage(Protocol):
     def has_transactions(self) -> bool: ...
 
     @property
-    def queues(self) -> Sequence[int]: ...
+    def queues(self) -> Collection[int]: ...
+
+
+class KnownPage(PageContent, Protocol):
+    """The same with its number; the index keeps such a description."""
+
+    @property
+    def number(self) -> int: ...
 
 
 def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterator[Damage]:
@@ -226,19 +232,35 @@ def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterat
     directory = core.layout.paging_dir / folder
     for page in known:
         path = directory / format_page_name(PageNumber(page.number))
-        if not path.exists() and not page.has_transactions and _waits(core, page):
-            reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
-            yield Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
+        if not path.exists() and not page.has_transactions and _waits(core, page.number, page):
+            yield _page_taken_away(core, path, page)
 
 
-def _waits(core: Core, page: KnownPage) -> bool:
+def pages_taken_away(core: Core, gone: Iterable[tuple[PageFile, PageSummary | None]]) -> Iterator[Damage]:
+    """Pages that somebody took away from this process, which alone removes any, each with what was in it when
+    it was last read; but for those that every queue is done with.
+    """
+    for page, summary in gone:
+        if summary is None or summary.stamp != page.stamp:
+            name = name_of(page.path, core.root)
+            yield Damage(name, 0, 0, MISSING_FILE, "taken away, with messages that had not been looked at")
+        elif summary.has_transactions or _waits(core, page.number, summary):
+            yield _page_taken_away(core, page.path, summary)
+
+
+def _page_taken_away(core: Core, path: Path, page: PageContent) -> Damage:
+    reason = f"taken away, with up to {page.records} messages that were in it when it was last read"
+    return Damage(name_of(path, core.root), 0, 0, MISSING_FILE, reason)
+
+
+def _waits(core: Core, number: int, page: PageContent) -> bool:
     """Whether a queue that is bound surely has messages in a page. Which queue has how many of its records
     is not known where they are of several queues.
     """
     surely = page.records if len(page.queues) == 1 else 1
     return any(
-        (queue, page.number) not in core.cursors.complete
-        and len(core.cursors.consumed.get((queue, page.number), ())) < surely
+        (queue, number) not in core.cursors.complete
+        and len(core.cursors.consumed.get((queue, number), ())) < surely
         for queue in page.queues
         if QueueId(queue) in core.bindings.queues
     )

@@ -30,10 +30,10 @@ from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import PageNumber, QueueId
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
-from journalfs.paging.address import PagedAddress
+from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.paging.cursors import Cursors, Moved, SideRecord
-from journalfs.paging.folders import PageFolder, PagingDirectory
-from journalfs.store.absent import missing_directories
+from journalfs.paging.folders import PageFile, PageFolder, PagingDirectory
+from journalfs.store.absent import missing_directories, pages_taken_away
 from journalfs.store.changes import Changes
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
@@ -195,7 +195,9 @@ class Core:
         changed.
         """
         self.second_folders = []
-        changed = self._take_folders(self.paging.folders())
+        folders = self.paging.folders()
+        taken_away = [(page, self._last_read(page)) for page in self.paging.taken_away]
+        changed = self._take_folders(folders)
         side_version = self.loader.state.counts().side_version
         if (side_version, self.epoch) != self._side_key:
             self._side_key = (side_version, self.epoch)
@@ -203,7 +205,13 @@ class Core:
             for paged in self.pages.values():
                 paged.set_cursors(self.cursors, moved)
             changed = True
+        self.loaded.missing += tuple(pages_taken_away(self, taken_away))
         return changed
+
+    def _last_read(self, page: PageFile) -> PageSummary | None:
+        """What was in a page that is gone."""
+        paged = next((one for one in self.pages.values() if one.path == page.path.parent), None)
+        return paged.summaries.get(page.number) if paged is not None else None
 
     def _take_cursors(self) -> Moved:
         """Take over what the journal says of pages; what of it is otherwise than before."""

@@ -370,6 +370,7 @@ class JournalStore:
         core = self.core
         gone = bool(len(core.loaded.files)) and not core.layout.journal_dir.is_dir()
         gone = gone or (bool(core.bindings.queues) and not core.layout.bindings_dir.is_dir())
+        gone = gone or (bool(core.pages) and not core.layout.paging_dir.is_dir())
         if gone and not self._gone:
             reason = "it was moved, removed or unmounted; what was read of it is shown until it is back"
             core.events.add("store-gone", f"{core.root}: {reason}")

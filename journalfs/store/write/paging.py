@@ -534,24 +534,28 @@ class Paging:
                 folder = paged.path
             writer = self._writers[address] = PageWriter(
                 folder,
-                PageEnd(PageNumber(1), 0, 0) if paged is None else self._end_of(address, paged),
+                self._end_of(address, paged),
                 datasync=self.datasync,
                 own=self._core.paging.own,
                 failed=self._journals.messages.committer.give_up,
             )
         return writer
 
-    def _end_of(self, address: str, paged: PagedAddress) -> PageEnd:
-        """Where to go on: in the last page, unless something is wrong with its end, or a queue is done with
-        it; then behind it.
+    def _end_of(self, address: str, paged: PagedAddress | None) -> PageEnd:
+        """Where to go on: in the last page, unless something is wrong with its end, a queue is done with it,
+        or there were later ones; then behind all of them.
         """
-        last = max(paged.files, default=None)
-        if last is None:
-            return PageEnd(PageNumber(1), 0, 0)
-        summary, size_bytes = paged.summary(last), paged.files[last].stamp.size_bytes
+        cursors = self._core.cursors
         queues = {int(one.queue_id) for one in self._core.bindings.queues.values() if one.address == address}
+        last = max(paged.files, default=PageNumber(0)) if paged is not None else PageNumber(0)
+        # What the journal says of pages that are gone must not come to be said of new ones.
+        places = (*cursors.places(), *cursors.delivering)
+        told_of = max((page for queue, page in places if queue in queues), default=0)
+        if paged is None or not last or told_of > last:
+            return PageEnd(PageNumber(max(last, told_of) + 1), 0, 0)
+        summary, size_bytes = paged.summary(last), paged.files[last].stamp.size_bytes
         # No page is begun needlessly: behind an empty one it would look as if that had lost something.
-        is_complete = any(page == last and queue in queues for queue, page in paged.cursors.complete)
+        is_complete = any(page == last and queue in queues for queue, page in cursors.complete)
         if is_complete or summary.damage or paged.scan(last).end != size_bytes:
             return PageEnd(PageNumber(last + 1), 0, 0)
         return PageEnd(last, size_bytes, summary.records)

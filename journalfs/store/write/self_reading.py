@@ -181,9 +181,20 @@ class SelfReadingStore(JournalStore):
         if result is PollResult.APPENDED:
             self.core.measure()
         pages = self.core.pages or self._addresses_paging()
-        if pages and self.core.refresh_pages() and result is PollResult.UNCHANGED:
+        if pages and self._refresh_pages() and result is PollResult.UNCHANGED:
             result = PollResult.APPENDED
         return result
+
+    def _refresh_pages(self) -> bool:
+        """Where a page is gone, what would be published could take the place of what the journal says of it:
+        nothing more is written.
+        """
+        known = len(self.core.loaded.missing)
+        changed = self.core.refresh_pages()
+        for one in self.core.loaded.missing[known:]:
+            self.journals.messages.committer.give_up(one.file, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
+            self._tell_failure()
+        return changed
 
     # -- looking ---------------------------------------------------------------------------------------------
 
