@@ -10,6 +10,7 @@ import json
 import logging
 import logging.handlers
 import os
+import resource
 import signal
 import socket
 import sys
@@ -147,6 +148,9 @@ def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
     # pyfuse3 and trio take longest to import, so this waits until nothing else can be wrong.
     from journalfs_mount import lifecycle  # noqa: PLC0415
 
+    # Whoever writes into the mount holds files open in it, and many may.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     lifecycle.run(request.open_store(), request.store, place, request.options, ready=ready)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.errors import DecodeError
@@ -18,6 +20,9 @@ from journalfs.format.page_folder import (
 )
 from journalfs.ids import PageNumber
 from journalfs.limits import ADDRESS_FILE_BYTES_MAX
+
+OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of this process, which say nothing of the file that it wanted to open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ class PagingDirectory:
             return None
         except OSError as error:
             self._refused.append(_refusal(self.path, error))
-            return []
+            return None if error.errno in OUT_OF_RESOURCES else []
 
     def _looked_at(self, entries: Sequence[os.DirEntry[str]]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
@@ -125,6 +130,8 @@ class PagingDirectory:
                 gone.add(entry.name)  # meanwhile
             except OSError as error:
                 self._refused.append(_refusal(Path(entry.path), error))
+                if error.errno in OUT_OF_RESOURCES and entry.name in self._seen:
+                    found[entry.name] = self._seen[entry.name]
         for name in gone & self._seen.keys():
             self._note_gone(self._seen[name].folder.pages)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -268,3 +269,14 @@ def test_the_mount_helper_ends_with_the_codes_of_mount(place: Path) -> None:
     assert done.returncode == 1, "the store would be hidden: a wrong call"
     done = run("/dev", place, "-o", "ro", command=HELPER)
     assert done.returncode == 32, "not a store"
+
+
+def test_as_many_files_may_be_open_as_the_system_allows(store: Path, place: Path) -> None:
+    """Whoever writes into the mount has files open in it."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        assert run("mount", "--read-only", store, place).returncode == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert resource.prlimit(server_of(place), resource.RLIMIT_NOFILE) == (before[1], before[1])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import resource
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from journalfs.ids import PageNumber, QueueId
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
 from tests.differential.encode_messages import page_record, text_message
@@ -190,3 +193,35 @@ def test_a_page_that_lost_everything(little_store: LittleStore, lines_of: ReadLi
     assert ids(lines_of(store, "work.a")) == [2002]
     damage = [(one.file, one.kind) for one in store.core.damage()]
     assert damage == [("paging/some-folder/000000001.page", "short-file")]
+
+
+@contextmanager
+def without_descriptors() -> Iterator[None]:
+    """This process cannot open a file."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.rule("S-48")
+def test_a_page_is_tried_again_after_descriptors_ran_out(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
+    write_page(little_store, 1, [small(2000)])
+    store = little_store.open()
+    assert ids(lines_of(store, "work.a")) == [2000]
+    write_page(little_store, 2, [small(2001)])
+    (folder,) = store.core.paging.folders()
+    with without_descriptors():
+        assert store.core.paging.folders() == [folder]
+    assert store.core.refresh_pages()
+    paged = store.core.pages["work"]
+    with without_descriptors():
+        assert paged.count(PageNumber(2), QueueId(QUEUE_A)) == 0
+        assert [damage.kind for damage in paged.damage()] == ["unreadable"]
+    store.look_now()
+    assert ids(lines_of(store, "work.a")) == [2000, 2001]
+    assert not store.core.damage()
