@@ -263,10 +263,12 @@ class JournalLoader:
     def gaps(self) -> dict[int, tuple[Damage, ...]]:
         return dict(self._gaps)
 
-    def poll(self) -> PollResult:
-        """Apply what was written since the last look."""
+    def poll(self, *, settled: bool = False) -> PollResult:
+        """Apply what was written since the last look. `settled`: nobody is writing, so what lies behind
+        damage is complete.
+        """
         try:
-            return self._poll()
+            return self._poll(settled=settled)
         except FileNotFoundError:
             # Renamed or deleted between listing and opening; what was applied so far is complete by itself.
             return PollResult.UNCHANGED
@@ -311,7 +313,7 @@ class JournalLoader:
             return None
         return self.limit[1] if read.file.file_id == self.limit[0] else read.position
 
-    def _poll(self) -> PollResult:
+    def _poll(self, *, settled: bool = False) -> PollResult:
         listing = self._list()
         matched = self._matched
         current = matched[1] if matched is not None and matched[0] is listing else self._match(listing)
@@ -324,7 +326,10 @@ class JournalLoader:
         read_before: list[ReadFile] = []
         for read in current:
             try:
-                changed |= self._take_news(read, read_before) if self.limit is None else self._take_own(read)
+                if self.limit is None:
+                    changed |= self._take_news(read, read_before, hold_back=not settled)
+                else:
+                    changed |= self._take_own(read)
             except FileNotFoundError:
                 raise
             except OSError as error:
@@ -334,7 +339,7 @@ class JournalLoader:
             return PollResult.REWRITTEN
         return PollResult.APPENDED if changed else PollResult.UNCHANGED
 
-    def _take_news(self, read: ReadFile, read_before: list[ReadFile]) -> bool:
+    def _take_news(self, read: ReadFile, read_before: list[ReadFile], *, hold_back: bool) -> bool:
         """Apply what was appended to a file. Returns whether anything was."""
         if not self._has_news(read):
             return False
@@ -342,9 +347,9 @@ class JournalLoader:
         if read.records == 0:
             # A record in a later file proves that those before are complete now: read their ends first.
             for earlier in read_before:
-                changed |= self._read(earlier, hold_back=True)
+                changed |= self._read(earlier, hold_back=hold_back)
             read_before.clear()
-        return self._read(read, hold_back=True) or changed
+        return self._read(read, hold_back=hold_back) or changed
 
     def _take_own(self, read: ReadFile) -> bool:
         """Apply what this process appended to a file: it is known where that ends, and needs no check."""

@@ -162,6 +162,7 @@ def read_file(backend: Backend, ledger: Ledger, file: WriteFile) -> Scan:
     )
     file.slot = ledger.add_file()
     ledger.apply(file.slot, scan.pointer.records, scan.count)
+    file.begins = scan.record(0).offset if scan.count else scan.end
     file.end = file.records_end = scan.end
     return scan
 

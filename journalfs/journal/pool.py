@@ -33,6 +33,10 @@ class WriteFile:
     file_id: FileId
     size_bytes: int
     slot: int = -1
+    begins: int = 0
+    """Where the first of the records is that were found in it: no block of the file is larger, if that is
+    more than the usual one.
+    """
     end: int = 0
     """Behind the last record; where the next flush begins, when it is the current file."""
     last_position: int = 0

@@ -31,7 +31,7 @@ from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.retention import Retention
 from journalfs.journal.upkeep import Upkeep
 from journalfs.journal.write_settings import WriteSettings, round_up
-from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_HEADER_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -154,10 +154,12 @@ class JournalWriter:
 
     def _goes_on(self, current: WriteFile) -> bool:
         """Whether what was found may be written on. Not what has another file's id, as a broker's compaction
-        may give it: an id and an offset would not say where that is.
+        may give it: an id and an offset would not say where that is. Nor what has smaller blocks: what larger
+        ones are filled up with would look like lost records there.
         """
         alone = all(file.file_id != current.file_id for file in self.data[:-1])
-        return alone and current.version == 2
+        blocks_fit = self.backend.alignment_bytes <= max(current.begins, JOURNAL_BLOCK_BYTES_DEFAULT)
+        return alone and current.version == 2 and blocks_fit
 
     # ---- what there is ----
 

@@ -185,7 +185,7 @@ class Opening:
         for queue_id in sorted(self.bindings.queues):
             state.register_queue(queue_id)
         self.missing = list(description.missing)
-        if not fits(loader, description) or loader.poll() is PollResult.REWRITTEN:
+        if not fits(loader, description) or loader.poll(settled=not loader.following) is PollResult.REWRITTEN:
             if not self.layout.journal_dir.is_dir():
                 return None  # it is listed with what is damaged
             found = self._gone if self._gone is not None else self._lost_since(description, state)

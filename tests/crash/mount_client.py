@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -18,7 +19,9 @@ QUEUES = ("work.a", "work.b")
 class MountClient:
     """Keeps the history of what it was told."""
 
-    def __init__(self, mounted: Path, history: History, seed: int) -> None:
+    def __init__(self, mounted: Path, history: History, seed: int, lengths: Sequence[int] = (0,)) -> None:
+        """Texts are lengthened by one of `lengths`."""
+        self._lengths = lengths
         self._mounted = mounted
         self._history = history
         self._seed = seed
@@ -52,7 +55,8 @@ class MountClient:
                 return
 
     def _publish(self, chance: Random, name: str) -> None:
-        texts = [f"{name}-{n}" for n in range(chance.choice((1, 1, 3, 30)))]
+        more = "x" * chance.choice(self._lengths)
+        texts = [f"{name}-{n}{more}" for n in range(chance.choice((1, 1, 3, 30)))]
         queue = chance.choice((None, *QUEUES))
         folder = self._mounted / "work" / (queue or "")
         places = frozenset((one, text) for one in (QUEUES if queue is None else (queue,)) for text in texts)

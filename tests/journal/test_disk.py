@@ -141,6 +141,26 @@ async def test_blocks_are_filled_up_within_the_buffer(
         assert {gap.kind for gap in scan.gaps()} <= {GapKind.PADDING}
 
 
+@pytest.mark.parametrize("before", [1, 512, 4096, 8192, 65536])
+@pytest.mark.parametrize("after", [1, 512, 4096, 8192, 65536])
+async def test_blocks_may_be_others_the_next_time(tmp_path: Path, before: int, after: int) -> None:
+    """What one size fills up is not taken for lost records for the sake of the other."""
+    settings = WriteSettings(file_size_bytes=1_048_576, buffer_size_bytes=4096)
+    for run, block_bytes in enumerate((before, after)):
+        kind = BackendKind.NIO if block_bytes == 1 else BackendKind.AIO
+        backend = open_backend(tmp_path, kind, block_bytes=None if block_bytes == 1 else block_bytes)
+        assert backend.alignment_bytes == block_bytes
+        writer = JournalWriter.open(backend, settings, SystemClock())
+        for number in range(1, 4):
+            await writer.durable(writer.stage_add(RecordId(10 * run + number), 45, b"body"))
+        await writer.close()
+        backend.close()
+    assert alive(tmp_path).keys() == {1, 2, 3, 11, 12, 13}
+    for found in read_directory(tmp_path, extension="amq", relative_to=tmp_path).files:
+        scan = scan_journal(MappedFile(found.path), rid=found.rid, version=found.version)
+        assert {gap.kind for gap in scan.gaps()} <= {GapKind.PADDING}
+
+
 def test_a_buffer_without_room_for_whole_blocks_is_refused() -> None:
     stage, ledger = Stage(4096), Ledger()
     stage.begin(slot=ledger.add_file(), rid=1, file_offset=8192, room_bytes=4096)

@@ -226,6 +226,20 @@ async def test_record_behind_a_hole_waits_for_the_hole(
     assert [damage.kind for damage in store.core.damage()] == ["zeroed"]
 
 
+@pytest.mark.rule("S-44", "S-49")
+def test_record_behind_a_hole_does_not_wait_where_nobody_writes(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
+    """As when it is read for the first time."""
+    little_store.journal.send(1000, QUEUE_A)
+    little_store.open().close()
+    little_store.journal.at += 8192
+    little_store.journal.send(1001, QUEUE_A)
+    store = little_store.open()
+    assert len(lines_of(store, "work.a")) == 2
+    assert [damage.kind for damage in store.core.damage()] == ["zeroed"]
+
+
 @pytest.mark.rule("S-24")
 async def test_scheduled_message_is_due_when_its_time_comes(little_store: LittleStore) -> None:
     little_store.journal.send(1000, QUEUE_A, "later")
