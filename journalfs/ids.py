@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Final, NewType
 
 MessageId = NewType("MessageId", int)
 """A message's 64-bit id; also the record id of its journal record and the name of its large body file."""
@@ -15,6 +15,14 @@ AddressId = NewType("AddressId", int)
 
 FileId = NewType("FileId", int)
 """Id in a journal file's header: the order of files. The number in the name says nothing."""
+
+RID_MAX: Final = 0x7FFFFFFF
+
+
+def rid_of(file_id: int) -> int:
+    """What each record of a journal file repeats of the file's id: its low 31 bits."""
+    return file_id & RID_MAX
+
 
 PageNumber = NewType("PageNumber", int)
 """Number of a page file within its address's folder, from 1."""

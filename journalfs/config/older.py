@@ -11,6 +11,7 @@ from typing import Final
 from journalfs import limits
 from journalfs.config.files import read_beginning
 from journalfs.errors import SystemFailure, UnknownVersion
+from journalfs.ids import rid_of
 
 _ADVICE_2X: Final = "only file stores of Artemis 2.x can be mounted"
 _LEGACY_MESSAGE: Final = 31
@@ -99,7 +100,7 @@ def _added_types(data: bytes) -> set[int]:
     """User types of the ADD and ADD_TX records at the beginning of a version 2 journal file."""
     if len(data) < limits.JOURNAL_HEADER_BYTES or data[:4] != b"\0\0\0\2":
         return set()
-    rid = (int.from_bytes(data[8:16], "big") & 0x7FFFFFFF).to_bytes(4, "big")
+    rid = rid_of(int.from_bytes(data[8:16], "big")).to_bytes(4, "big")
     found: set[int] = set()
     used_bytes = len(data.rstrip(b"\0"))  # to look for something in zeros takes long
     for kind, length_at, type_at, fixed_bytes in ((_ADD, 14, 18, 23), (_ADD_TX, 22, 26, 31)):

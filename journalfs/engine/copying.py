@@ -8,6 +8,7 @@ from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import Viewed
 from journalfs.engine.checksums import CHECKSUM_BYTES, checksum_record
 from journalfs.engine.status import check
+from journalfs.ids import rid_of
 from journalfs.limits import JOURNAL_HEADER_BYTES
 
 COVERED_BYTES_MAX: Final = 256 * 1024
@@ -72,7 +73,7 @@ class RecordCopier:
         output = self.outputs[-1]
         start = len(output)
         output.extend(bytes(record.length + 1))
-        rid = (self._first_id + self.number) & 0x7FFFFFFF
+        rid = rid_of(self._first_id + self.number)
         target = ffi.from_buffer("uint8_t[]", output)
         status = lib.jfs_record_copy(
             target + start,

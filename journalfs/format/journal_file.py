@@ -12,7 +12,7 @@ import msgspec
 from journalfs import limits
 from journalfs.errors import DecodeError
 from journalfs.format.primitives import Reader
-from journalfs.ids import FileId
+from journalfs.ids import FileId, rid_of
 
 CONTROL_FILE_NAME: Final = "journal-rename-control.ctr"
 
@@ -25,7 +25,6 @@ VERSIONS_BELIEVED: Final = range(1, 1000)
 """What may be a later format's version; there were two in fifteen years."""
 
 _HEADER: Final = struct.Struct(">iiq")
-_RID_MASK: Final = 0x7FFFFFFF
 _ADD: Final = 11
 _ADD_FIXED_BYTES: Final = 23
 _NAME: Final = re.compile(r"(?P<prefix>.*)-(?P<number>[0-9]{1,19})")
@@ -41,8 +40,7 @@ class JournalHeader(msgspec.Struct, frozen=True):
 
     @property
     def rid(self) -> int:
-        """What each of the file's own records repeats: the low 31 bits of the file id."""
-        return self.file_id & _RID_MASK
+        return rid_of(self.file_id)
 
     @property
     def readable(self) -> bool:

@@ -24,7 +24,7 @@ from journalfs.format.journal_file import (
     decode_control_file,
     read_header,
 )
-from journalfs.ids import FileId
+from journalfs.ids import FileId, rid_of
 from journalfs.journal.file_ids import contradiction, written_rid
 from journalfs.journal.file_sizes import missing_bytes
 from journalfs.journal.heads import FIRST_RECORD_HEAD_BYTES, Head, Heads, NotAFile, read_regular_file
@@ -53,8 +53,7 @@ class JournalFile:
 
     @property
     def rid(self) -> int:
-        """What every record of the file repeats of the file's id."""
-        return self.file_id & 0x7FFFFFFF
+        return rid_of(self.file_id)
 
 
 @dataclass(frozen=True, slots=True)

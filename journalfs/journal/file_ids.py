@@ -12,6 +12,7 @@ from typing import Protocol
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import scan_journal
+from journalfs.ids import RID_MAX
 from journalfs.limits import JOURNAL_HEADER_BYTES
 
 ID_STEP_MAX = 2**30
@@ -47,7 +48,7 @@ def contradiction(file: Headed, others: Sequence[Headed], records_rid: int) -> s
     """Why a file whose records carry `records_rid` cannot have its header's id; `None` if it can."""
     if file.file_id <= 0:
         return "is none"
-    if file.file_id <= 0x7FFFFFFF and file.file_id < records_rid:
+    if file.file_id <= RID_MAX and file.file_id < records_rid:
         return "is below it, which no file that was used again has"
     if file.file_id - max((other.file_id for other in others), default=records_rid) >= ID_STEP_MAX:
         return "is far above all others"

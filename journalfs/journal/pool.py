@@ -17,7 +17,7 @@ from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import GapKind
-from journalfs.ids import FileId
+from journalfs.ids import FileId, rid_of
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
@@ -58,7 +58,7 @@ class WriteFile:
 
     @property
     def rid(self) -> int:
-        return self.file_id & 0x7FFFFFFF
+        return rid_of(self.file_id)
 
 
 def encode_header(file_id: int, alignment_bytes: int) -> bytes:

@@ -34,6 +34,7 @@ from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalHeader, read
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, PAGE_EXTENSION, REPLICA_MARK, parse_page_name
 from journalfs.format.record_types import RecordKind
 from journalfs.format.server_lock import BACKUP_LOCK_NAME, PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
+from journalfs.ids import rid_of
 from journalfs.journal.file_ids import written_rid
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.spark.place import refuse_mount
@@ -226,7 +227,7 @@ def _journal(path: str, content: Any) -> _Journal | None:
     if file_id is None:
         return None
     version = header.version if header is not None else 2
-    scan = scan_journal(file, rid=file_id & 0x7FFFFFFF, version=version)
+    scan = scan_journal(file, rid=rid_of(file_id), version=version)
     rows = record_array(scan)
     return _Journal(path, int(file_id), content, rows) if len(rows) else None
 

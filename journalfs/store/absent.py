@@ -21,7 +21,7 @@ from journalfs.format.journal_file import CONTROL_FILE_NAME
 from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
-from journalfs.ids import PageNumber, QueueId
+from journalfs.ids import PageNumber, QueueId, rid_of
 from journalfs.journal.contradictions import MISSING_RECORDS
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.hidden import DOUBTFUL_HEADER
@@ -136,7 +136,7 @@ def _same_records(known: KnownFile, file: JournalFile) -> bool:
         if not holds_prefix(file, known.position, known.prefix_crc):
             return False
         with MappedFile(file.path) as mapped:
-            earlier = scan_journal(mapped, rid=known.file_id & 0x7FFFFFFF, version=2, start=known.position)
+            earlier = scan_journal(mapped, rid=rid_of(known.file_id), version=2, start=known.position)
         return not earlier.count and not _is_written(file)
     except OSError:
         return False
