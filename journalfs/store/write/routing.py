@@ -195,7 +195,7 @@ class Routing:
         if bound == address:
             return True
         syntax = settings_in_force(self.core).wildcards
-        return syntax.routes and syntax.is_wild(bound) and routes(bound, address, syntax)
+        return syntax.routes and _reaches(bound, address, syntax)
 
     def besides(self, address: str) -> tuple[str, ...]:
         """Wildcard addresses whose queues get what is sent to an address, beside its own."""
@@ -205,7 +205,7 @@ class Routing:
         found = self._besides.get(address)
         if found is None:
             found = self._besides[address] = tuple(
-                wild for wild in self._wild if wild != address and routes(wild, address, self._syntax)
+                wild for wild in self._wild if _reaches(wild, address, self._syntax)
             )
         return found
 
@@ -286,6 +286,13 @@ class Routing:
             selector = self._selectors[text] = compile_selector(text)
         envelope: Mapping[str, object] = message.envelope(address)
         return selector.accepts(envelope)
+
+
+def _reaches(bound: str, address: str, syntax: WildcardSyntax) -> bool:
+    """Whether queues of another address get what is sent to one. What is sent to a wildcard address stays
+    there, as in a broker.
+    """
+    return syntax.is_wild(bound) and not syntax.is_wild(address) and routes(bound, address, syntax)
 
 
 def _queues_of(bound: Sequence[Queue], kind: RoutingType) -> tuple[QueueId, ...]:

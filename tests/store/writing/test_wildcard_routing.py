@@ -121,6 +121,14 @@ def _of(store: WritingStore, queue: str) -> str:
 
 
 @pytest.mark.rule("S-68")
+async def test_what_is_sent_to_a_wildcard_address_stays_there(writable: Writable) -> None:
+    async with writable.open() as store:
+        await bind_all(store)
+        await write(store, b"kept\n", address=ALL)
+        assert [bodies(store, queue) for queue in EVERYWHERE] == [[], ["kept"], []]
+
+
+@pytest.mark.rule("S-68")
 async def test_a_whole_file_and_a_large_one(writable: Writable) -> None:
     async with writable.open() as store:
         await bind_all(store)
