@@ -28,7 +28,7 @@ from journalfs.config.broker_xml import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import CORE_BY_NAME, ConfiguredValue
 from journalfs.config.files import TOML_NAME, read_beginning
 from journalfs.config.setting_names import BY_NAME, SettingDefinition, Value, native_value, parse_value
-from journalfs.config.wildcards import WildcardSyntax
+from journalfs.config.wildcards import ROUTING, SYNTAX_FIELDS, WILDCARDS, WildcardSyntax
 from journalfs.errors import ConfigError
 
 _ADDRESSES: Final = "address-settings"
@@ -84,8 +84,10 @@ class _Reader:
             line = int(found[2]) if found[2] else max(1, len(raw.splitlines()))
             raise ConfigError(file, f"is not TOML: {found[1]}", line=line) from error
         self._lines = _lines_of_keys(raw.decode("utf-8"))
+        self._syntax = self._base.wildcards
 
     def config(self) -> BrokerConfig:
+        self._syntax = self._wildcards(self._content.pop(WILDCARDS, {}))
         addresses = self._content.pop(_ADDRESSES, {})
         if not isinstance(addresses, dict):
             raise self._mistake((_ADDRESSES,), 'is a table of matches: [address-settings."orders.#"]')
@@ -94,13 +96,32 @@ class _Reader:
         matches.update((match, self._match(match, table)) for match, table in addresses.items())
         core = {**base.core, **self._values(CORE_BY_NAME, self._content, ())}
         files = tuple(dict.fromkeys((*base.files, self.file)))
-        return replace(base, core=core, address_settings=tuple(matches.values()), files=files)
+        found = tuple(matches.values())
+        return replace(base, core=core, address_settings=found, wildcards=self._syntax, files=files)
+
+    def _wildcards(self, table: Any) -> WildcardSyntax:
+        """What the table says, and otherwise `base`."""
+        if not isinstance(table, dict):
+            raise self._mistake((WILDCARDS,), f"is a table: [{WILDCARDS}]")
+        said: dict[str, Any] = {}
+        for name, value in table.items():
+            if name not in SYNTAX_FIELDS:
+                raise self._mistake((WILDCARDS, name), _unknown(name, SYNTAX_FIELDS))
+            if name == ROUTING and not isinstance(value, bool):
+                raise self._mistake((WILDCARDS, name), f"{value!r} is not true or false")
+            if name != ROUTING and not (isinstance(value, str) and len(value) == 1):
+                raise self._mistake((WILDCARDS, name), f"{value!r} is not one character")
+            said[SYNTAX_FIELDS[name]] = value
+        syntax = replace(self._base.wildcards, **said)
+        if len({syntax.delimiter, syntax.any_words, syntax.single_word}) < 3:
+            raise self._mistake((WILDCARDS,), "needs three different characters")
+        return syntax
 
     def _match(self, match: str, table: Any) -> AddressSettingMatch:
         place = (_ADDRESSES, match)
         if not isinstance(table, dict):
             raise self._mistake(place, f'is a table: [address-settings."{match}"]')
-        syntax = self._base.wildcards
+        syntax = self._syntax
         if not syntax.is_valid(match):
             raise self._mistake(place, f"{syntax.any_words!r} may stand at the end only")
         return AddressSettingMatch(

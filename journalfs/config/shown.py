@@ -13,6 +13,7 @@ import tomli_w
 from journalfs.config.files import TOML_NAME
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, settings_toml
 from journalfs.config.layout import DIRECTORY_FIELDS, StoreLayout
+from journalfs.config.wildcards import SYNTAX_FIELDS, WILDCARDS, WildcardSyntax
 
 ORIGIN_FOUND: Final = "found"
 """Of a directory that no configuration names, or that is not where the configuration says."""
@@ -36,7 +37,14 @@ def store_toml(layout: StoreLayout, core: tuple[SettingInForce, ...]) -> str:
         if match.origin == TOML_NAME
     }
     own = "\n" + tomli_w.dumps({"address-settings": tables}) if tables else ""
-    return settings_toml(store_settings(layout, core)) + own
+    return settings_toml(store_settings(layout, core)) + _wildcards(layout) + own
+
+
+def _wildcards(layout: StoreLayout) -> str:
+    usual = WildcardSyntax()
+    syntax = layout.config.wildcards if layout.config is not None else usual
+    said = {name: getattr(syntax, field) for name, field in SYNTAX_FIELDS.items()}
+    return "\n" + tomli_w.dumps({WILDCARDS: said}) if syntax != usual else ""
 
 
 def store_settings(layout: StoreLayout, core: tuple[SettingInForce, ...]) -> Iterator[SettingInForce]:

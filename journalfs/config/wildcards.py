@@ -11,6 +11,16 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+WILDCARDS: Final = "wildcard-addresses"
+ROUTING: Final = "routing-enabled"
+SYNTAX_FIELDS: Final = {
+    "delimiter": "delimiter",
+    "any-words": "any_words",
+    "single-word": "single_word",
+    ROUTING: "routes",
+}
+"""What a configuration calls the fields of a `WildcardSyntax`."""
+
 # What `.` matches in the broker's own patterns: all but line terminators.
 _ANYTHING: Final = "[^\\n\\r\\x85\\u2028\\u2029]"
 

@@ -13,6 +13,7 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.journalfs_toml import parse_setting, read_journalfs_toml, settings_text
 from journalfs.config.layout import locate_store, plan_store
 from journalfs.config.setting_names import Value
+from journalfs.config.wildcards import WildcardSyntax
 from journalfs.errors import ConfigError, NotAStore, WrongCall
 from tests.config.test_broker_xml import read, settings
 
@@ -82,6 +83,20 @@ def test_values_have_lines(tmp_path: Path) -> None:
             "journal-type: 'journal-type' is a setting of the whole store",
         ),
         ('[journal]\ntype = "NIO"', 1, "journal: there is no setting 'journal'"),
+        ('wildcard-addresses = "/"', 1, "wildcard-addresses: is a table: [wildcard-addresses]"),
+        (
+            '[wildcard-addresses]\ndelimeter = "/"',
+            2,
+            "delimeter: there is no setting 'delimeter'; did you me",
+        ),
+        ('[wildcard-addresses]\ndelimiter = "//"', 2, "delimiter: '//' is not one character"),
+        ("[wildcard-addresses]\nany-words = 1", 2, "any-words: 1 is not one character"),
+        ("[wildcard-addresses]\nrouting-enabled = 1", 2, "routing-enabled: 1 is not true or false"),
+        (
+            '\n[wildcard-addresses]\ndelimiter = "*"',
+            2,
+            "wildcard-addresses: needs three different characters",
+        ),
     ],
 )
 def test_mistakes_have_a_place(tmp_path: Path, text: str, line: int, reason: str) -> None:
@@ -128,6 +143,16 @@ def test_it_overrules_broker_xml(tmp_path: Path) -> None:
     assert of_a["max-size-bytes"] == (9, "journalfs.toml match 'a'")
     assert of_a["no-expiry"] == (False, "default"), "a match is overruled as a whole"
     assert in_force.value("b", "max-size-bytes") == 2
+
+
+def test_wildcards_have_other_characters(tmp_path: Path) -> None:
+    base = read(tmp_path, "<wildcard-addresses><any-words>></any-words></wildcard-addresses>")
+    text = '[address-settings."a/>"]\nno-expiry = true\n[wildcard-addresses]\ndelimiter = "/"\n'
+    config = read_journalfs_toml(written(tmp_path / "data", text), base)
+    assert config.wildcards == WildcardSyntax(delimiter="/", any_words=">")
+    assert SettingsInForce(config, {}).value("a/b/c", "no-expiry") is True
+    with pytest.raises(ConfigError, match="'>' may stand at the end only"):
+        read_journalfs_toml(written(tmp_path / "data", '[address-settings."a.>.b"]'), base)
 
 
 def test_what_settings_toml_shows_can_be_read(tmp_path: Path) -> None:

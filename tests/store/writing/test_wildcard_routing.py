@@ -14,6 +14,7 @@ import trio.testing
 from journalfs.errors import AddressFull, NoRoute
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
+from journalfs.store.settings import broker_toml
 from journalfs.store.write import store as store_module
 from journalfs.store.write.store import WritingStore
 from tests.reference.pages import address_pages
@@ -212,14 +213,20 @@ def with_broker_xml(little: LittleStore, wildcards: str) -> Writable:
     return Writable(little, "NIO")
 
 
+OTHERS = "<delimiter>/</delimiter><any-words>></any-words><single-word>+</single-word>"
+OTHERS_TOML = '[wildcard-addresses]\ndelimiter = "/"\nany-words = ">"\nsingle-word = "+"\n'
+
+
 @pytest.mark.rule("S-68")
-async def test_a_broker_may_use_other_characters(little_store: LittleStore) -> None:
-    other = "<delimiter>/</delimiter><any-words>></any-words><single-word>+</single-word>"
-    async with with_broker_xml(little_store, other).open() as store:
+@pytest.mark.parametrize("own", [False, True], ids=["broker.xml", "journalfs.toml"])
+async def test_a_broker_may_use_other_characters(little_store: LittleStore, *, own: bool) -> None:
+    writable = configured(little_store, OTHERS_TOML) if own else with_broker_xml(little_store, OTHERS)
+    async with writable.open() as store:
         await bind(store, {"all": "sensors/>", "one": "+/temp", "plain": "sensors.#"})
         await store.create_address("sensors/temp")
         await write(store, b"1\n", address="sensors/temp")
         assert [bodies(store, queue) for queue in ("all", "one", "plain")] == [["1"], ["1"], []]
+        assert OTHERS_TOML in broker_toml(store.core)
 
 
 @pytest.mark.rule("S-68")
