@@ -30,7 +30,7 @@ Settings = Mapping[str, Sequence[object]]
 
 OF_THE_STORE: Settings = {
     "journal-type": BACKENDS,
-    "journal-file-size": (8_192, 65_536, 100_000, 262_144, 1_048_576),
+    "journal-file-size": (65_536, 131_072, 262_144, 1_048_576),
     "journal-min-files": (2, 3, 12),
     "journal-pool-files": (-1, 2, 5),
     "journal-compact-min-files": (0, 1, 3, 10),
