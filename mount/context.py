@@ -61,7 +61,7 @@ class MountContext:
         "staged_directories",
         "store",
         "told_faults",
-        "untouched",
+        "without_tail",
         "written",
     )
 
@@ -88,8 +88,10 @@ class MountContext:
         self.endings = Endings()
         self.written = WrittenNames()
         self.told_faults = ToldFaults()
-        self.untouched: set[QueuePath] = set()
-        """Queues made by this mount that have held no message yet."""
+        self.without_tail: dict[QueuePath, int] = {}
+        """Queues whose tail is not there, and how many messages they had then: those that this mount made,
+        and those whose empty tail was removed to be replaced.
+        """
         self.publishing: set[bytes] = set()
         """Real paths of what is staged and being published."""
         self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()

@@ -339,8 +339,9 @@ class Operations(pyfuse3.Operations):
                 if self._refused_changes.has(ctx.pid, node.inode):
                     why = "to change it was just refused, and to remove it would acknowledge what it holds"
                     raise Refused(errno.EPERM, why)
-                replaced = self._readings.replaces(ctx.pid, node.inode)
-                if replaced and not (isinstance(node, TailFile) and node.is_empty()):
+                if self._readings.replaces(ctx.pid, node.inode):
+                    if isinstance(node, TailFile) and node.makes_way():
+                        return
                     raise Refused(errno.EPERM, REPLACED)
                 self._spare(parent_inode, ctx)
             shown = self._readings.shown(ctx.pid, node.inode) if isinstance(node, TailFile) else None

@@ -200,11 +200,12 @@ class JournalStore:
         known = {queue.content.queue_id: queue for queue in self.queues()}
         by_address = core.lost.queues_by_address()
         models = {**core.bindings.addresses, **core.lost.addresses()}
+        now_ms = core.clock.now_ms()
         for name in sorted(models):
             model = models[name]
             address = self._addresses.get(name)
             if address is None:
-                address = StoreAddress(core, model, mtime_ns=core.clock.now_ms() * 1_000_000)
+                address = StoreAddress(core, model, mtime_ns=now_ms * NS_PER_MS)
             address.model = model
             bound: dict[str, StoreQueue] = {}
             for queue_model in by_address.get(name, ()):
@@ -212,10 +213,11 @@ class JournalStore:
                 if queue is None or queue.name != queue_model.name:
                     parts = self._parts_of(queue_model.queue_id)
                     queue = StoreQueue(core, queue_model, parts)
+                    queue.made_ms = now_ms if self._addresses else 0
                 queue.take_model(queue_model)
                 bound[queue_model.name] = queue
             if bound.keys() != address.bound.keys():
-                address.mtime_ns = core.clock.now_ms() * 1_000_000
+                address.mtime_ns = now_ms * NS_PER_MS
             address.bound = bound
             addresses[name] = address
         self._addresses = addresses

@@ -77,6 +77,8 @@ class QueueView:
         self._version = 0
         self._seen: Hashable = None
         self._mtime_ms = 0
+        self.made_ms = 0
+        """When the queue was made, if that was while the store was open."""
         self._parts: dict[str, PartRuns] = {}
         self._of_pages: dict[int, tuple[tuple[Standing, int], list[PartRuns]]] = {}
         """Those made of pages, by number, and as of when: empty where nothing is left."""
@@ -121,7 +123,7 @@ class QueueView:
         self._mtime_ms = self.content.now_ms if self._version > 1 else self._newest_ms(parts)
 
     def _newest_ms(self, parts: Sequence[PartRuns]) -> int:
-        return max((entry.part.mtime_ns // NS_PER_MS for entry in parts), default=0)
+        return max((entry.part.mtime_ns // NS_PER_MS for entry in parts), default=self.made_ms)
 
     @property
     def mtime_ns(self) -> int:

@@ -61,7 +61,7 @@ class AddressDirectory(Place):
     async def _make_shown(self, name: bytes) -> Node:
         queue_name = new_name(name)
         await self.context.changing().create_queue(self.address_name, queue_name)
-        self.context.untouched.add((self.address_name, queue_name))
+        self.context.without_tail[self.address_name, queue_name] = 0
         return self.child(name)
 
     def concerns(self, address_name: str) -> bool:

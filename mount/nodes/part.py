@@ -146,15 +146,28 @@ class TailFile(LinesFile):
     def change_attributes(
         self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
     ) -> None:
-        if not isinstance(opened, WritingFile):
+        if not fields.update_size:
+            # Without effect, as for any name that is written to: who copies a file sets them in the end.
+            if not self._is_written_to():
+                super().change_attributes(wanted, fields, opened)
+        elif not isinstance(opened, WritingFile):
             super().change_attributes(wanted, fields, opened)
-        elif fields.update_size:
+        else:
             if not wanted.st_size and not opened.size_bytes and self._now().size_bytes:
                 raise Refused(errno.EPERM, NOT_EMPTIED)
             opened.truncate(wanted.st_size)
 
-    def is_empty(self) -> bool:
-        return not self._now().size_bytes
+    def _is_written_to(self) -> bool:
+        return self._directory.keeps_parts
+
+    def makes_way(self) -> bool:
+        """Be gone, if it is empty, for whoever removes it to write another file of its name: until that is
+        made, or there is something in it. Returns whether it is.
+        """
+        empty = self._is_written_to() and not self._now().size_bytes
+        if empty:
+            self.context.without_tail[self._directory.queue_path()] = self._directory.view().all().messages
+        return empty
 
     async def remove_shown(self, shown: Shown) -> None:
         """unlink, by whoever saw what it held at some moment."""
@@ -206,6 +219,9 @@ class AllFile(TailFile):
 
     def open_to_write(self, flags: int) -> OpenedFile:
         return Node.open_to_write(self, flags)
+
+    def _is_written_to(self) -> bool:
+        return False
 
     def _name_in_store(self) -> str:
         return ALL_NAME.decode()

@@ -29,7 +29,7 @@ from journalfs_mount.names import (
     encode_name,
     parse_part_name,
 )
-from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.place import Place
@@ -159,21 +159,29 @@ class QueueDirectory(Place, ViewDirectory):
         return self.address_name, self.queue_name
 
     def find(self, name: bytes) -> Node | None:
-        return None if name == TAIL_NAME and self._untouched() else super().find(name)
+        return None if name == TAIL_NAME and self._lacks_tail() else super().find(name)
 
     def entries(self) -> Sequence[Entry]:
-        return [] if self._untouched() else super().entries()
+        entries = super().entries()
+        return [one for one in entries if one[0] != TAIL_NAME] if self._lacks_tail() else entries
 
-    def _untouched(self) -> bool:
-        """True for a queue that was made just now and never held a message. It has no tail yet: whoever
-        copies a queue's directory makes a new one and expects it to be empty.
+    async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+        created = await super().create(name, flags, mode)
+        if name == TAIL_NAME:
+            self.context.without_tail.pop(self.receiving_queue(), None)
+        return created
+
+    def _lacks_tail(self) -> bool:
+        """True for a queue that was made just now and never held a message: whoever copies a queue's
+        directory makes a new one and expects it to be empty. And where an empty tail was removed.
         """
-        untouched = self.context.untouched
-        if not untouched or self.receiving_queue() not in untouched:
+        without_tail, path = self.context.without_tail, self.receiving_queue()
+        if path not in without_tail:
             return False
-        if not len(self.queue()):
+        queue = self.queue()
+        if len(queue) <= without_tail[path] and not queue.tail().size_bytes:
             return True
-        untouched.discard(self.receiving_queue())
+        del without_tail[path]
         return False
 
     async def set_extended(self, name: str, value: bytes) -> None:

@@ -1,0 +1,92 @@
+"""The tail of a queue, as programs find it that copy, unpack and replace files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.mounting import QueueOnDisk
+from tests.writing.conftest import Address, bodies, shell
+from tests.writing.test_removing import publish, sealed
+
+
+def emptied(address: Address, *, parts: bool) -> QueueOnDisk:
+    """The queue with an empty tail, alone or beside a part."""
+    publish(address, "one")
+    part = sealed(address.first)
+    if not parts:
+        part.unlink()
+    assert (address.first.path / "_tail.jsonl").read_bytes() == b""
+    return address.first
+
+
+@pytest.mark.rule("S-76", "S-82")
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize(
+    ("command", "published"),
+    [
+        ("tar xf {folder}/empty.tar", []),
+        ("tar xf {folder}/full.tar", ["new"]),
+        ("cp --remove-destination {folder}/full/_tail.jsonl .", ["new"]),
+        ("install {folder}/full/_tail.jsonl . || true", ["new"]),
+        ("mv {folder}/full/_tail.jsonl .", ["new"]),
+    ],
+)
+def test_an_empty_tail_makes_way_for_another(
+    address: Address, tmp_path: Path, command: str, published: list[str], *, parts: bool
+) -> None:
+    """Or `tar` would try to remove it for ever."""
+    queue = emptied(address, parts=parts)
+    before = bodies(queue)
+    for name, content in (("empty", ""), ("full", '{"body":"new"}\n')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "_tail.jsonl").write_text(content)
+        shell(f"tar cf {name}.tar -C {name} _tail.jsonl", tmp_path)
+    shell(command.format(folder=tmp_path), queue.path)
+    assert bodies(queue) == [*before, *published]
+    assert (queue.path / "_tail.jsonl").exists()
+    assert sorted(os.listdir(queue.path))[0].startswith("_tail" if published or not parts else "part")
+    shell("echo later > in.txt; cat _tail.jsonl | grep -c later", queue.path)
+
+
+@pytest.mark.rule("S-76")
+def test_a_tail_that_was_removed_for_another_is_back_with_a_message(address: Address, tmp_path: Path) -> None:
+    queue = emptied(address, parts=False)
+    (tmp_path / "tar").symlink_to("/bin/rm")  # a program of that name which makes nothing
+    shell(f"{tmp_path}/tar _tail.jsonl", queue.path)
+    assert os.listdir(queue.path) == []
+    publish(address, "two")
+    assert bodies(queue) == ["two"]
+    shell("rm _tail.jsonl; rm _tail.jsonl", queue.path)
+    assert os.listdir(queue.path) == ["_tail.jsonl"], "rm replaces nothing"
+
+
+@pytest.mark.rule("S-71", "S-82")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp -p {folder}/_tail.jsonl .",
+        "cp -a {folder}/. .",
+        "tar xf {folder}/../full.tar --overwrite",
+        "rsync -a {folder}/ .",
+        "cp {folder}/_tail.jsonl .; chmod 600 _tail.jsonl; touch _tail.jsonl",
+    ],
+)
+def test_who_copies_onto_a_tail_may_set_its_times(address: Address, tmp_path: Path, command: str) -> None:
+    """What was published must not look failed: it would be done again."""
+    publish(address, "one")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/_tail.jsonl").write_text('{"body":"new"}\n')
+    shell("tar cf full.tar -C full .", tmp_path)
+    shell(command.format(folder=tmp_path / "full"), address.first.path)
+    assert bodies(address.first) == ["one", "new"]
+
+
+def test_a_queue_is_as_old_as_it_is(address: Address, tmp_path: Path) -> None:
+    """What looks for what came since finds it."""
+    (tmp_path / "before").touch()
+    queue = address.queue("third")
+    found = shell(f"find {address.path} -newer {tmp_path}/before -name {queue.path.name}", tmp_path)
+    assert found.split() == [str(queue.path)]
