@@ -73,11 +73,13 @@ class StagingArea:
 
     def _remove_discarded(self) -> None:
         aside = os.path.join(self._root, _DISCARDED)
-        for name in os.listdir(aside):
-            try:
-                shutil.rmtree(os.path.join(aside, name))
-            except OSError as error:
-                log.warning("what was staged is left until the next mount: %s", error)
+        try:
+            names = os.listdir(aside)
+        except OSError as error:
+            log.warning("what was staged is left until the next mount: %s", error)
+            return
+        for name in names:
+            _remove(os.path.join(aside, name))
 
     def sweep(self, exists: Callable[[PlaceName], bool], now_s: float) -> list[str]:
         """Remove what is too old, and places that do not exist any more; their paths within the area."""
@@ -88,9 +90,8 @@ class StagingArea:
                 swept += _old(folder, oldest_s)
             else:
                 swept.append(folder)
-        for path in (*swept, os.path.join(self._root, _DISCARDED)):
-            _remove(path)
-        return [self._relative(path) for path in swept]
+        _remove(os.path.join(self._root, _DISCARDED))
+        return [self._relative(path) for path in swept if _remove(path)]
 
     def _places(self) -> Iterator[PlaceName]:
         if os.path.isdir(self.folder(())):
@@ -105,27 +106,38 @@ class StagingArea:
         return os.fsdecode(os.path.relpath(path, self._root))
 
 
-def _remove(path: bytes) -> None:
-    """Remove a file, or a directory with all that is in it. It may be gone already."""
+def _remove(path: bytes) -> bool:
+    """Remove a file, or a directory with all that is in it. It may be gone already. Returns whether it is."""
     try:
-        os.unlink(path)
+        try:
+            os.unlink(path)
+        except IsADirectoryError:
+            shutil.rmtree(path)
     except FileNotFoundError:
-        return
-    except IsADirectoryError:
-        shutil.rmtree(path)
+        pass
+    except OSError as error:
+        log.warning("what was staged is left until the next mount: %s", error)
+        return False
+    return True
 
 
 def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
     """The files that a staged directory brings along when it is published: path, and path within it, in the
     order of their paths. Hidden ones in it, and what editors keep beside a file, stay as they are: nobody has
-    them.
+    them. Raises OSError where something of it cannot be listed: what was left out would be lost.
     """
     found: list[bytes] = []
-    for folder, directories, names in os.walk(path):
+    for folder, directories, names in os.walk(path, onerror=_raised):
         directories[:] = [name for name in directories if name[:1] not in (b".", b"_")]
         shown = (name for name in names if name[:1] not in (b".", b"_") and not is_backup(name))
         found += [os.path.join(folder, name) for name in shown]
     return [(file, os.path.relpath(file, path)) for file in sorted(found)]
+
+
+def _raised(error: OSError) -> None:
+    """What `os.walk` is to do where it cannot list something; below a file there is nothing."""
+    if not isinstance(error, NotADirectoryError):
+        raise error
 
 
 def write_all(descriptor: int, offset: int, data: bytes) -> None:
@@ -146,7 +158,9 @@ def _directories(path: bytes) -> list[bytes]:
 
 
 def _old(folder: bytes, oldest_s: float) -> list[bytes]:
-    """What is in a folder and was not touched since, and what a job left whose process has ended."""
+    """What is in a folder and was not touched since, and what a job left whose process has ended. Nothing
+    where that cannot be found out.
+    """
     try:
         return [
             entry.path
@@ -155,12 +169,15 @@ def _old(folder: bytes, oldest_s: float) -> list[bytes]:
         ]
     except FileNotFoundError:
         return []
+    except OSError as error:
+        log.warning("what was staged is left until the next mount: %s", error)
+        return []
 
 
 def _newest_s(path: bytes) -> float:
     """When anything in it changed last."""
     newest = os.lstat(path).st_mtime
-    for folder, directories, names in os.walk(path):
+    for folder, directories, names in os.walk(path, onerror=_raised):
         for name in [*directories, *names]:
             newest = max(newest, os.lstat(os.path.join(folder, name)).st_mtime)
     return newest

@@ -195,6 +195,7 @@ class Staged(Node):
                 yield node
 
     def _all_files(self) -> Iterator[bytes]:
+        # It is published: what cannot be listed of it is no reason to say otherwise.
         for folder, _, names in os.walk(self.real_path()):
             yield from (os.path.join(folder, name) for name in names)
 

@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.staging import StagingArea, files_below, write_all
+from tests.tools.descriptors import without_descriptors
 
 NOW_S = 1_800_000_000.0
 
@@ -117,3 +118,23 @@ def test_writing_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with (tmp_path / "file").open("wb") as file:
         write_all(file.fileno(), 2, b"0123456789")
     assert (tmp_path / "file").read_bytes() == b"\0\0" + b"0123456789"
+
+
+@pytest.mark.rule("S-79")
+def test_what_cannot_be_listed_is_not_left_out(tmp_path: Path) -> None:
+    """It would be published without it, and be gone."""
+    put(tmp_path / "batch/below/1.txt")
+    with without_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        files_below(os.fsencode(tmp_path / "batch"))
+    assert len(files_below(os.fsencode(tmp_path / "batch"))) == 1
+
+
+def test_what_cannot_be_listed_is_not_swept(tmp_path: Path) -> None:
+    area = StagingArea(tmp_path)
+    file = put(area.folder((b"a",)) + b"/.batch/1.txt")
+    old = file.parent
+    os.utime(old, (0, 0))
+    with without_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        area.sweep(lambda _place: True, NOW_S)
+    assert area.sweep(lambda _place: True, NOW_S) == []
+    assert file.exists()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from tests.store.appending import ADD
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_follow import queue_of
 from tests.tools import store_bytes
+from tests.tools.descriptors import without_descriptors
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 CURSOR_ACK, PAGE_COMPLETE, PAGE_TX = 39, 42, 35
@@ -193,17 +192,6 @@ def test_a_page_that_lost_everything(little_store: LittleStore, lines_of: ReadLi
     assert ids(lines_of(store, "work.a")) == [2002]
     damage = [(one.file, one.kind) for one in store.core.damage()]
     assert damage == [("paging/some-folder/000000001.page", "short-file")]
-
-
-@contextmanager
-def without_descriptors() -> Iterator[None]:
-    """This process cannot open a file."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.rule("S-48")
