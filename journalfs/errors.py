@@ -72,6 +72,24 @@ class SystemFailure(JournalfsError):
         return cls(f"{path}: cannot {doing}: {error.strerror or error}", system_errno=error.errno)
 
 
+_SHORTAGES = frozenset((errnos.EMFILE, errnos.ENFILE, errnos.ENOMEM))
+
+
+class OutOfResources(SystemFailure):
+    """This process had no descriptor or memory left for what it was to open, which says nothing of the file.
+
+    It is no OSError, so that whoever takes an OSError for damage does not take this for it.
+    """
+
+    identifier = "out-of-resources"
+
+
+def refuse_shortage(error: OSError, path: Path | str) -> None:
+    """Raises `OutOfResources` where an error is of this process and not of the file. Returns for others."""
+    if error.errno in _SHORTAGES:
+        raise OutOfResources.from_os(error, path, doing="open") from error
+
+
 class NotAStore(JournalfsError):
     """A path that holds no message store."""
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
 from journalfs_mount import mountpoint
+from journalfs_mount.limits import DESCRIPTORS_MIN
 from journalfs_mount.options import MountOptions
 from journalfs_mount.waiting import SignalsNoted, answer_of
 
@@ -148,10 +149,17 @@ def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
     # pyfuse3 and trio take longest to import, so this waits until nothing else can be wrong.
     from journalfs_mount import lifecycle  # noqa: PLC0415
 
-    # Whoever writes into the mount holds files open in it, and many may.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _take_descriptors(place)
     lifecycle.run(request.open_store(), request.store, place, request.options, ready=ready)
+
+
+def _take_descriptors(place: Path) -> None:
+    """Whoever writes into the mount holds files open in it, and many may."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < DESCRIPTORS_MIN:
+        reason = f"a mount needs {DESCRIPTORS_MIN} file descriptors, and may have {most} here (ulimit -Hn)"
+        raise MountFailed(f"{place}: {reason}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _close_inherited(*, keep: int) -> None:

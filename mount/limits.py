@@ -8,6 +8,9 @@ HANDLES_MAX: Final = 65_536
 """Open files and directories at once. A process seldom may open more than this; past it open fails with
 ENFILE."""
 
+DESCRIPTORS_MIN: Final = 128
+"""A mount is not begun with fewer: the store itself has some dozens of files open at times."""
+
 NAME_BYTES_MAX: Final = 255
 """What statfs promises. Only selectors below `.where/` may be longer, up to what the kernel passes on."""
 

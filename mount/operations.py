@@ -42,10 +42,10 @@ from journalfs_mount.callers import EndingCaller, is_java
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, guarded, refuse
 from journalfs_mount.given_names import GivenNames, RefusedChanges, RefusedNames
-from journalfs_mount.handles import HandleTable
+from journalfs_mount.handles import HandleTable, files_max
 from journalfs_mount.inodes import ROOT, NodeTable, parent_and_name
 from journalfs_mount.interruptions import CALLING
-from journalfs_mount.limits import NAME_BYTES_MAX
+from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Directory, EmptyDirectory, Node, OpenedDirectory, OpenedFile
 from journalfs_mount.nodes.message import MessageFile
@@ -90,8 +90,8 @@ class Operations(pyfuse3.Operations):
         self._requests = context.report.requests
         self.begun = 0
         """Requests for which a handler was called."""
-        self._files: HandleTable[OpenedFile] = HandleTable()
-        self._directories: HandleTable[OpenedDirectory] = HandleTable()
+        self._files: HandleTable[OpenedFile] = HandleTable(files_max())
+        self._directories: HandleTable[OpenedDirectory] = HandleTable(HANDLES_MAX)
         self._polled: set[Stream] = set()
         self._until = trio.CancelScope()
         """How long `notify` waits for a change before it looks again."""

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.status import FileTorn, check
+from journalfs.errors import refuse_shortage
 
 MENDS_MAX = 4
 """Times that reading a file goes on after more of it turned out to be unreadable."""
@@ -46,10 +47,11 @@ class MappedFile:
     __slots__ = ("_fd", "_whole", "holes", "path", "pointer", "size_bytes", "unreadable")
 
     def __init__(self, path: Path | str, *, bytes_max: int | None = None) -> None:
-        """Map the file as long as it is now, or its first `bytes_max` bytes. Raises OSError."""
+        """Map the file as long as it is now, or its first `bytes_max` bytes. Raises OSError, and
+        `OutOfResources`.
+        """
         self.path = Path(path)
-        # Not blocking: a pipe put where a file should be would wait for a writer for ever.
-        self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._fd = -1
         self.pointer: Any = ffi.NULL
         self._whole: Any = None
         self.size_bytes = 0
@@ -58,10 +60,14 @@ class MappedFile:
         self.holes: tuple[tuple[int, int], ...] = ()
         """Start and end of what the file does not store, once `note_holes` looked."""
         try:
+            # Not blocking: a pipe put where a file should be would wait for a writer for ever.
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             size_bytes = os.fstat(self._fd).st_size
             self._map(size_bytes if bytes_max is None else min(size_bytes, bytes_max))
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                refuse_shortage(error, self.path)
             raise
 
     @classmethod

@@ -22,6 +22,7 @@ from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.engine.place import Place
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
+from journalfs.errors import OutOfResources
 from journalfs.limits import (
     JOURNAL_BLOCK_BYTES_DEFAULT,
     JOURNAL_BLOCK_BYTES_MAX,
@@ -105,7 +106,11 @@ class DiskBackend:
             return file.read(length)
 
     def view(self, name: str) -> MappedFile:
-        return MappedFile(self.directory / name)
+        try:
+            return MappedFile(self.directory / name)
+        except OutOfResources as error:
+            # Whoever writes undoes or gives up what an OSError interrupts.
+            raise OSError(error.system_errno, str(error)) from error
 
     def allocate(self, name: str, size_bytes: int) -> None:
         fd = os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)

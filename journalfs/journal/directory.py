@@ -16,7 +16,7 @@ from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.errors import DecodeError, UnknownVersion
+from journalfs.errors import DecodeError, UnknownVersion, refuse_shortage
 from journalfs.format.journal_file import (
     CONTROL_FILE_NAME,
     ControlFile,
@@ -159,6 +159,7 @@ class DirectoryReader:
         except FileNotFoundError:
             return []
         except OSError as error:
+            refuse_shortage(error, self._directory)
             problems.append(self._refusal(self._directory, error))
             return []
 

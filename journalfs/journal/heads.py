@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from journalfs.damage import FileStamp
+from journalfs.errors import refuse_shortage
 from journalfs.format.journal_file import read_header
 from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, first_rid
 from journalfs.limits import COPY_CHUNK_BYTES, HEADS_CHECKED_SHARE, JOURNAL_HEADER_BYTES
@@ -104,7 +105,7 @@ def read_regular_file(path: Path, length_max: int) -> bytes:
     """The first bytes of a file. Raises `NotAFile`, `OSError`."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise NotAFile
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = _opened(path)
     try:
         pieces: list[bytes] = []
         while length_max > 0 and (piece := os.read(descriptor, length_max)):
@@ -115,9 +116,18 @@ def read_regular_file(path: Path, length_max: int) -> bytes:
         os.close(descriptor)
 
 
+def _opened(path: Path | str) -> int:
+    """A descriptor for reading. Raises OSError, and `OutOfResources`."""
+    try:
+        # Not blocking: what was a file a moment ago may be a pipe now.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        refuse_shortage(error, path)
+        raise
+
+
 def _read(path: str) -> Head:
-    # Not blocking: what was a file a moment ago may be a pipe now.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = _opened(path)
     try:
         status = os.fstat(descriptor)
         stamp = FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
@@ -169,7 +179,7 @@ def data_end(path: Path, size_bytes: int) -> int | None:
     if size_bytes < SPARSE_BYTES_MIN:
         return None
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = _opened(path)
     except OSError:
         return None  # whoever reads the file says so
     try:

@@ -21,6 +21,7 @@ from journalfs.engine.scan import Gap, GapKind, Scan, scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import mark_unreadable
 from journalfs.engine.status import CoreRefused, FileTorn
+from journalfs.errors import refuse_shortage
 from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
@@ -563,7 +564,8 @@ def _ends_as_read(read: ReadFile, file: JournalFile) -> bool:
         return True
     try:
         found = crc32c_of_file(file.path, _end_begins(read.position), read.position)
-    except OSError:
+    except OSError as error:
+        refuse_shortage(error, file.path)
         return True  # whoever reads it on says so
     if read.end_crc is None:
         read.end_crc = found
@@ -578,5 +580,6 @@ def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
         return crc32c_of_file(file.path, JOURNAL_HEADER_BYTES, position) == prefix_crc
     except FileNotFoundError:
         raise
-    except OSError:
+    except OSError as error:
+        refuse_shortage(error, file.path)
         return False

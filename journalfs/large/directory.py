@@ -13,7 +13,7 @@ from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.errors import Damaged
+from journalfs.errors import Damaged, refuse_shortage
 from journalfs.format.large_file import LargeFileKind, format_large_name, parse_large_name
 from journalfs.ids import MessageId
 from journalfs.large.inflated import InflatedBodies
@@ -62,7 +62,8 @@ class LargeDirectory:
     def _entries(self) -> list[os.DirEntry[str]]:
         try:
             return list(os.scandir(self.path))
-        except OSError:
+        except OSError as error:
+            refuse_shortage(error, self.path)
             return []  # missing, or one of the problems
 
     def problems(self, relative_to: Path) -> list[Damage]:
@@ -108,6 +109,7 @@ class LargeDirectory:
         except FileNotFoundError:
             return None
         except OSError as error:
+            refuse_shortage(error, path)
             raise BodyUnreadable(path, 0, f"cannot be read: {error.strerror or error}") from error
 
     def stamp(self, message_id: MessageId) -> FileStamp | None:

@@ -30,7 +30,7 @@ from journalfs.limits import (
     PAGE_RECORDS_KEPT_MAX,
 )
 from journalfs.paging.cursors import Cursors, Moved, Standing
-from journalfs.paging.folders import OUT_OF_RESOURCES, PageFile, PageFolder
+from journalfs.paging.folders import PageFile, PageFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,6 @@ class PagedAddress:
     bytes_scanned: int = 0
     _refused: dict[PageNumber, str] = field(default_factory=dict)
     """Pages that could not be opened, and why."""
-    _not_now: set[PageNumber] = field(default_factory=set)
-    """Those for which this process had no descriptor or memory: nothing may be wrong with them."""
     _scans: OrderedDict[PageNumber, _Kept] = field(default_factory=OrderedDict)
     _counts: dict[tuple[int, ...], tuple[Standing, int]] = field(default_factory=dict)
     """Lengths of stretches, each with what was true then."""
@@ -166,16 +164,13 @@ class PagedAddress:
         return bool(sizes) and sizes != [0]
 
     def update(self, folder: PageFolder) -> bool:
-        """Take over a new listing of the folder. Returns whether pages came, went or grew, or are to be tried
-        again.
-        """
-        again = self._try_again()
+        """Take over a new listing of the folder. Returns whether pages came, went or grew."""
         if folder is self._folder:
-            return again
+            return False
         self._folder = folder
         files = {page.number: page for page in folder.pages}
         if files == self.files:
-            return again
+            return False
         gone = self.files.keys() - files.keys()
         for number in gone:
             self.summaries.pop(number, None)
@@ -191,17 +186,6 @@ class PagedAddress:
         self.files, self._numbers = files, None
         self.version += 1
         return True
-
-    def _try_again(self) -> bool:
-        """Forget what was found instead of pages that could not be opened for want of resources."""
-        again = bool(self._not_now)
-        while self._not_now:
-            number = self._not_now.pop()
-            self.summaries.pop(number, None)
-            self._scans.pop(number, None)
-            self._standings.pop(number, None)
-        self.version += again
-        return again
 
     def set_cursors(self, cursors: Cursors, moved: Moved) -> None:
         """The journal says something else than before."""
@@ -277,8 +261,6 @@ class PagedAddress:
             raise Gone(page.path) from error
         except OSError as error:
             self._refused[number] = f"cannot be read: {error.strerror or error}"
-            if error.errno in OUT_OF_RESOURCES:
-                self._not_now.add(number)
             return MappedFile.without_content(page.path)
         self._refused.pop(number, None)
         mapped.detach()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 from journalfs.damage import Damage, FileStamp, name_of
-from journalfs.errors import DecodeError
+from journalfs.errors import DecodeError, refuse_shortage
 from journalfs.format.page_folder import (
     ADDRESS_FILE_NAME,
     REPLICA_MARK,
@@ -20,9 +18,6 @@ from journalfs.format.page_folder import (
 )
 from journalfs.ids import PageNumber
 from journalfs.limits import ADDRESS_FILE_BYTES_MAX
-
-OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of this process, which say nothing of the file that it wanted to open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +111,9 @@ class PagingDirectory:
         except FileNotFoundError:
             return None
         except OSError as error:
+            refuse_shortage(error, self.path)
             self._refused.append(_refusal(self.path, error))
-            return None if error.errno in OUT_OF_RESOURCES else []
+            return []
 
     def _looked_at(self, entries: Sequence[os.DirEntry[str]]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
@@ -129,9 +125,8 @@ class PagingDirectory:
             except FileNotFoundError:
                 gone.add(entry.name)  # meanwhile
             except OSError as error:
+                refuse_shortage(error, entry.path)
                 self._refused.append(_refusal(Path(entry.path), error))
-                if error.errno in OUT_OF_RESOURCES and entry.name in self._seen:
-                    found[entry.name] = self._seen[entry.name]
         for name in gone & self._seen.keys():
             self._note_gone(self._seen[name].folder.pages)
         return found
@@ -209,6 +204,7 @@ def _read_address(file: Path) -> tuple[str | None, str | None]:
     except FileNotFoundError:
         return None, f"{ADDRESS_FILE_NAME} is missing"
     except OSError as error:
+        refuse_shortage(error, file)
         return None, f"{ADDRESS_FILE_NAME} cannot be read: {error.strerror or error}"
     except DecodeError as error:
         return None, error.reason

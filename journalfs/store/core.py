@@ -117,6 +117,8 @@ class Core:
     """Journal files that open files are rendered from: their bytes must not be overwritten."""
     settings: KnownSettings | None = None
     """As they were when somebody asked for them; ask `settings_in_force`."""
+    measured: bool = True
+    """All that was taken over is measured; False after that failed."""
     _explanations: Explanations | None = None
     _doubted_ns: int | None = None
     _side_key: tuple[int, int] = (-1, -1)
@@ -172,6 +174,7 @@ class Core:
 
     def measure(self) -> None:
         """Measure what was added; afterwards sizes of lines and files are known without reading."""
+        self.measured = False
         for attempt in range(MENDS_MAX):
             self.loader.mark_unreadable()
             try:
@@ -181,6 +184,7 @@ class Core:
                     raise
                 self.loader.mend()
             else:
+                self.measured = True
                 return
 
     def _measure(self) -> None:

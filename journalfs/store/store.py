@@ -391,7 +391,7 @@ class JournalStore:
             return
         if bindings_changed:
             core.register_queues()
-        bodies_changed = core.bodies.changed
+        bodies_changed = core.bodies.changed or not core.measured
         if bodies_changed or result is not PollResult.UNCHANGED:
             core.measure()
         pages_changed = core.refresh_pages() or bodies_changed

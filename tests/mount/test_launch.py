@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -280,3 +281,31 @@ def test_as_many_files_may_be_open_as_the_system_allows(store: Path, place: Path
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert resource.prlimit(server_of(place), resource.RLIMIT_NOFILE) == (before[1], before[1])
+
+
+def test_a_mount_with_few_descriptors_is_not_begun(store: Path, place: Path) -> None:
+    script = f"ulimit -n 100; exec {sys.executable} -m journalfs.cli.main mount --read-only {store} {place}"
+    done = run("-c", script, command=["bash"])
+    assert done.returncode != 0
+    assert "needs 128 file descriptors, and may have 100" in done.stderr
+    assert mounted_at(place) is None
+
+
+def test_a_mount_keeps_descriptors_for_itself(tmp_path: Path, place: Path) -> None:
+    """However many files others open in it."""
+    assert run("create", tmp_path / "new").returncode == 0
+    script = f"ulimit -n 200; exec {sys.executable} -m journalfs.cli.main mount {tmp_path / 'new'} {place}"
+    done = run("-c", script, command=["bash"])
+    assert done.returncode == 0, done.stderr
+    (place / "work/queue").mkdir(parents=True)
+    with ExitStack() as opened:
+        for number in range(150):
+            opened.enter_context((place / f"work/queue/.staged-{number}").open("w"))
+        with pytest.raises(OSError, match="Too many open files in system"):
+            opened.enter_context((place / "work/queue/.one-more").open("w"))
+        (place / "work/queue/.batch").mkdir()
+        (place / "work/queue/.staged-0").rename(place / "work/queue/.batch/1.txt")
+        (place / "work/other").mkdir()
+        assert (place / "work/queue/_tail.jsonl").parent.is_dir()
+    (place / "work/queue/in.txt").write_text("published\n")
+    assert b"published" in (place / "work/queue/.all.jsonl").read_bytes()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.ids import PageNumber, QueueId
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
 from tests.differential.encode_messages import page_record, text_message
@@ -16,7 +15,6 @@ from tests.store.appending import ADD
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_follow import queue_of
 from tests.tools import store_bytes
-from tests.tools.descriptors import without_descriptors
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 CURSOR_ACK, PAGE_COMPLETE, PAGE_TX = 39, 42, 35
@@ -192,24 +190,3 @@ def test_a_page_that_lost_everything(little_store: LittleStore, lines_of: ReadLi
     assert ids(lines_of(store, "work.a")) == [2002]
     damage = [(one.file, one.kind) for one in store.core.damage()]
     assert damage == [("paging/some-folder/000000001.page", "short-file")]
-
-
-@pytest.mark.rule("S-48")
-def test_a_page_is_tried_again_after_descriptors_ran_out(
-    little_store: LittleStore, lines_of: ReadLines
-) -> None:
-    write_page(little_store, 1, [small(2000)])
-    store = little_store.open()
-    assert ids(lines_of(store, "work.a")) == [2000]
-    write_page(little_store, 2, [small(2001)])
-    (folder,) = store.core.paging.folders()
-    with without_descriptors():
-        assert store.core.paging.folders() == [folder]
-    assert store.core.refresh_pages()
-    paged = store.core.pages["work"]
-    with without_descriptors():
-        assert paged.count(PageNumber(2), QueueId(QUEUE_A)) == 0
-        assert [damage.kind for damage in paged.damage()] == ["unreadable"]
-    store.look_now()
-    assert ids(lines_of(store, "work.a")) == [2000, 2001]
-    assert not store.core.damage()

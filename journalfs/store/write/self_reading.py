@@ -178,7 +178,7 @@ class SelfReadingStore(JournalStore):
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = None
         result = self.core.loader.advance(*self.journals.messages.durable_end(), list_files=list_files)
-        if result is PollResult.APPENDED:
+        if result is PollResult.APPENDED or not self.core.measured:
             self.core.measure()
         pages = self.core.pages or self._addresses_paging()
         if pages and self._refresh_pages() and result is PollResult.UNCHANGED:
