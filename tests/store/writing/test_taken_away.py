@@ -134,9 +134,11 @@ async def test_nothing_is_said_to_be_kept_where_nobody_finds_it(
         assert len(lines_of(store, "work.a")) == 1
         current = writable.root / "journal" / store.journals.messages.current.name
         lose(current, writable.root)
-        with pytest.raises((WriteFailed, ReadOnlyStore), match=current.name):
+        # Upkeep of the bindings may be the first to find that all is gone.
+        said = f"{current.name}|activemq-bindings-"
+        with pytest.raises((WriteFailed, ReadOnlyStore), match=said):
             await publisher.write(b"not kept\n")
-        with pytest.raises(ReadOnlyStore, match=current.name):
+        with pytest.raises(ReadOnlyStore, match=said):
             await publisher.write(b"refused\n")
         await store.look()
         assert store.status()["storeGone"] is (lose in (store_moved, store_removed))
