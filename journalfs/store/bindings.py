@@ -12,6 +12,7 @@ from journalfs.bindings.replay import BindingsReplay
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
+from journalfs.errors import OutOfResources
 from journalfs.ids import FileId
 from journalfs.journal.contradictions import check_mapped, mismatch_damage
 from journalfs.journal.directory import JournalFile, read_directory
@@ -77,6 +78,9 @@ class BindingsReader:
                         self._read = None
             except FileNotFoundError:
                 continue  # renamed or deleted by a broker since it was listed
+            except OutOfResources:
+                self._read = None  # some of it may be taken over
+                raise
             break
         state = replace(self._replay.finish(), history_whole=_history_whole(listing.files))
         problems.extend(_anomalies(state.anomalies))

@@ -14,7 +14,7 @@ from pathlib import Path
 from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.place import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Turn
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, OutOfResources
 from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import JournalWriter, Position
@@ -113,6 +113,9 @@ class SelfReadingStore(JournalStore):
         try:
             if self._advance() is PollResult.REWRITTEN:
                 self._replace_loader(self._loaded_whole())
+        except OutOfResources:
+            self.core.behind = self._take_over_now  # the next one to look may succeed
+            return False
         except (OSError, JournalfsError) as error:
             self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             return False

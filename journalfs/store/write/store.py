@@ -422,6 +422,8 @@ class WritingStore(SelfReadingStore):
         self._writable()
         async with self._administered:
             self._writable()
+            if not self._bindings_seen:
+                self._show_bindings()  # an earlier change could not be shown, and may be what is asked for
             yield
 
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
@@ -484,6 +486,9 @@ class WritingStore(SelfReadingStore):
             return
         await self._durable(self.journals.bindings, position)
         self._bindings_seen = ()
+        self._show_bindings()
+
+    def _show_bindings(self) -> None:
         if self._look_at_bindings():
             self._take_over(True, PollResult.UNCHANGED)
             self.admission.look_again()
@@ -497,6 +502,8 @@ class WritingStore(SelfReadingStore):
         while True:
             try:
                 await self.look()
+                if not self._bindings_seen:
+                    self._show_bindings()  # what could not be looked at when it was made
                 await self.follow_due()
                 self._clear_replaced()
                 await self._paged.look()
