@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from pyfuse3 import FUSEError
 
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, OutOfResources
 
 log = logging.getLogger("journalfs.mount")
 
@@ -62,6 +62,8 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
             raise
         except JournalfsError as error:
             number = errno.EOPNOTSUPP if error.errno == errno.ENOSYS else error.errno
+            if isinstance(error, OutOfResources):
+                number = error.system_errno or number
             log.info("%s fails with %s: %s", request, errno.errorcode.get(number, number), error)
             raise FUSEError(number) from None
         except Exception:

@@ -100,6 +100,8 @@ class WritingStore(SelfReadingStore):
             core, journals, self._publishing, bodies, datasync=datasync, take_over=self._current
         )
         self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
+        self._bindings_unshown = False
+        """A change of the bindings is durable and could not be looked at."""
         self._administered = trio.Lock()  # each change of the bindings stands on what the one before left
         self._snapshots = self.snapshotting = SnapshotMaking(
             core, journals, self._paged, bodies, self._administered
@@ -422,8 +424,6 @@ class WritingStore(SelfReadingStore):
         self._writable()
         async with self._administered:
             self._writable()
-            if not self._bindings_seen:
-                self._show_bindings()  # an earlier change could not be shown, and may be what is asked for
             yield
 
     async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
@@ -486,12 +486,22 @@ class WritingStore(SelfReadingStore):
             return
         await self._durable(self.journals.bindings, position)
         self._bindings_seen = ()
+        self._bindings_unshown = True
         self._show_bindings()
 
+    def _writable(self) -> None:
+        super()._writable()
+        if self._bindings_unshown:
+            self._show_bindings()
+
     def _show_bindings(self) -> None:
-        if self._look_at_bindings():
-            self._take_over(True, PollResult.UNCHANGED)
-            self.admission.look_again()
+        """Raises `OutOfResources`. Nothing is changed before it is shown: a queue that was deleted would get
+        messages, and one that was made would be made again.
+        """
+        self._look_at_bindings()
+        self._take_over(True, PollResult.UNCHANGED)
+        self.admission.look_again()
+        self._bindings_unshown = False
 
     # -- its own work ----------------------------------------------------------------------------------------
 
@@ -502,8 +512,8 @@ class WritingStore(SelfReadingStore):
         while True:
             try:
                 await self.look()
-                if not self._bindings_seen:
-                    self._show_bindings()  # what could not be looked at when it was made
+                if self._bindings_unshown:
+                    self._show_bindings()
                 await self.follow_due()
                 self._clear_replaced()
                 await self._paged.look()
