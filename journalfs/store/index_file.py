@@ -109,9 +109,9 @@ def _is_running(process: int) -> bool:
 
 def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     """The description as `kind` and the sections; `None` when there is no index. Raises `IndexUnusable`."""
-    if path.exists() and not path.is_file():
-        raise IndexUnusable(path, "not a regular file")
     try:
+        if path.exists() and not path.is_file():
+            raise IndexUnusable(path, "not a regular file")
         with path.open("rb") as file:
             content = _content(path, file)
     except FileNotFoundError:

@@ -77,8 +77,8 @@ class SealedParts:
 
     def claim(self) -> None:
         """Give the names from now on, if nobody else does. No folder is made for it."""
-        if self._path.parent.is_dir():
-            with contextlib.suppress(OSError):  # told when there is something to note
+        with contextlib.suppress(OSError):  # told when there is something to note
+            if self._path.parent.is_dir():
                 self._has_all = self.is_ours() and self.size_bytes == self._whole_bytes
 
     def is_ours(self) -> bool:
