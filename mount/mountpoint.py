@@ -39,6 +39,7 @@ USERS_NAMED_MAX: Final = 5
 """A line on a terminal has room for about this many."""
 ANSWER_WAIT_S: Final = 5.0
 """A mount that works answers within milliseconds, a second on a busy machine."""
+STDERR: Final = 2
 LINKS_MAX: Final = 40
 """As many as Linux follows."""
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
@@ -264,15 +265,35 @@ def unmount(path: Path, *, lazy: bool = False) -> None:
     raise MountFailed(f"{path}: cannot unmount: {reason}")
 
 
+def let_go(path: Path) -> None:
+    """Close what this process was started with of what is below `path`, such as descriptors of its shell's:
+    it would be in its own way, and could only name itself. Not standard error, which has yet to say why.
+    """
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        with contextlib.suppress(OSError):  # the one that listed the directory; and what a dead mount says
+            if descriptor == STDERR or not _is_below(os.readlink(f"/proc/self/fd/{name}"), path):
+                continue
+            if descriptor < STDERR:
+                with open(os.devnull, "r+b") as nothing:
+                    os.dup2(nothing.fileno(), descriptor)
+            else:
+                os.close(descriptor)
+
+
 def holders(path: Path) -> Iterator[tuple[int, str]]:
     """Process id and name of those that have something below `path` open or work there.
 
     Only what /proc shows to this user.
     """
-    inside = f"{path}/"
     for process in (Path("/proc", name) for name in os.listdir("/proc") if name.isdecimal()):
-        if any(f"{target}/".startswith(inside) for target in _links(process)):
+        if any(_is_below(target, path) for target in _links(process)):
             yield int(process.name), _command(process)
+
+
+def _is_below(target: str, path: Path) -> bool:
+    """Whether what /proc says of a descriptor is of a file at or below `path`."""
+    return f"{target}/".startswith(f"{path}/")
 
 
 def _links(process: Path) -> Iterator[str]:

@@ -105,6 +105,7 @@ def umount(mountpoint: Path, lazy: bool) -> None:
         return
     dead = places.is_dead(place)
     server = None if dead else places.serving_process(place)
+    places.let_go(place)
     try:
         places.unmount(place, lazy=dead)
         if server is not None:
