@@ -114,6 +114,10 @@ class Refusal:
     """Something was unfinished at that moment, or would have been with what was refused. What would come next
     would follow on a gap.
     """
+    unkept: bool = False
+    """The store, or its disk, could not keep what is unfinished. It may be able to by the next close; but who
+    was told so writes it anew, and it would come twice.
+    """
 
 
 NOT_EMPTIED: Final = "emptying it takes no message away; remove it to acknowledge what it holds"
@@ -209,15 +213,38 @@ class WritingFile(OpenedFile):
             done = self._flushed and self._could_end
             if refusal is None and done:
                 return
+            if refusal is not None and refusal.unkept:
+                raise refuse(refusal.number)
             if not done:
                 self._flushed, self._told = False, True
-                with self._context.noted(self._node.path):
-                    found = await self._publisher.flush(unfinished=refusal is None, is_last=is_last)
+                found = await self._make_durable(is_last, unfinished=refusal is None)
                 self._could_end, self._flushed, self._told = found, refusal is None, False
             if refusal is not None and self._publisher.unfinished_bytes:
                 self._refuse_end(refusal)
         finally:
             self._turn.release()
+
+    async def _make_durable(self, is_last: Callable[[], bool], *, unfinished: bool) -> bool:
+        """Whether what is unfinished could end where it does."""
+        ends = unkept = False
+
+        def ends_here() -> bool:
+            nonlocal ends
+            ends = is_last()
+            return ends
+
+        try:
+            with self._context.noted(self._node.path, lambda: self._consequence() if unkept else ""):
+                try:
+                    return await self._publisher.flush(unfinished=unfinished, is_last=ends_here)
+                except JournalfsError:
+                    # What must not end here is refused for what it is, and whoever has it open may go on.
+                    unkept = not ends
+                    raise
+        except FUSEError as error:
+            if unkept:
+                self._refusal = Refusal(error.errno, final=True, stuck=True, unkept=True)
+            raise
 
     async def sync(self) -> None:
         """Keep what was written, whatever is to follow."""
