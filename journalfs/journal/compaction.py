@@ -8,6 +8,10 @@
 6. Empty the old files.
 7. Remove the control file; only then may the old files be used again.
 
+Where the disk has no room for the first of these steps, the current file stays and is not rewritten, and the
+old files are as many of the first as `journalfs.journal.tight` says. All outputs have ids below that of the
+file behind them then.
+
 A broker uses old files again before the last step, and what it wrote there is deleted by name after a crash.
 """
 
@@ -15,13 +19,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.stage import NewRecord, encode
 from journalfs.engine.waiting import offload
-from journalfs.errors import Damaged
+from journalfs.errors import Damaged, NoSpace
 from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalFileState
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId
@@ -29,6 +33,7 @@ from journalfs.journal.file_sizes import STEPS_BYTES
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile, encode_header
 from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, rewrite
+from journalfs.journal.tight import control_bytes, ended_in, output_size
 
 if TYPE_CHECKING:
     from journalfs.journal.writer import JournalWriter
@@ -70,8 +75,11 @@ class Compaction:
     def __init__(self, writer: JournalWriter) -> None:
         self._writer = writer
         self._backend = writer.backend
+        self._tight = False
+        """The disk has no room for another journal file."""
 
     async def run(self) -> CompactionDone:
+        """Rewrite all files but the one that is begun for this. Raises NoSpace, with nothing changed."""
         writer = self._writer
         # There would be no room for what it writes, and consuming would have lost what is held back for it.
         writer.refuse_last_file()
@@ -83,21 +91,52 @@ class Compaction:
         writer.switch(above=above)
         # What is open now may end while this waits, with its COMMIT behind the old files.
         old = writer.data[:-1]
-        survivors = Survivors(
-            sorted(writer.ledger.live_ids()),
-            frozenset(tx.tx_id for tx in writer.ledger.transactions()),
-        )
+        survivors = self._survivors()
         # Recovery takes an old file for used again if its id is above the smallest of those that are not to
         # be replaced, which has to be the current one's.
         current_id = writer.current.file_id
         await offload(lambda: writer.pool.renew(above=current_id))
         await writer.committer.flush_all()
+        return await self._replace(old, survivors, current_id)
+
+    async def run_in_place(self, count: int) -> CompactionDone:
+        """Rewrite the first `count` files, which the current one is not among, and begin no other. Free files
+        give way, all of them if need be. Raises NoSpace, with nothing changed but for these.
+        """
+        writer = self._writer
+        self._tight = True
+        kept = writer.data[count:]
+        old = writer.data[:count]
+        assert old
+        assert kept
+        survivors = self._survivors()
+        current_id = writer.current.file_id
+        await offload(lambda: writer.pool.renew(above=current_id))
+        # What is dead counts as dead only once nothing can bring it back.
+        await writer.committer.flush_all()
+        ended = await offload(lambda: ended_in(self._backend, kept))
+        survivors = replace(survivors, ended_later=ended - survivors.open_transactions)
+        return await self._replace(old, survivors, kept[0].file_id)
+
+    def _survivors(self) -> Survivors:
+        """At this very moment. What is open now may end later, with its COMMIT behind the old files."""
+        ledger = self._writer.ledger
+        return Survivors(sorted(ledger.live_ids()), frozenset(tx.tx_id for tx in ledger.transactions()))
+
+    async def _replace(self, old: list[WriteFile], survivors: Survivors, below_id: int) -> CompactionDone:
+        """Steps 2 to 7. All that was staged before is durable."""
+        writer = self._writer
         writer.release_handles()
         await offload(lambda: self._check_sources(old))
         if writer.retention is not None:
             await offload(lambda: self._retain(old))
+        contents = await offload(lambda: self._contents(old, survivors))
+        if old[0].file_id + len(contents) > below_id:
+            raise NoSpace(old[0].name, "what lives would take more files than it is in")
+        sizes = self._sizes(contents, old)
         try:
-            outputs = await offload(lambda: self._write_outputs(old, survivors, first_id))
+            await self._give_way(sizes, len(old))
+            outputs = await offload(lambda: self._write_outputs(contents, sizes, old[0].file_id))
             await offload(lambda: self._write_control_file(old, outputs))
         except OSError:
             await offload(self._take_back)
@@ -135,27 +174,58 @@ class Compaction:
                 reason = "a checksum contradicts what lies there, so the journal is not compacted"
                 raise Damaged(file.name, found.offset, reason)
 
-    def _write_outputs(self, old: list[WriteFile], survivors: Survivors, first_id: int) -> list[WriteFile]:
-        writer, backend = self._writer, self._backend
-        size = writer.settings.file_size_bytes
-        # Old files may be larger than new ones are to be, and so may a record of theirs.
-        larger = _whole_size(max(size, *(file.size_bytes for file in old)))
+    def _contents(self, old: list[WriteFile], survivors: Survivors) -> list[bytearray]:
+        """What the outputs are to hold, one behind the other; the headers are still to be written."""
+        settings = self._writer.settings
         rewriter = Rewriter(
             survivors,
-            first_id=first_id,
-            file_size_bytes=larger if self._oversized(old) else size,
-            replaceable_types=writer.settings.replaceable_types,
-            checksums=writer.settings.checksums,
+            first_id=old[0].file_id,
+            file_size_bytes=self._larger(old) if self._oversized(old) else settings.file_size_bytes,
+            replaceable_types=settings.replaceable_types,
+            checksums=settings.checksums,
+            keep_apart=not self._tight,
         )
-        contents = rewrite(backend, old, rewriter)
-        writer.pool.give_way(len(contents))
+        return rewrite(self._backend, old, rewriter)
+
+    def _sizes(self, contents: list[bytearray], old: list[WriteFile]) -> list[int]:
+        size = self._writer.settings.file_size_bytes
+        usual = [output_size(len(content), size) if self._tight else size for content in contents]
+        larger = self._larger(old)
+        return [
+            larger if len(content) > size else made for content, made in zip(contents, usual, strict=True)
+        ]
+
+    def _larger(self, old: list[WriteFile]) -> int:
+        """Old files may be larger than new ones are to be, and so may a record of theirs."""
+        return _whole_size(max(self._writer.settings.file_size_bytes, *(file.size_bytes for file in old)))
+
+    async def _give_way(self, sizes: list[int], count: int) -> None:
+        """Have free files make room for the outputs that take the place of so many old files."""
+        writer, pool, backend = self._writer, self._writer.pool, self._backend
+        if not self._tight:
+            await offload(lambda: pool.give_way(len(sizes)))
+            return
+        needed = sum(sizes) + control_bytes(count)
+        if backend.free_bytes() >= needed:
+            return
+        room = await offload(writer.upkeep.room)
+        if room.size_bytes < needed:
+            reason = f"{needed} bytes are needed for what lives, and {room.size_bytes} are left"
+            raise NoSpace(writer.current.name, reason)
+        if writer.ready_file is not None:
+            pool.free.appendleft(writer.ready_file)
+            writer.ready_file = None
+        await offload(lambda: pool.make_way(needed))
+        # Whoever reads the journal beside its writer has them mapped: until then they take room.
+        await writer.before_emptying()
+
+    def _write_outputs(self, contents: list[bytearray], sizes: list[int], first_id: int) -> list[WriteFile]:
+        writer, backend = self._writer, self._backend
         files: list[WriteFile] = []
-        for content in contents:
+        for content, size_bytes in zip(contents, sizes, strict=True):
             file_id = FileId(first_id + len(files))
-            assert file_id < writer.current.file_id
             name = f"{writer.settings.prefix}-{writer.pool.new_id()}.{writer.settings.extension}"
             content[:16] = encode_header(file_id, 1)
-            size_bytes = size if len(content) <= size else larger
             backend.allocate(name + _COMPACTED, size_bytes)
             backend.write_at(name + _COMPACTED, 0, bytes(content))
             backend.sync(name + _COMPACTED)

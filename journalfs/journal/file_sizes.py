@@ -17,6 +17,11 @@ SIZE_BYTES_MIN = 1024
 STEPS_BYTES = (64 * 1024, 100 * 1024, 100_000)
 """Sizes that people set are multiples of one of these."""
 
+SHORT_STEP_BYTES = 2 * LENGTHENED_BYTES
+"""What compaction makes where the disk is full is a multiple of this: so nobody takes it for what is left of
+a file, and none is longer than another by what a second name adds.
+"""
+
 
 def missing_bytes(sizes: Mapping[str, int]) -> dict[str, int]:
     """How many bytes are missing at the end of each file that was cut off, by name; 0: nobody knows."""

@@ -18,6 +18,7 @@ from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import GapKind
 from journalfs.ids import FileId, rid_of
+from journalfs.journal.file_sizes import SHORT_STEP_BYTES
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
@@ -168,7 +169,7 @@ class FilePool:
 
     def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
         settings, backend = self._settings, self._backend
-        if file.lengthened or backend.is_linked(file.name):
+        if file.lengthened or backend.is_linked(file.name) or self._is_short(file):
             backend.remove(file.name)
         elif not self.usable(file):
             backend.make_folder(ATTIC)
@@ -182,6 +183,10 @@ class FilePool:
             return self.reinitialise(file, self.new_id())
         backend.sync_directory()
         return None
+
+    def _is_short(self, file: WriteFile) -> bool:
+        """Whether compaction may have made it on a full disk: the attic would keep its room."""
+        return file.size_bytes < self._settings.file_size_bytes and file.size_bytes % SHORT_STEP_BYTES == 0
 
     def _beyond_the_pool(self, files_in_use: int) -> bool:
         """Whether one more free file is too many."""
@@ -209,6 +214,18 @@ class FilePool:
         """
         with self._one_at_a_time:
             self._delete(min(count, len(self.free) - 1))
+
+    def make_way(self, needed_bytes: int) -> None:
+        """Delete, for good, as many free files as it takes for so much room on the disk, all of them if need
+        be: nothing is left then for what makes room, until it is made. Raises OSError.
+        """
+        with self._one_at_a_time:
+            while self.free and self._backend.free_bytes() < needed_bytes:
+                self._delete(1)
+
+    def can_make_way(self) -> int:
+        """How many free files would leave their room to others."""
+        return sum(not self._backend.is_linked(file.name) for file in list(self.free))
 
     def _delete(self, count: int) -> int:
         """They hold nothing, so it does not matter in which order they go; those stay that are used next."""

@@ -56,6 +56,10 @@ class Survivors:
 
     live_ids: Sequence[int]
     open_transactions: frozenset[int]
+    ended_later: frozenset[int] = frozenset()
+    """Transactions that have ended, in a file behind the old ones: what they hold there that is dead may go,
+    since their ends count what lies in their own file only.
+    """
 
     def alive(self, record_id: int) -> bool:
         at = bisect_left(self.live_ids, record_id)
@@ -73,8 +77,11 @@ class Rewriter:
         file_size_bytes: int,
         replaceable_types: frozenset[int],
         checksums: bool,
+        keep_apart: bool = True,
     ) -> None:
+        """`keep_apart`: young records begin a file of their own."""
         self._survivors = survivors
+        self._keep_apart = keep_apart
         self._replaceable_types = replaceable_types
         self._copier = RecordCopier(first_id=first_id, file_size_bytes=file_size_bytes, checksums=checksums)
         self._held: dict[int, _Held] = {}
@@ -137,6 +144,10 @@ class Rewriter:
             here = self._copier.number
             self._counts[record.tx_id] = (here, count + 1 if file == here else 1)
             return
+        if record.tx_id in self._survivors.ended_later:
+            if kind != DELETE_TX and self._survivors.alive(record.record_id):
+                self._write_in_order(source)
+            return
         held = self._held.setdefault(record.tx_id, _Held())
         held.counted = held.counted + 1 if held.counted_file == number else 1
         held.counted_file = number
@@ -179,7 +190,7 @@ class Rewriter:
         """Have an output that the record goes into."""
         if record.kind in _COUNTED and record.compact_count >= YOUNG_BELOW:
             self._seen_old = True
-        elif self._seen_old and not self._split:
+        elif self._keep_apart and self._seen_old and not self._split:
             self._split = True
             self._copier.next_output()
         # A record of the oldest format grows by a byte.

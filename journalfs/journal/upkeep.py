@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from journalfs.engine.waiting import Turn, offload, unbroken
@@ -17,6 +18,7 @@ from journalfs.errors import Damaged, JournalfsError
 from journalfs.journal.compaction import Compaction, CompactionDone
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.reports import FileReport, file_reports
+from journalfs.journal.tight import Plan, Rewritable, Room, best_plan
 
 if TYPE_CHECKING:
     from journalfs.journal.writer import JournalWriter
@@ -26,6 +28,10 @@ log = logging.getLogger(__name__)
 UPDATE_FACTOR = 10
 """Compaction is also due when replaceable updates outnumber adds by more than this, as in brokers."""
 
+TRY_AGAIN_NS = 30_000_000_000
+"""After so long a compaction that failed on a full disk is worth another attempt. It reads what it would
+rewrite, and others may have taken the room it counted on."""
+
 
 class Upkeep:
     def __init__(self, writer: JournalWriter) -> None:
@@ -34,6 +40,12 @@ class Upkeep:
         """While somebody has it no file is set free, rewritten or used again."""
         self.compactions = 0
         self.compacting = False
+        self._squeezing = False
+        """It compacts because the disk is full: whoever wants room waits for it."""
+        self._overhead: tuple[int, int] = 0, 0
+        """What compaction on a full disk is expected to write beside what counts as alive, since it failed,
+        and until when.
+        """
         self.files_freed = 0
         self._deleted = False
         """Files are gone since whoever reads the journal was last told to look."""
@@ -76,13 +88,18 @@ class Upkeep:
             if self.compaction_due() and self._writer.could_go_on():
                 await unbroken(self._compact)
             await self._give_back()
-            await unbroken(self._keep_ready)
+            try:
+                await unbroken(self._keep_ready)
+            except OSError:
+                if not self._writer.short_of_space or await self._squeeze() is None:
+                    raise
+                await unbroken(self._keep_ready)
 
     async def make_room(self) -> None:
         """Where the disk has no room, set free what was consumed by now: whoever comes next is not to be
         refused for what goes in a moment. That there is still none is left to say to `JournalWriter`.
         """
-        if not self._writer.short_of_space or self.compacting:
+        if not self._writer.short_of_space or (self.compacting and not self._squeezing):
             return
         async with self.turn:
             seen = self._writer.position, self._writer.backend.free_bytes()
@@ -91,7 +108,7 @@ class Upkeep:
             try:
                 await unbroken(self._reclaim)
                 await self._give_back()
-                if self._writer.could_go_on():
+                if self._writer.could_go_on() or await self._squeeze() is not None:
                     await unbroken(self._keep_ready)
             except (OSError, JournalfsError) as error:
                 log.debug("no room could be made in the journal: %s", error)
@@ -129,6 +146,68 @@ class Upkeep:
         """Rewrite what lives of all closed files into new ones. Raises OSError and WriteFailed."""
         async with self.turn:
             return await unbroken(self._compact)
+
+    async def squeeze(self) -> CompactionDone | None:
+        """Where the disk has no room for another file, rewrite what lives of the first files into what room
+        there is, if that leaves more. None: it does not, or could not be done.
+        """
+        async with self.turn:
+            return await self._squeeze()
+
+    async def _squeeze(self) -> CompactionDone | None:
+        plan = await unbroken(self._plan)
+        if plan is None:
+            return None
+        self._squeezing = True
+        try:
+            done = await unbroken(lambda: self._compacted(lambda one: one.run_in_place(plan.files)))
+        except (OSError, JournalfsError) as error:
+            if self._writer.committer.failure is not None:
+                raise
+            log.debug("what lives in %d journal files was not rewritten: %s", plan.files, error)
+            # Not at once again, unless much more was consumed, or much more room is there.
+            self._overhead = self._overhead_bytes() + plan.written_bytes, self._now_ns() + TRY_AGAIN_NS
+            with suppress(OSError):
+                await unbroken(self._keep_ready)
+            return None
+        finally:
+            self._squeezing = False
+        self._overhead = 0, 0
+        await self._give_back()
+        return done
+
+    def _now_ns(self) -> int:
+        return self._writer.clock.monotonic_ns()
+
+    def _overhead_bytes(self) -> int:
+        expected_bytes, until_ns = self._overhead
+        return expected_bytes if self._now_ns() < until_ns else 0
+
+    async def _plan(self) -> Plan | None:
+        """What compaction could rewrite without another file to go on in."""
+        writer = self._writer
+        if self.gone() is not None:
+            return None
+        files: list[Rewritable] = []
+        for file in writer.data[:-1]:
+            if file.file_id in self.contradicted or self._lacks_copy(file):
+                break
+            counted = writer.ledger.counters(file.slot)
+            # A snapshot keeps the room of what has a second name.
+            size_bytes = 0 if writer.backend.is_linked(file.name) else file.size_bytes
+            usable = writer.pool.usable(file)
+            files.append(Rewritable(counted.live_bytes + counted.open_bytes, size_bytes, usable))
+        room = await offload(self.room)
+        return best_plan(files, room, overhead_bytes=self._overhead_bytes())
+
+    def room(self) -> Room:
+        """What there is for more files, if none is held back."""
+        writer = self._writer
+        ready = writer.ready_file
+        free_files = writer.pool.can_make_way()
+        if ready is not None and not writer.backend.is_linked(ready.name):
+            free_files += 1
+        return Room(writer.backend.free_bytes(), free_files, writer.settings.file_size_bytes)
 
     async def shed(self) -> int:
         """Delete the free files that need not be there; how many. Raises OSError."""
@@ -253,6 +332,9 @@ class Upkeep:
         return live * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
 
     async def _compact(self) -> CompactionDone:
+        return await self._compacted(Compaction.run)
+
+    async def _compacted(self, run: Callable[[Compaction], Awaitable[CompactionDone]]) -> CompactionDone:
         gone = self.gone()
         if gone is not None:
             reason = "taken away, with messages in it: the journal is not compacted before it is back"
@@ -261,7 +343,7 @@ class Upkeep:
         try:
             # While it goes on, whoever reads the journal beside its writer has to keep up.
             await self._writer.before_emptying()
-            done = await Compaction(self._writer).run()
+            done = await run(Compaction(self._writer))
         finally:
             self.compacting = False
         self.compactions += 1

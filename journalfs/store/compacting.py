@@ -13,6 +13,7 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.backend import BackendKind
 from journalfs.errors import NoSpace, StoreNotKept, SystemFailure
+from journalfs.journal.compaction import CompactionDone
 from journalfs.journal.preview import preview_compaction
 from journalfs.journal.writer import JournalWriter
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT
@@ -71,11 +72,12 @@ async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) 
     except (OSError, NoSpace) as error:
         if not _is_full(error) or journals.failure is not None:
             raise
-        # What nothing needs any more, and what either journal keeps for use, may be all the room there is.
-        freed = await writer.upkeep.reclaim()
-        if not await journals.shed() and not freed:
+        tight = await _compact_in_what_is_left(writer, journals)
+        if tight is None and (journal == "messages" or len(writer.data) > 1):
             raise
-        done = await writer.upkeep.compact()
+        # Bindings in one file have nothing to give, and the messages' journal is done.
+        alone = (writer.current.name,)
+        done = tight if tight is not None else CompactionDone(alone, alone, 0, 0)
     files_after, bytes_after = _on_disk(writer)
     return Compacted(
         journal,
@@ -87,6 +89,20 @@ async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) 
         len(done.new),
         done.written_bytes,
     )
+
+
+async def _compact_in_what_is_left(writer: JournalWriter, journals: Journals) -> CompactionDone | None:
+    """What nothing needs any more, and what either journal keeps for use, may be all the room there is. Where
+    that is not enough for another file, the current one stays. None: there is no room even for that.
+    """
+    freed = await writer.upkeep.reclaim()
+    if await journals.shed() or freed:
+        try:
+            return await writer.upkeep.compact()
+        except (OSError, NoSpace) as error:
+            if not _is_full(error) or journals.failure is not None:
+                raise
+    return await writer.upkeep.squeeze()
 
 
 def _is_full(error: OSError | NoSpace) -> bool:

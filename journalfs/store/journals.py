@@ -94,7 +94,9 @@ def as_found(layout: StoreLayout, wanted: WriteSettings) -> WriteSettings:
         return wanted
     files = layout.journal_dir.glob(f"{wanted.prefix}-*.{wanted.extension}")
     sizes = Counter(as_made([file.stat().st_size for file in files]))
-    return replace(wanted, file_size_bytes=sizes.most_common(1)[0][0]) if sizes else wanted
+    # Of as many of each the longer ones: where the disk is full, compaction makes shorter ones.
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=wanted.file_size_bytes)
+    return replace(wanted, file_size_bytes=usual)
 
 
 def bindings_journal(layout: StoreLayout, settings: JournalSettings) -> WriteSettings:

@@ -9,6 +9,7 @@ import pytest
 
 from journalfs.damage import Damage
 from journalfs.ids import MessageId
+from journalfs.journal.compaction import Compaction
 from journalfs.store import open_store
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
@@ -57,6 +58,48 @@ def test_a_broker_passes_over_checksums(
             broker.stop()
         assert damage(broker.root) == [], f"turn {turn}"
         assert len(lines_after(broker.root)) == expected - 40
+
+
+@pytest.mark.parametrize("journal_type", ONE_IS_QUICK)
+def test_a_broker_goes_on_with_what_a_full_disk_left(
+    artemis_home: Path, tmp_path: Path, journal_type: JournalType
+) -> None:
+    """Compaction made a short file there, and left the files behind it and the current one as they were. The
+    ends of transactions in these are those of what is in the short one.
+    """
+    settings = BrokerSettings(journal_type=journal_type, journal_file_size="1M", journal_compact_min_files=0)
+    broker = Broker(tmp_path / "broker", settings=settings)
+    broker.lay_out()
+    assert journalfs("create", broker.root).returncode == 0
+
+    async def publish_and_compact(store: WritingStore) -> None:
+        await store.create_address("orders")
+        await store.create_queue("orders", "orders")
+        for turn in range(40):
+            text = b"".join(b"%d-%d %s\n" % (turn, n, b"x" * 5000) for n in range(20))
+            await publish(store, "orders", "orders", "in", text)
+        ids = [MessageId(line["id"]) for line in lines_in(store, "orders")]
+        gone = [one for at, one in enumerate(ids) if at % 20 not in (0, 19)]
+        await store.acknowledge(("orders", "orders"), gone)
+        writer = store.journals.messages
+        async with writer.upkeep.turn:
+            assert len(writer.data) > 4
+            await Compaction(writer).run_in_place(len(writer.data) - 2)
+
+    write_in(broker.root, publish_and_compact)
+    sizes = {path.stat().st_size for path in broker.store.journal.glob("*.amq")}
+    assert min(sizes) < max(sizes) == 1024 * 1024
+    assert damage(broker.root) == []
+    assert len(lines_after(broker.root)) == 80
+    with broker:
+        assert complaints(broker.log) == []
+        with CoreClient(broker.port) as client:
+            assert client.message_count("orders") == 80
+            client.consume_many("orders", 60)
+            client.send_many("orders", 20, size=400)
+        broker.stop()
+    assert damage(broker.root) == []
+    assert len(lines_after(broker.root)) == 40
 
 
 def lines_after(root: Path) -> list[bytes]:

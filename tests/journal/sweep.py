@@ -8,8 +8,9 @@ import trio
 
 from journalfs.clock import FakeClock
 from journalfs.engine.simulated import SimulatedDisk
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, NoSpace
 from journalfs.ids import RecordId, TxId
+from journalfs.journal.compaction import Compaction
 from journalfs.journal.writer import JournalWriter
 from tests.journal.driving import Driver, read_back, settings_for
 from tests.journal.model import live_ids
@@ -144,6 +145,65 @@ def sweep_of_compactions(alignment: int, *, crashes: int) -> int:
 
         if not trio.run(run):
             return fatal
+        for crash in range(crashes):
+            check_after(driver, driver.disk.crash(fatal * 31 + crash))
+        check_after(driver, driver.disk.process_killed())
+        fatal += 1
+
+
+async def compact_in_place(driver: Driver, writer: JournalWriter, turn: int) -> bool:
+    """A few of the first files, or all but the current one. Every other time free files have to give way.
+    Whether there were ids for what it writes.
+    """
+    while len(writer.data) < 4:
+        driver.step()
+        await writer.durable(writer.position)
+    writer.pool.reserve(4)
+    for _ in range(2):
+        # As where a compaction stopped short: there are free files with earlier ids.
+        writer.pool.last_id += 10
+        writer.switch(above=writer.pool.last_id)
+        driver.send()
+        await writer.durable(writer.position)
+    room_bytes, driver.disk.room_bytes = driver.disk.room_bytes, driver.disk.room_bytes * (turn % 2)
+    try:
+        await Compaction(writer).run_in_place(len(writer.data) - 1 - turn % 3)
+    except NoSpace:
+        return False
+    finally:
+        driver.disk.room_bytes = room_bytes
+    # With an earlier one among them, recovery would take old files for used again.
+    assert all(file.file_id > writer.current.file_id for file in writer.pool.free)
+    return True
+
+
+def sweep_in_place(alignment: int, *, seed: int, crashes: int) -> tuple[int, int]:
+    """Compactions that go on in the current file, each followed by work that uses old ones again; the power
+    cut at every storage call. Returns how many calls and how many compactions there were.
+    """
+    fatal = 0
+    while True:
+        driver = Driver(SimulatedDisk(alignment, depth=1 if alignment == 1 else 4), seed)
+        done = 0
+
+        async def run(driver: Driver = driver, fatal: int = fatal) -> bool:
+            nonlocal done
+            writer = driver.start()
+            await driver.work(60)
+            driver.disk.before = killer(fatal)
+            try:
+                for turn in range(4):
+                    done += await compact_in_place(driver, writer, turn)
+                    await driver.work(6)
+            except KilledError:
+                return True
+            finally:
+                driver.disk.before = None
+                driver.note_durable()
+            return False
+
+        if not trio.run(run):
+            return fatal, done
         for crash in range(crashes):
             check_after(driver, driver.disk.crash(fatal * 31 + crash))
         check_after(driver, driver.disk.process_killed())

@@ -13,7 +13,14 @@ from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.ids import RecordId
 from tests.journal.driving import Driver, read_back
-from tests.journal.sweep import check_after, count_calls, killed_at, run_scenario, sweep_of_compactions
+from tests.journal.sweep import (
+    check_after,
+    count_calls,
+    killed_at,
+    run_scenario,
+    sweep_in_place,
+    sweep_of_compactions,
+)
 
 ALIGNMENTS = pytest.mark.parametrize("alignment", [1, 512], ids=["packed", "blocks"])
 STEPS = 60
@@ -91,6 +98,13 @@ def test_killed_at_every_storage_call(alignment: int) -> None:
 @ALIGNMENTS
 def test_killed_while_outputs_take_the_place_of_free_files(alignment: int) -> None:
     assert sweep_of_compactions(alignment, crashes=3) > 50
+
+
+@ALIGNMENTS
+def test_killed_while_files_before_the_current_one_are_rewritten(alignment: int) -> None:
+    calls, compactions = sweep_in_place(alignment, seed=3, crashes=2)
+    assert calls > 100
+    assert compactions > 1
 
 
 @ALIGNMENTS

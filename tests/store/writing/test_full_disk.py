@@ -499,3 +499,80 @@ async def test_nothing_is_left_of_the_room_that_is_held_back(
         assert "delete-postponed" in [event["event"] for event in store.core.events]
         filler.unlink()
         assert await store.acknowledge(("work", "work.a"), ids) == 1
+
+
+async def all_but_one_consumed(small: SmallStore, store: WritingStore, *, left_bytes: int) -> None:
+    """A message of the first file is kept, and with it all others: each holds the end of a transaction that
+    began in the one before. The last file there is has been begun.
+    """
+    await store.publisher("work", "work.b", "in").write(b"kept\n")
+    publisher = store.publisher("work", "work.a", "in")
+    with contextlib.suppress(NoSpace):
+        while True:
+            await publisher.write(b"".join(b"%d %s\n" % (number, b"x" * 1000) for number in range(70)))
+    publisher.abandon()
+    (small.disk / "filler").write_bytes(bytes(small.usable_bytes() - left_bytes))
+    journal = store.journals.messages
+    ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
+    for at in range(0, len(ids), 500):
+        await store.acknowledge(("work", "work.a"), ids[at : at + 500])
+    await journal.durable(journal.position)
+    assert lines_of(store, "work.a") == []
+
+
+def bodies_of(small: SmallStore, name: str) -> list[str]:
+    """As another reader finds them."""
+    found = load(small.root, small.clock.now_ms())["queues"]
+    (messages,) = [queue["messages"] for queue in found if queue["name"] == name]
+    return [message["body"] for message in messages]
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("running", [False, True])
+async def test_one_message_that_stays_does_not_keep_the_room_of_all(
+    small_store: MakeStore, backend: str, running: bool
+) -> None:
+    """What lives is rewritten into what is left of the disk, since there is no other file to go on in."""
+    small = small_store(backend)
+    async with contextlib.AsyncExitStack() as stack:
+        if running:
+            store = await stack.enter_async_context(small.running())
+        else:
+            store = stack.enter_context(closing(small.open()))
+        await all_but_one_consumed(small, store, left_bytes=200_000)
+        for number in range(20):
+            await store.publisher("work", "work.a", "in").write(b"%d %s\n" % (number, b"x" * 20_000))
+        assert store.journals.messages.upkeep.compactions > 0
+        assert len(lines_of(store, "work.a")) == 20
+        assert len(lines_of(store, "work.b")) == 1
+        assert not store.core.damage()
+    assert len(bodies_of(small, "work.a")) == 20
+    assert bodies_of(small, "work.b") == ["kept"]
+
+
+@pytest.mark.rule("S-103")
+@pytest.mark.parametrize("way", ["at once", "opened", "compacted"])
+async def test_less_than_a_journal_file_is_room_enough(small_store: MakeStore, way: str) -> None:
+    """For the store that goes on, for one that is opened, and for `journalfs compact`."""
+    small = small_store()
+    filler = small.disk / "filler"
+    with closing(small.open()) as store:
+        await all_but_one_consumed(small, store, left_bytes=0)
+        with pytest.raises(NoSpace):
+            await store.publisher("work", "work.a", "in").write(b"too early\n")
+        with pytest.raises(NoSpace):
+            await compact_store(store)
+        os.truncate(filler, filler.stat().st_size - 300_000)
+        if way == "at once":
+            await store.publisher("work", "work.a", "in").write(b"there is room again\n")
+    if way == "opened":
+        async with small.running() as store:
+            await store.publisher("work", "work.a", "in").write(b"there is room again\n")
+    elif way == "compacted":
+        with closing(small.open()) as store:
+            messages, _ = await compact_store(store)
+            assert messages.with_records_after < messages.with_records_before
+            await store.publisher("work", "work.a", "in").write(b"there is room again\n")
+    assert bodies_of(small, "work.a") == ["there is room again"]
+    assert bodies_of(small, "work.b") == ["kept"]
