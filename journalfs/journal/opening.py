@@ -127,10 +127,12 @@ def _refuse_hidden(
     if not doubtful:
         return
     names = [name for name, head in heads.items() if head in doubtful]
-    ids = {name: (head.first_rid or 0) if name in names else head.rid for name, head in heads.items()}
+    # A write that was cut off may have left records behind what an older life left: they count as they did.
+    lives = [(head.rid, name) for name, head in heads.items()]
+    lives += [(heads[name].first_rid or 0, name) for name in names]
     with_it = Ledger()
-    for name in sorted(ids, key=ids.__getitem__):
-        file = WriteFile(name, FileId(ids[name]), backend.size_bytes(name), version=headers[name].version)
+    for rid, name in sorted(lives):
+        file = WriteFile(name, FileId(rid), backend.size_bytes(name), version=headers[name].version)
         read_file(backend, with_it, file)
     hidden = set(with_it.live_ids()).difference(ledger.live_ids())
     if hidden:

@@ -157,14 +157,12 @@ async def compact_in_place(driver: Driver, writer: JournalWriter, turn: int) -> 
     """
     while len(writer.data) < 4:
         driver.step()
-        await writer.durable(writer.position)
     writer.pool.reserve(4)
     for _ in range(2):
         # As where a compaction stopped short: there are free files with earlier ids.
         writer.pool.last_id += 10
         writer.switch(above=writer.pool.last_id)
         driver.send()
-        await writer.durable(writer.position)
     room_bytes, driver.disk.room_bytes = driver.disk.room_bytes, driver.disk.room_bytes * (turn % 2)
     try:
         await Compaction(writer).run_in_place(len(writer.data) - 1 - turn % 3)
