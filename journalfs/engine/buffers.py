@@ -18,6 +18,9 @@ from journalfs.engine._native import ffi, lib
 from journalfs.engine.status import FileTorn, check
 from journalfs.errors import refuse_shortage
 
+MAPPED_BYTES_USUAL = 1 << 40
+"""Up to here a file that cannot be mapped says nothing of itself. One that is longer is no store's."""
+
 MENDS_MAX = 4
 """Times that reading a file goes on after more of it turned out to be unreadable."""
 
@@ -59,14 +62,16 @@ class MappedFile:
         """Where zeros stand for what cannot be read, since `mend`."""
         self.holes: tuple[tuple[int, int], ...] = ()
         """Start and end of what the file does not store, once `note_holes` looked."""
+        length = 0
         try:
             # Not blocking: a pipe put where a file should be would wait for a writer for ever.
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             size_bytes = os.fstat(self._fd).st_size
-            self._map(size_bytes if bytes_max is None else min(size_bytes, bytes_max))
+            length = size_bytes if bytes_max is None else min(size_bytes, bytes_max)
+            self._map(length)
         except BaseException as error:
             self.close()
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) and length <= MAPPED_BYTES_USUAL:
                 refuse_shortage(error, self.path)
             raise
 

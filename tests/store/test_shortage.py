@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -93,3 +96,18 @@ def test_a_page_that_nobody_has_looked_into(little_store: LittleStore, lines_of:
         lines_of(store, "work.a")
     assert len(lines_of(store, "work.a")) == 2
     assert not store.core.damage()
+
+
+@pytest.mark.rule("S-48")
+def test_a_file_that_nobody_could_map_is_damage(little_store: LittleStore) -> None:
+    """However much memory there is: its size is wrong."""
+    little_store.journal.send(1000, QUEUE_A)
+    link = little_store.root / "journal/activemq-data-2.amq"
+    with TemporaryDirectory(dir="/dev/shm") as folder:  # other file systems have no files of that length
+        path = Path(folder, link.name)
+        path.write_bytes(struct.pack(">iiq", 2, 0, 2))
+        os.truncate(path, 1 << 60)
+        link.symlink_to(path)
+        store = little_store.open(index=False)
+        found = [(damage.kind, damage.file) for damage in store.core.damage()]
+        assert found == [("unreadable", f"journal/{link.name}")]
