@@ -117,17 +117,18 @@ class PagingDirectory:
 
     def _looked_at(self, entries: Sequence[os.DirEntry[str]]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
-        gone = self._seen.keys() - {entry.name for entry in entries}
+        refused: set[str] = set()
         for entry in entries:
             try:
                 if REPLICA_MARK not in entry.name and entry.is_dir():
                     found[entry.name] = self._look(entry)
             except FileNotFoundError:
-                gone.add(entry.name)  # meanwhile
+                continue  # deleted meanwhile
             except OSError as error:
                 refuse_shortage(error, entry.path)
+                refused.add(entry.name)
                 self._refused.append(_refusal(Path(entry.path), error))
-        for name in gone & self._seen.keys():
+        for name in self._seen.keys() - found.keys() - refused:
             self._note_gone(self._seen[name].folder.pages)
         return found
 

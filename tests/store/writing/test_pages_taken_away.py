@@ -47,8 +47,16 @@ def folder_taken(paging: Path) -> list[Path]:
     return pages
 
 
+def file_instead(paging: Path) -> list[Path]:
+    pages = folder_taken(paging)
+    (paging / "some-folder").touch()
+    return pages
+
+
 def put_back(pages: list[Path], root: Path) -> None:
     folder = pages[0].parent
+    if folder.is_file():
+        folder.unlink()
     if folder.exists():
         for page in pages:
             (root / page.name).rename(page)
@@ -57,7 +65,7 @@ def put_back(pages: list[Path], root: Path) -> None:
 
 
 @pytest.mark.rule("S-49")
-@pytest.mark.parametrize("take", [page_taken, folder_taken])
+@pytest.mark.parametrize("take", [page_taken, folder_taken, file_instead])
 async def test_nothing_is_written_once_pages_are_gone(
     paging: Writable, take: Callable[[Path], list[Path]]
 ) -> None:
