@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final
 from urllib.parse import unquote_to_bytes
 
 from journalfs.errors import SelectorError
@@ -20,6 +21,9 @@ from journalfs_mount.nodes.base import Directory, Entry, Node
 from journalfs_mount.nodes.view import QueueDirectory, ViewDirectory
 
 log = logging.getLogger("journalfs.mount")
+
+_BARE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+"""Taken for itself it would be another one's beginning as soon as two digits follow it."""
 
 
 class WhereDirectory(Directory):
@@ -44,6 +48,8 @@ class WhereDirectory(Directory):
 
     def find(self, name: bytes) -> Node | None:
         """EINVAL for what is no selector: ENOENT would say that there are no such messages."""
+        if _BARE.search(name):
+            raise self._refused(name, "a % of the selector is to be written %25, and a / %2F")
         try:
             selector = unquote_to_bytes(name).decode()
         except UnicodeDecodeError:

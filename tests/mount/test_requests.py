@@ -53,10 +53,11 @@ def test_what_is_no_selector_is_invalid_and_the_reason_can_be_read(mount_fake: M
     mounted = mount_fake("small")
     where = mounted.path / "orders/billing/.where"
     assert failing((where / "nonsense").stat) == "EINVAL"
+    assert failing((where / "JMSPriority LIKE '%5'").stat) == "EINVAL"
     assert failing(lambda: os.stat(os.fsencode(where) + b"/\xff")) == "EINVAL"
     refused = mounted.report()["refused"]
     assert isinstance(refused, list)
-    assert [entry["name"] for entry in refused] == ["nonsense", "\ufffd"]
+    assert [entry["name"] for entry in refused] == ["nonsense", "JMSPriority LIKE '%5'", "\ufffd"]
     assert "only colors can be asked for" in refused[0]["reason"]
 
 
