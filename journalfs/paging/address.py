@@ -476,7 +476,7 @@ class PagedAddress:
                 yield Damage(name_of(file.path, self.relative_to), 0, 0, "short-file", reason)
 
     def resume(self, summaries: Iterable[tuple[PageNumber, PageSummary]]) -> None:
-        """Take over what the index knows of pages; entries of changed pages are ignored when they are asked
-        for.
+        """Take over what the index knows of pages that are there; entries of changed ones are ignored when
+        they are asked for.
         """
-        self.summaries.update(summaries)
+        self.summaries.update((number, summary) for number, summary in summaries if number in self.files)

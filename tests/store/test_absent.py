@@ -332,6 +332,7 @@ def test_a_page_that_was_consumed_is_not_missing(little_store: LittleStore, said
     elif said == "since":
         journal.append(journal._record(DELETE, record_id=80))
     path.unlink()
-    store = little_store.open()
-    assert kinds(store) == []
-    store.close()
+    for _ in range(3):  # the index is written anew, and is not to go on with the page
+        store = little_store.open()
+        assert kinds(store) == []
+        store.close()
