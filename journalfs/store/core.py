@@ -21,6 +21,7 @@ from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MENDS_MAX, MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
+from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
@@ -148,6 +149,18 @@ class Core:
     @property
     def root(self) -> Path:
         return self.layout.root
+
+    def let_go(self) -> None:
+        """Give back the files that are mapped, and with them the room of those that are removed. What is open
+        keeps what it needs; nobody may ask for anything else any more.
+        """
+        old = self.loaded
+        self.loaded = JournalLoader(
+            old.directory, old.extension, old.relative_to, self.clock, LiveState(), following=old.following
+        )
+        self.epoch += 1
+        self.pages = {}
+        self._explanations = None
 
     def doubt_journal(self) -> None:
         """A message of the journal is not what it was when it was measured, though no file seems to be

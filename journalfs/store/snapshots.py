@@ -134,6 +134,7 @@ class StoreSnapshot:
             if removed:
                 store.index = None
             store.close()
+            store.core.let_go()
 
 
 class Snapshots:

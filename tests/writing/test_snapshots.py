@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mount.conftest import until
 from tests.mounting import MountedStore, QueueOnDisk, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import Address, Remount, bodies, errno_of, new_store, shell
 
@@ -48,6 +49,22 @@ def test_everything_that_was_there_and_nothing_since(mount: MountedStore, addres
     assert mount.control("snapshots/.status")["snapshots"] == 1
     first.rmdir()
     assert not first.exists()
+
+
+@pytest.mark.rule("S-126", "S-128")
+def test_one_that_was_looked_into_gives_back_its_room(remount: Remount) -> None:
+    mount = remount()
+    queue = mount.path / "a" / "q"
+    queue.mkdir(parents=True)
+    shell("seq 1000 > in.txt", queue)
+    made = snapshots(mount) / "x"
+    made.mkdir()
+    assert len(within(made, QueueOnDisk(queue)).lines()) == 1000
+    (made / ".status").read_bytes()
+    maps = Path(f"/proc/{mount.process_id()}/maps")
+    assert "/snapshots/" in maps.read_text()
+    made.rmdir()
+    until(lambda: "/snapshots/" not in maps.read_text(), "nothing of it is mapped any more")
 
 
 @pytest.mark.rule("S-126")
