@@ -236,6 +236,9 @@ def _made_body(envelope: Envelope) -> list[Section]:
         case "amqp-data":
             return [data_section(fields.base64(envelope.get("body_base64", ""), "body_base64"))]
         case "amqp-value":
+            if "body" not in envelope:
+                reason = 'there is no value: keep amqp, which has it, or say which, or null, as "body"'
+                raise BadEnvelope(reason, key="body")
             return [section(SectionCode.VALUE, amqp_value(envelope.get("body"), "body", 1))]
         case "none":
             return []

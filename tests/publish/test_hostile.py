@@ -290,6 +290,8 @@ def test_what_is_no_json_object(line: bytes) -> None:
         ),
         ({"protocol": "AMQP", "body_base64": "AQI="}, {"type": "amqp-data", "body_base64": "AQI="}),
         ({"protocol": "AMQP", "type": "none"}, {"type": "none"}),
+        ({"protocol": "AMQP", "type": "amqp-value"}, None),
+        ({"protocol": "AMQP", "type": "amqp-value", "body": None}, {"type": "amqp-value"}),
         (
             {"protocol": "AMQP", "body": {"t": "list", "v": [1]}, "type": "amqp-value"},
             None,
