@@ -134,8 +134,8 @@ async def test_nothing_is_said_to_be_kept_where_nobody_finds_it(
         assert len(lines_of(store, "work.a")) == 1
         current = writable.root / "journal" / store.journals.messages.current.name
         lose(current, writable.root)
-        # Upkeep of the bindings may be the first to find that all is gone.
-        said = f"{current.name}|activemq-bindings-"
+        # Upkeep, of the bindings too, may be the first to find that all is gone: then it is of another file.
+        said = r"activemq-\w+-\d"
         with pytest.raises((WriteFailed, ReadOnlyStore), match=said):
             await publisher.write(b"not kept\n")
         with pytest.raises(ReadOnlyStore, match=said):
