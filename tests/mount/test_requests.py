@@ -59,6 +59,7 @@ def test_what_is_no_selector_is_invalid_and_the_reason_can_be_read(mount_fake: M
     assert isinstance(refused, list)
     assert [entry["name"] for entry in refused] == ["nonsense", "JMSPriority LIKE '%5'", "\ufffd"]
     assert "only colors can be asked for" in refused[0]["reason"]
+    assert "written %25" in refused[1]["reason"]
 
 
 def changes(path: Path) -> dict[str, Callable[[], object]]:
