@@ -84,10 +84,9 @@ class _Reader:
             line = int(found[2]) if found[2] else max(1, len(raw.splitlines()))
             raise ConfigError(file, f"is not TOML: {found[1]}", line=line) from error
         self._lines = _lines_of_keys(raw.decode("utf-8"))
-        self._syntax = self._base.wildcards
+        self._syntax = self._wildcards(self._content.pop(WILDCARDS, {}))
 
     def config(self) -> BrokerConfig:
-        self._syntax = self._wildcards(self._content.pop(WILDCARDS, {}))
         addresses = self._content.pop(_ADDRESSES, {})
         if not isinstance(addresses, dict):
             raise self._mistake((_ADDRESSES,), 'is a table of matches: [address-settings."orders.#"]')

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -77,6 +78,16 @@ class OwnPages:
     removed: set[Path] = field(default_factory=set)
     """Pages that it removed, or is about to, until they are seen to be gone."""
 
+    @contextmanager
+    def removing(self, pages: Set[Path]) -> Iterator[None]:
+        """They go within this, unless it fails with OSError."""
+        self.removed |= pages
+        try:
+            yield
+        except OSError:
+            self.removed -= pages
+            raise
+
 
 @dataclass(slots=True)
 class PagingDirectory:
@@ -117,7 +128,6 @@ class PagingDirectory:
 
     def _looked_at(self, entries: Sequence[os.DirEntry[str]]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
-        refused: set[str] = set()
         for entry in entries:
             try:
                 if REPLICA_MARK not in entry.name and entry.is_dir():
@@ -126,8 +136,8 @@ class PagingDirectory:
                 continue  # deleted meanwhile
             except OSError as error:
                 refuse_shortage(error, entry.path)
-                refused.add(entry.name)
                 self._refused.append(_refusal(Path(entry.path), error))
+        refused = {one.path.name for one in self._refused}
         for name in self._seen.keys() - found.keys() - refused:
             self._note_gone(self._seen[name].folder.pages)
         return found

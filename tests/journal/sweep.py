@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import trio
 
@@ -120,31 +120,51 @@ def sweep_of_compactions(alignment: int, *, crashes: int) -> int:
     """Compactions whose outputs take the place of free files, each followed by work that uses old ones again;
     the power cut at every storage call. Returns how many calls there were.
     """
+
+    async def compact(driver: Driver, writer: JournalWriter) -> int:
+        for _ in range(3):
+            await driver.work(8)
+            files = len(driver.disk.names())
+            done = await writer.upkeep.compact()
+            assert done.new
+            assert len(driver.disk.names()) == files
+        return 3
+
+    calls, _ = power_cuts(alignment, compact, seed=5, free_files=5, crashes=crashes)
+    return calls
+
+
+def power_cuts(
+    alignment: int,
+    act: Callable[[Driver, JournalWriter], Awaitable[int]],
+    *,
+    seed: int,
+    free_files: int,
+    crashes: int,
+) -> tuple[int, int]:
+    """Do something after some work, and cut the power at every storage call of it. Returns how many calls
+    there were, and what it returned when it was done.
+    """
     fatal = 0
     while True:
-        driver = Driver(SimulatedDisk(alignment, depth=1 if alignment == 1 else 4), 5)
+        driver = Driver(SimulatedDisk(alignment, depth=1 if alignment == 1 else 4), seed)
 
-        async def run(driver: Driver = driver, fatal: int = fatal) -> bool:
+        async def run(driver: Driver = driver, fatal: int = fatal) -> int | None:
             writer = driver.start()
             await driver.work(60)
-            writer.pool.reserve(5)
+            writer.pool.reserve(free_files)
             driver.disk.before = killer(fatal)
             try:
-                for _ in range(3):
-                    await driver.work(8)
-                    files = len(driver.disk.names())
-                    done = await writer.upkeep.compact()
-                    assert done.new
-                    assert len(driver.disk.names()) == files
+                return await act(driver, writer)
             except KilledError:
-                return True
+                return None
             finally:
                 driver.disk.before = None
                 driver.note_durable()
-            return False
 
-        if not trio.run(run):
-            return fatal
+        done = trio.run(run)
+        if done is not None:
+            return fatal, done
         for crash in range(crashes):
             check_after(driver, driver.disk.crash(fatal * 31 + crash))
         check_after(driver, driver.disk.process_killed())
@@ -179,33 +199,15 @@ def sweep_in_place(alignment: int, *, seed: int, crashes: int) -> tuple[int, int
     """Compactions that go on in the current file, each followed by work that uses old ones again; the power
     cut at every storage call. Returns how many calls and how many compactions there were.
     """
-    fatal = 0
-    while True:
-        driver = Driver(SimulatedDisk(alignment, depth=1 if alignment == 1 else 4), seed)
+
+    async def compact(driver: Driver, writer: JournalWriter) -> int:
         done = 0
+        for turn in range(4):
+            done += await compact_in_place(driver, writer, turn)
+            await driver.work(6)
+        return done
 
-        async def run(driver: Driver = driver, fatal: int = fatal) -> bool:
-            nonlocal done
-            writer = driver.start()
-            await driver.work(60)
-            driver.disk.before = killer(fatal)
-            try:
-                for turn in range(4):
-                    done += await compact_in_place(driver, writer, turn)
-                    await driver.work(6)
-            except KilledError:
-                return True
-            finally:
-                driver.disk.before = None
-                driver.note_durable()
-            return False
-
-        if not trio.run(run):
-            return fatal, done
-        for crash in range(crashes):
-            check_after(driver, driver.disk.crash(fatal * 31 + crash))
-        check_after(driver, driver.disk.process_killed())
-        fatal += 1
+    return power_cuts(alignment, compact, seed=seed, free_files=0, crashes=crashes)
 
 
 def sweep(*, seeds: Iterable[int]) -> None:

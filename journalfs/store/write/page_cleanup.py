@@ -245,12 +245,10 @@ class PageCleanup:
             self.bodies.remove(large)
             remove_page(path, instead=instead, datasync=self.paging.datasync)
 
-        removed = self.core.paging.own.removed
-        removed.add(path)
         try:
-            await offload(remove)
+            with self.core.paging.own.removing({path}):
+                await offload(remove)
         except OSError as error:
-            removed.discard(path)
             raise SystemFailure.from_os(error, path, doing="delete a page") from error
 
     def delete_transactions(self) -> None:
@@ -370,11 +368,10 @@ class PageCleanup:
             self.bodies.remove(large)
             remove_page_folder(paged.path, datasync=self.paging.datasync)
 
-        removed, pages = self.core.paging.own.removed, {page.path for page in paged.files.values()}
-        removed |= pages
+        pages = {page.path for page in paged.files.values()}
         try:
-            await offload(remove)
+            with self.core.paging.own.removing(pages):
+                await offload(remove)
         except OSError as error:
-            removed -= pages
             raise SystemFailure.from_os(error, paged.path, doing="remove the page folder") from error
         self.paging.current()
