@@ -25,6 +25,7 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.stage import Stage
 from journalfs.errors import WriteFailed
+from journalfs.ids import FileId
 from journalfs.limits import (
     INLINE_FLUSH_BYTES_MAX,
     INLINE_FLUSH_NS_MAX,
@@ -41,6 +42,7 @@ class Flush:
     """A sealed buffer and the positions that are reached when it is written."""
 
     file: OpenFile
+    file_id: FileId
     stage: Stage
     length: int
     position: int
@@ -78,9 +80,9 @@ class Committer:
         self._timer: trio.lowlevel.Task | None = None
         self.reached_position = 0
         """Everything up to here is durable, or in the kernel's hands where `journal-datasync` is off."""
-        self.reached_end: tuple[str, int] = "", 0
-        """The same as a place: file, and the offset behind what was written to it. Whoever opens the journal
-        says where that is before anything is written."""
+        self.reached_end = FileId(0), 0
+        """The same as a place: file, and the offset behind what was written to it. Whoever owns the journal
+        says where that is before anything is written, and when that file is none of the journal any more."""
         self.failure: WriteFailed | None = None
         self.counts = CommitCounts()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -290,7 +292,7 @@ class Committer:
                 break
             self._under_way.popleft()
             self.reached_position = flush.position
-            self.reached_end = flush.file.name, flush.stage.file_offset + flush.length
+            self.reached_end = flush.file_id, flush.stage.file_offset + flush.length
             self._spare.append(flush.stage)
         self._wake()
 

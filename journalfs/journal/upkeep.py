@@ -291,8 +291,7 @@ class Upkeep:
                 file.going = False
             # Not before it is gone: if that fails, the file still counts, and so do the deletes of what it
             # holds.
-            writer.data.remove(file)
-            writer.ledger.drop_file(file.slot)
+            writer.forget_file(file)
             self.files_freed += 1
         return [file.name for file in going]
 

@@ -136,7 +136,7 @@ class JournalWriter:
             current.end = append_position(current, current.handle.alignment_bytes)
             self._begin_stage()
         # Nothing of this process is on its way yet.
-        self.committer.reached_end = self.current.name, self.current.end
+        self.committer.reached_end = self.current.file_id, self.current.end
         for transaction in self.ledger.transactions():
             if not transaction.prepared or transaction.broken:
                 self.roll_back(TxId(transaction.tx_id))
@@ -178,13 +178,10 @@ class JournalWriter:
         return self.short_of_space or self.pool.crowded
 
     def durable_end(self) -> tuple[FileId, int]:
-        """The place up to which everything is durable: file and offset."""
-        name, end = self.committer.reached_end
-        for file in reversed(self.data):
-            if file.name == name:
-                return file.file_id, end
-        # Compaction replaced that file; the current one got nothing yet.
-        return self.current.file_id, JOURNAL_HEADER_BYTES
+        """The place up to which everything is durable: file and offset. What lies in files before that one is
+        durable as a whole, and nothing of those behind it is. May be asked in any thread.
+        """
+        return self.committer.reached_end
 
     def totals(self) -> LedgerTotals:
         return self.ledger.totals()
@@ -423,7 +420,7 @@ class JournalWriter:
         self._staged_since_ns = None
         self._stage = self._empty_stage()
         self._begin_stage()
-        self.committer.push(Flush(file.handle, stage, length, self._position))
+        self.committer.push(Flush(file.handle, file.file_id, stage, length, self._position))
 
     def _make_room(self, length: int, *, for_add: bool = False) -> None:
         if length > self.record_bytes_max:
@@ -542,9 +539,21 @@ class JournalWriter:
             if file not in data:
                 self._close_handle(file)
         self.ledger, self.data = ledger, data
+        if self.committer.reached_end[0] != self.current.file_id:
+            # It got nothing yet, and what was reached is in a file whose id another may have now.
+            self.committer.reached_end = self.current.file_id, JOURNAL_HEADER_BYTES
         # The file before it is gone, and another may have its id.
         self.current.previous = NOWHERE
         self._begin_stage()
+
+    def forget_file(self, file: WriteFile) -> None:
+        """One that nothing needed was emptied."""
+        if self.committer.reached_end[0] == file.file_id:
+            # All of it is durable, and nothing of what follows.
+            following = self.data[self.data.index(file) + 1]
+            self.committer.reached_end = following.file_id, JOURNAL_HEADER_BYTES
+        self.data.remove(file)
+        self.ledger.drop_file(file.slot)
 
     def drain(self) -> None:
         """Write all that is staged, holding the event loop up."""

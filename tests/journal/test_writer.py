@@ -16,6 +16,7 @@ from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.pool import FilePool, encode_header
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
+from journalfs.limits import JOURNAL_HEADER_BYTES
 from tests.differential.encode import record
 from tests.journal.driving import SMALL, read_back
 
@@ -379,3 +380,26 @@ async def test_whoever_needs_the_file_that_is_being_made_gets_it(
     writer.stage_delete(RecordId(1))
     await writer.close()
     assert bodies(disk) == []
+
+
+@pytest.mark.parametrize("gone", ["compacted", "emptied"])
+async def test_what_is_durable_ends_where_it_did_when_its_file_goes(writer: JournalWriter, gone: str) -> None:
+    """Whoever reads along takes files before that place for complete."""
+    writer.stage_add(RecordId(1), 45, b"one")
+    if gone == "emptied":
+        writer.stage_delete(RecordId(1))
+    await writer.durable(writer.position)
+    if gone == "compacted":
+        await writer.upkeep.compact()
+    else:
+        writer.switch()
+        assert await writer.upkeep.reclaim() == ["data-1.amq"]
+    following = writer.current
+    assert writer.durable_end() == (following.file_id, JOURNAL_HEADER_BYTES)
+    record = 1
+    while writer.current is following:
+        record += 1
+        writer.stage_add(RecordId(record), 45, bytes(500))
+    assert writer.durable_end() == (following.file_id, JOURNAL_HEADER_BYTES), "none of it was reached"
+    await writer.durable(writer.position)
+    assert writer.durable_end() == (writer.current.file_id, writer.current.end)
