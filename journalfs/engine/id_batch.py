@@ -52,7 +52,9 @@ class UpdateBatch:
 
 
 class DeleteBatch:
-    """Deletes of many records. What is not there, or is held by an open transaction, is passed over."""
+    """Deletes of many messages. What is not there, is held by an open transaction or is in a queue is passed
+    over.
+    """
 
     __slots__ = ("_done", "_flags", "_ids", "_records", "count", "staged_records")
 

@@ -86,6 +86,10 @@ class Ledger:
     def is_live(self, record_id: int) -> bool:
         return bool(lib.jfs_ledger_is_live(self.pointer, record_id))
 
+    def references(self, record_id: int) -> int:
+        """In how many queues a message is that was not acknowledged there; open transactions do not count."""
+        return int(lib.jfs_ledger_references(self.pointer, record_id))
+
     def totals(self) -> LedgerTotals:
         out = ffi.new("jfs_ledger_counts *")
         lib.jfs_ledger_totals(self.pointer, out)

@@ -257,7 +257,9 @@ class JournalWriter:
         return Position(self._position)
 
     def stage_deletes(self, record_ids: array[int]) -> bytes:
-        """Delete those of many records that are there and free of open transactions: for each 1 or 0."""
+        """Delete those of many messages that are there, free of open transactions and in no queue: for each 1
+        or 0.
+        """
         if self.settings.buffer_timeout_ns == 0:
             return bytes(map(self._delete_if_free, record_ids))
         self._begin_staging()
@@ -268,6 +270,8 @@ class JournalWriter:
         return batch.staged()
 
     def _delete_if_free(self, record_id: int) -> bool:
+        if self.ledger.references(record_id) > 0:
+            return False
         try:
             self.stage_delete(RecordId(record_id))
         except RecordRefused:

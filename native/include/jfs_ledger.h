@@ -66,6 +66,10 @@ jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record 
 jfs_status jfs_ledger_file_of(const jfs_ledger *ledger, uint32_t slot, jfs_ledger_file *out);
 int64_t jfs_ledger_negatives(const jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot);
 int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id);
+
+/* In how many queues a message is, as far as it was not acknowledged there; what is open does not count. */
+int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id);
+
 void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out);
 
 /* Which of the files, given in reading order without the current one, nothing needs any more: reclaimable[i] = 1. */

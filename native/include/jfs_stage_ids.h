@@ -12,8 +12,9 @@
 jfs_status jfs_stage_updates(jfs_stage *stage, jfs_ledger *ledger, int64_t tx_id, int8_t user_type, const uint8_t *body,
                              uint32_t body_bytes, const int64_t *ids, uint32_t count, uint32_t *done);
 
-/* The same with deletes outside of transactions. What may not be deleted, because it is not there or an open
- * transaction changes it, is passed over: staged[i] is 1 for those that were staged, and *records counts them.
+/* The same with deletes of messages, outside of transactions. What may not be deleted, because it is not there, an open
+ * transaction changes it or a queue has it, is passed over: staged[i] is 1 for those that were staged, and *records
+ * counts them.
  */
 jfs_status jfs_stage_deletes(jfs_stage *stage, jfs_ledger *ledger, const int64_t *ids, uint32_t count, uint8_t *staged,
                              uint32_t *done, uint32_t *records);

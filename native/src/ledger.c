@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_FIRST = 64, TYPE_DELIVERY_COUNT = 34, TYPE_SCHEDULED_TIME = 36 };
+enum { ITEMS_FIRST = 64 };
+enum { TYPE_ADD_REF = 32, TYPE_ACKNOWLEDGE = 33, TYPE_DELIVERY_COUNT = 34, TYPE_SCHEDULED_TIME = 36 };
 
 jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stride) {
     const uint64_t wanted = *room == 0 ? ITEMS_FIRST : (uint64_t)*room * 2;
@@ -59,6 +60,11 @@ int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id) {
     return entry != NULL && !(entry->flags & LIVE_PENDING);
 }
 
+int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id) {
+    const live_entry *const entry = ledger_find(ledger, record_id);
+    return entry == NULL ? 0 : entry->references;
+}
+
 jfs_status ledger_add(jfs_ledger *ledger, uint32_t slot, int64_t id, uint32_t bytes, live_entry **out) {
     uint32_t item = ledger->live_free;
     live_entry *entry;
@@ -111,7 +117,9 @@ static jfs_status push_group(jfs_ledger *ledger, live_entry *entry) {
     return JFS_OK;
 }
 
-jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, uint32_t bytes, int replaceable) {
+jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, uint32_t bytes, int8_t user_type,
+                         int replaces) {
+    const int replaceable = user_type == TYPE_DELIVERY_COUNT || user_type == TYPE_SCHEDULED_TIME;
     jfs_ledger_file *const counters = &ledger->files[slot].counters;
     if (entry->last_count == 0 || entry->last_file != slot) {
         const jfs_status status = entry->last_count == 0 ? JFS_OK : push_group(ledger, entry);
@@ -119,8 +127,10 @@ jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, u
         entry->last_file = slot;
         entry->last_count = 0;
         entry->last_bytes = 0;
-        if (replaceable) counters->replaceable++;
+        if (replaceable && replaces) counters->replaceable++;
     }
+    if (user_type == TYPE_ADD_REF && entry->references < INT16_MAX) entry->references++;
+    if (user_type == TYPE_ACKNOWLEDGE && entry->references > INT16_MIN) entry->references--;
     entry->last_count++;
     entry->last_bytes += bytes;
     counters->positives++;
@@ -185,8 +195,7 @@ static jfs_status apply_plain(jfs_ledger *ledger, uint32_t slot, const jfs_recor
     }
     if (entry == NULL || (entry->flags & LIVE_PENDING)) return JFS_OK;
     if (record->kind == JFS_DELETE) return ledger_delete(ledger, slot, entry);
-    return ledger_update(ledger, slot, entry, record->length,
-                         record->user_type == TYPE_DELIVERY_COUNT || record->user_type == TYPE_SCHEDULED_TIME);
+    return ledger_update(ledger, slot, entry, record->length, record->user_type, 1);
 }
 
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count) {

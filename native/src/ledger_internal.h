@@ -19,6 +19,7 @@ typedef struct {
     uint32_t last_bytes;
     uint32_t older;      /* groups before it; a free entry: the next free one */
     uint32_t held;       /* updates in open transactions; pending: the transaction's number */
+    int16_t references;  /* queues that were given a message, less acknowledgements */
     uint8_t flags;
     uint8_t used;
 } live_entry;
@@ -100,7 +101,8 @@ tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id);
 /* Effects of records that count, in the file where they lie. */
 jfs_status ledger_add(jfs_ledger *ledger, uint32_t slot, int64_t id, uint32_t bytes, live_entry **out);
 jfs_status ledger_settle_add(jfs_ledger *ledger, live_entry *entry);
-jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, uint32_t bytes, int replaceable);
+jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, uint32_t bytes, int8_t user_type,
+                         int replaces);
 jfs_status ledger_delete(jfs_ledger *ledger, uint32_t slot, live_entry *entry);
 void ledger_forget(jfs_ledger *ledger, live_entry *entry);
 jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot, int64_t count);

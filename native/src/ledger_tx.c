@@ -174,7 +174,7 @@ static jfs_status settle(jfs_ledger *ledger, tx_entry *tx, const tx_operation *o
     if (operation->kind == JFS_DELETE_TX) entry->flags &= (uint8_t)~LIVE_DOOMED;
     if (!committed || (entry->flags & LIVE_PENDING)) return JFS_OK;
     if (operation->kind == JFS_DELETE_TX) return ledger_delete(ledger, operation->file, entry);
-    return ledger_update(ledger, operation->file, entry, operation->bytes, 0);
+    return ledger_update(ledger, operation->file, entry, operation->bytes, operation->user_type, 0);
 }
 
 static void tx_forget(jfs_ledger *ledger, tx_entry *tx) {

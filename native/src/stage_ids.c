@@ -17,7 +17,9 @@ jfs_status jfs_stage_deletes(jfs_stage *stage, jfs_ledger *ledger, const int64_t
                              uint32_t *done, uint32_t *records) {
     *records = 0;
     for (; *done < count; ++*done) {
-        const jfs_status status = jfs_stage_one(stage, ledger, JFS_DELETE, 0, ids[*done], 0, NULL, 0);
+        const int referenced = jfs_ledger_references(ledger, ids[*done]) > 0;
+        const jfs_status status =
+            referenced ? JFS_HELD : jfs_stage_one(stage, ledger, JFS_DELETE, 0, ids[*done], 0, NULL, 0);
         if (status != JFS_OK && status != JFS_ABSENT && status != JFS_HELD) return status;
         staged[*done] = status == JFS_OK;
         *records += status == JFS_OK;

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
+from dataclasses import replace
+
 import pytest
 import trio
 from hypothesis import given, settings
@@ -97,6 +100,41 @@ def test_what_an_open_transaction_holds_is_not_dead(committed: bool) -> None:
         alive = [writer.ledger.counters(file.slot).live_bytes > 1300 for file in writer.data[:-1]]
         assert alive == [committed] * 12
         assert writer.upkeep.compaction_due() is not committed
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize("buffer_timeout_ns", [0, SMALL.buffer_timeout_ns])
+def test_a_message_that_a_queue_has_is_not_deleted_as_one_that_none_has(buffer_timeout_ns: int) -> None:
+    """Whoever asks for it may have been shown less than there is."""
+
+    async def run() -> None:
+        disk = SimulatedDisk()
+        settings_ = replace(SMALL, buffer_timeout_ns=buffer_timeout_ns)
+        writer = JournalWriter.open(disk, settings_, FakeClock())
+        writer.stage_add(RecordId(1), 45, b"in two queues, one of them by a move")
+        writer.stage_update(RecordId(1), 32, b"a")
+        writer.stage_update(RecordId(1), 32, b"b")
+        writer.stage_update_in(TxId(9), RecordId(1), 32, b"c")
+        writer.stage_update_in(TxId(9), RecordId(1), 33, b"b")
+        writer.stage_commit(TxId(9))
+        writer.stage_add_in(TxId(10), RecordId(2), 45, b"taken back from where it was going")
+        writer.stage_update_in(TxId(10), RecordId(2), 32, b"a")
+        writer.stage_commit(TxId(10))
+        writer.stage_update_in(TxId(11), RecordId(2), 32, b"b")
+        writer.stage_rollback(TxId(11))
+        assert [writer.ledger.references(one) for one in (1, 2, 3)] == [2, 1, 0]
+        assert writer.stage_deletes(array("q", [1, 2, 3])) == bytes(3)
+        writer.stage_update(RecordId(2), 33, b"a")
+        writer.stage_update(RecordId(1), 33, b"a")
+        await writer.upkeep.compact()
+        assert writer.stage_deletes(array("q", [1, 2, 3])) == bytes([0, 1, 0])
+        await writer.close()
+        again = JournalWriter.open(disk, settings_, FakeClock())
+        assert list(again.ledger.live_ids()) == [1]
+        again.stage_update(RecordId(1), 33, b"c")
+        assert again.stage_deletes(array("q", [1])) == bytes([1])
+        await again.close()
 
     trio.run(run)
 

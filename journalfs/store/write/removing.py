@@ -376,7 +376,8 @@ class Removing:
         writer = self._journals.messages
         found = unreferenced(self._core.loader.state, ids)
         gone, flags = array("q", compress(ids, found)), bytes(flag for flag in found if flag)
-        # A prepared transaction may put one of them into another queue yet: that stays.
+        # A prepared transaction may put one of them into another queue yet: that stays. So does what only the
+        # view has in no queue: the journal's own account decides.
         staged = writer.stage_deletes(gone)
         for message_id, flag, deleted in zip(gone, flags, staged, strict=True):
             if (

@@ -2,7 +2,7 @@
 
 They count for nothing, but their records keep journal files from being used again. Brokers delete them when
 they start; so does this, unless something in the journal is damaged: then the references may be what was
-lost.
+lost. What the view knows may come from an index, so the writer's own account has the last word.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def delete_unreferenced(core: Core, journals: Journals) -> list[MessageId]:
         return []
     unknown = set(writer.ledger.live_ids()) - _known_ids(state)
     found = sorted(unknown & _message_ids(core)) if unknown else []
+    found = [message_id for message_id in found if writer.ledger.references(message_id) <= 0]
     if found and core.damage():
         message = f"{len(found)} messages are in no queue; they are kept, because the journal is damaged"
         core.events.add("unreferenced", message)

@@ -16,7 +16,7 @@ from journalfs.store import open_store
 from tests.differential.encode import record
 from tests.store.appending import ACK, ADD, UPDATE
 from tests.store.conftest import QUEUE_A
-from tests.store.writing.conftest import Writable, lines_of
+from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 ACKNOWLEDGED, KEPT, SIDE = 1001, 1002, 1003
 
@@ -68,6 +68,18 @@ async def test_the_same_when_an_index_knows_them(writable: Writable) -> None:
     leave_unreferenced(writable)
     open_store(writable.root, clock=writable.clock).close()
     async with writable.open(index=True) as store:
+        await store.published()
+        assert not store.journals.messages.is_live(ACKNOWLEDGED)
+        assert store.journals.messages.is_live(KEPT)
+
+
+async def test_what_is_not_known_and_in_a_queue_is_kept(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal's own account decides, whatever the view was made from."""
+    leave_unreferenced(writable)
+    monkeypatch.setattr("journalfs.store.write.unreferenced._known_ids", lambda state: set())
+    async with writable.open() as store:
         await store.published()
         assert not store.journals.messages.is_live(ACKNOWLEDGED)
         assert store.journals.messages.is_live(KEPT)
