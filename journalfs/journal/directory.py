@@ -56,6 +56,11 @@ class JournalFile:
         return rid_of(self.file_id)
 
 
+def reading_order(file: JournalFile) -> tuple[FileId, bool, str]:
+    """What to sort files by."""
+    return file.file_id, not file.compacted, file.name
+
+
 @dataclass(frozen=True, slots=True)
 class JournalDirectory:
     """The files of one journal in reading order, and what is wrong with others."""
@@ -81,6 +86,10 @@ class _Look:
     listing: JournalDirectory
 
 
+def _headers(heads: Sequence[Head | Exception]) -> list[bytes | None]:
+    return [head.content[:JOURNAL_HEADER_BYTES] if isinstance(head, Head) else None for head in heads]
+
+
 class DirectoryReader:
     """The journal in `directory` whose files end in `.extension`, looked at again and again."""
 
@@ -102,10 +111,11 @@ class DirectoryReader:
         another product's or a later format's journal, not damage. The same object as the last time means that
         nothing changed.
         """
+        last = self._last
+        seen = None if last is None else last.heads
         for _ in range(LISTINGS_MAX):
             problems: list[Damage] = []
             names = self._names(problems)
-            last = self._last
             control = None if CONTROL_FILE_NAME not in names else self._control(problems)
             if last is not None and not problems and control is None and names == last.names:
                 heads = self._heads.looks(last.finals)
@@ -116,9 +126,11 @@ class DirectoryReader:
                 finals = dict(effective_names(names, self._extension, control, self._header_id))
                 heads = self._heads.looks(finals)
             candidates, missing = self._candidates(finals, heads, problems)
-            if not missing:
+            # A live broker renames and deletes; what stays listed and missing is a link to nothing. It gives
+            # files other ids, too, one after the other, and so they are looked at: what is seen twice is so.
+            before, seen = seen, heads
+            if not missing and (before is None or _headers(before) == _headers(heads)):
                 break
-            # A live broker renames and deletes; what stays listed and missing is a link to nothing.
         problems += [
             self._damage(self._directory / name, 0, "unreadable", "it is listed, but there is no such file")
             for name in missing
@@ -222,7 +234,7 @@ class DirectoryReader:
             raise UnknownVersion(self._directory, _header_problem(foreign), advice=advice)
         files = self._with_own_ids(files, problems)
         problems += [*self._cut_off(candidates), *self._of_one_id(files)]
-        files.sort(key=lambda file: (file.file_id, not file.compacted, file.name))
+        files.sort(key=reading_order)
         return files
 
     def _with_own_ids(self, files: Sequence[JournalFile], problems: list[Damage]) -> list[JournalFile]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from journalfs.damage import FileStamp
 from journalfs.engine.buffers import MappedFile, Unreadable
-from journalfs.journal.directory import JournalFile
+from journalfs.journal.directory import JournalFile, reading_order
 from journalfs.limits import JOURNAL_FILES_MAPPED_MAX
 
 
@@ -74,8 +74,10 @@ class FileSet(Mapping[int, MappedFile]):
         return self._paths.get(slot)
 
     def read_files(self) -> list[ReadFile]:
-        """All files in reading order."""
-        return sorted(self._paths.values(), key=lambda read: read.slot)
+        """All files in reading order, which is not that in which they were found: of files that get new ids
+        one after the other a listing may see a later one first.
+        """
+        return sorted(self._paths.values(), key=lambda read: reading_order(read.file))
 
     def __getitem__(self, slot: int) -> MappedFile:
         mapped = self._mapped.get(slot)

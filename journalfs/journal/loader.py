@@ -25,7 +25,7 @@ from journalfs.errors import refuse_shortage
 from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
-from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile
+from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile, reading_order
 from journalfs.journal.file_ids import written_rid
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.journal.heads import data_end
@@ -150,6 +150,8 @@ class JournalLoader:
             self._reader = DirectoryReader(
                 self.directory, extension=self.extension, relative_to=self.relative_to
             )
+            if self.following:
+                self._reader.read()  # the next look says whether ids change just now
         return self._reader.read()
 
     def _map(self, read: ReadFile, *, must_exist: bool) -> None:
@@ -531,7 +533,7 @@ class JournalLoader:
             rid = file.file_id or self._written_rid(file)
             if rid is not None and rid not in known:
                 found.append(replace(file, file_id=FileId(rid)))
-        return sorted(found, key=lambda file: (file.file_id, not file.compacted, file.name))
+        return sorted(found, key=reading_order)
 
     def _written_rid(self, file: JournalFile) -> int | None:
         """`None` also for a file that cannot be opened."""

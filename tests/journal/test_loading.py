@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
 from journalfs.engine.state import LiveState
 from journalfs.ids import RecordId, TxId
+from journalfs.journal.heads import Head, Heads
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
+from tests.differential import encode
 from tests.tools import store_bytes
 
 SETTINGS = WriteSettings(file_size_bytes=64 * 1024, compact_min_files=0)
@@ -94,3 +97,60 @@ async def test_the_same_after_compaction(kind: str, tmp_path: Path) -> None:
     assert again.damage() == []
     await writer.close()
     backend.close()
+
+
+def file_of(folder: Path, name: str, file_id: int, *records: bytes) -> None:
+    (folder / name).write_bytes(encode.journal_file(file_id, list(records)).ljust(4096, b"\0"))
+
+
+def in_transaction(file_id: int, message: int) -> list[bytes]:
+    add = encode.record(13, file_id, tx_id=99, record_id=message, user_type=45, body=b"\x01" + bytes(50))
+    reference = store_bytes.i64(QUEUE)
+    return [
+        add,
+        encode.record(14, file_id, tx_id=99, record_id=message, user_type=32, body=reference),
+    ]
+
+
+def test_files_are_read_in_the_order_of_their_ids_whichever_was_seen_first(tmp_path: Path) -> None:
+    """Or a transaction would be ended before all of it was read."""
+    send_one = [
+        encode.record(11, 3, record_id=1, user_type=45, body=b"\x01" + bytes(50)),
+        encode.record(12, 3, record_id=1, user_type=32, body=store_bytes.i64(QUEUE)),
+    ]
+    file_of(tmp_path, "a-3.amq", 3, *send_one)
+    file_of(tmp_path, "a-5.amq", 5)
+    loader = loaded(tmp_path)
+    file_of(tmp_path, "a-4.amq", 4)
+    loader.poll()
+    file_of(tmp_path, "a-4.amq", 4, *in_transaction(4, 10))
+    file_of(tmp_path, "a-5.amq", 5, *in_transaction(5, 11), encode.record(18, 5, tx_id=99, count=2))
+    assert loader.poll() is PollResult.APPENDED
+    assert live(loader) == [1, 10, 11]
+    assert loader.damage() == []
+
+
+@pytest.mark.parametrize("when", ["loading", "following"])
+def test_ids_that_change_during_a_look_are_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """A later one of two would be known without the earlier one, and read before it."""
+    for number in (1, 2, 3):
+        file_of(tmp_path, f"a-{number}.amq", number)
+    loader = JournalLoader(tmp_path, "amq", tmp_path, SystemClock(), LiveState(), following=True)
+    if when == "following":
+        loader.load()
+    looks, again = Heads.looks, [("a-1.amq", 4), ("a-2.amq", 5)]
+
+    def changing(heads: Heads, names: Iterable[str]) -> list[Head | Exception]:
+        seen = looks(heads, [name for name in names if name < "a-2"])
+        while again:
+            file_of(tmp_path, *again.pop(0))
+        return [*seen, *looks(heads, [name for name in names if name >= "a-2"])]
+
+    monkeypatch.setattr(Heads, "looks", changing)
+    if when == "following":
+        loader.poll()
+    else:
+        loader.load()
+    assert [read.file.file_id for read in loader.files.read_files()] == [3, 4, 5]
