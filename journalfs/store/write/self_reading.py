@@ -178,20 +178,26 @@ class SelfReadingStore(JournalStore):
             if result is PollResult.REWRITTEN:
                 await self._reload()
 
+    def _replace_loader(self, loader: JournalLoader) -> None:
+        super()._replace_loader(loader)
+        # What it says of pages comes into view with the rest: a message that was moved is in one queue.
+        self._follow_pages()
+
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = None
         result = self.core.loader.advance(*self.journals.messages.durable_end(), list_files=list_files)
         if result is PollResult.APPENDED or not self.core.measured:
             self.core.measure()
-        pages = self.core.pages or self._addresses_paging()
-        if pages and self._refresh_pages() and result is PollResult.UNCHANGED:
+        if self._follow_pages() and result is PollResult.UNCHANGED:
             result = PollResult.APPENDED
         return result
 
-    def _refresh_pages(self) -> bool:
-        """Where a page is gone, what would be published could take the place of what the journal says of it:
-        nothing more is written.
+    def _follow_pages(self) -> bool:
+        """Whether something of pages is otherwise than before. Where one is gone, what would be published
+        could take the place of what the journal says of it: nothing more is written.
         """
+        if not (self.core.pages or self._addresses_paging()):
+            return False
         known = len(self.core.loaded.missing)
         changed = self.core.refresh_pages()
         for one in self.core.loaded.missing[known:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ import trio
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
+from journalfs.journal.loader import PollResult
 from journalfs.paging.writer import PageWriter, Pile
 from journalfs.store.write import paging as paging_module
+from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode import record
 from tests.paging.test_writer import files_end_at
@@ -107,6 +110,22 @@ async def test_what_is_consumed_in_all_queues_goes_with_its_pages(paging: Writab
         assert ids_of(store, "work.a") == ids_of(store, "work.b") == first[20:]
     async with paging.open() as store:
         assert ids_of(store, "work.a") == ids_of(store, "work.b") == first[20:]
+
+
+async def test_a_moved_message_is_in_one_queue_when_the_journal_is_read_anew(
+    paging: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the journal says of pages is taken over with the rest of it."""
+    with closing(open_for_writing(paging.root, clock=paging.clock, index=False)) as store:
+        await store.create_address("aside")
+        await store.create_queue("aside", "aside")
+        monkeypatch.setattr(store, "_advance", lambda: PollResult.UNCHANGED)
+        assert await store.move_part(("work", "work.a"), ".all.jsonl", ("aside", "aside")) == 1
+        assert bodies_of(store, "work.a") == ["paged 2000"], "nobody looked yet"
+        store._replace_loader(store._loaded_whole())  # as while it is compacted
+        moved = [json.loads(line)["body"] for line in lines_of(store, "aside", "aside")]
+        assert (bodies_of(store, "work.a"), moved) == ([], ["paged 2000"])
+        assert bodies_of(store, "work.b") == ["paged 2000"]
 
 
 @pytest.mark.rule("S-110", "S-112")
