@@ -78,22 +78,26 @@ void jfs_state_free(jfs_state *state) {
     free(state);
 }
 
-/* A delete removes every record of its id, earlier or later in the journal. */
-static void sweep_deleted(jfs_state *state) {
+void anomalies_sweep(jfs_state *state) {
     uint32_t to = 0;
-    for (uint32_t i = 0; i < state->messages.count; i++) {
-        const message_item *const m = &state->messages.items[i];
-        if ((m->state & MESSAGE_USED) && id_set_has(&state->deleted, m->id)) message_remove(state, i);
-    }
-    sides_sweep(state);
     for (uint32_t i = 0; i < state->anomalies.count; i++) {
         const jfs_anomaly *const anomaly = &state->anomalies.items[i];
         /* What a deleted message's records lacked does not matter: its first records were reclaimed. */
         if (anomaly->kind <= JFS_ANOMALY_ACK_WITHOUT_REF && id_set_has(&state->deleted, anomaly->a)) continue;
         state->anomalies.items[to++] = *anomaly;
     }
+    state->anomalies_seen -= state->anomalies.count - to;
     state->anomalies.count = to;
-    state->anomalies_seen = to;
+}
+
+/* A delete removes every record of its id, earlier or later in the journal. */
+static void sweep_deleted(jfs_state *state) {
+    for (uint32_t i = 0; i < state->messages.count; i++) {
+        const message_item *const m = &state->messages.items[i];
+        if ((m->state & MESSAGE_USED) && id_set_has(&state->deleted, m->id)) message_remove(state, i);
+    }
+    sides_sweep(state);
+    anomalies_sweep(state);
 }
 
 static jfs_status drop_unreferenced(jfs_state *state) {

@@ -61,8 +61,7 @@ static int decode_numbers(jfs_operation *op, const uint8_t *head) {
 jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, uint32_t file_slot, uint32_t offset) {
     jfs_status status = JFS_OK;
     state->anomalies_seen++;
-    /* During the load most of these turn out to be ends of messages whose beginnings were reclaimed. */
-    if (state->finished && state->anomalies.count >= JFS_ANOMALIES_MAX) return JFS_OK;
+    /* Most turn out to be ends of messages whose beginnings were reclaimed: what are too many is seen afterwards. */
     status = VECTOR_ROOM(&state->anomalies);
     if (status == JFS_OK) state->anomalies.items[state->anomalies.count++] = (jfs_anomaly){a, b, kind, file_slot, offset};
     return status;
@@ -101,7 +100,7 @@ static jfs_status apply_delete(jfs_state *state, int64_t id) {
     const uint32_t message = message_find(state, id);
     if (message != JFS_NONE) message_remove(state, message);
     side_remove(state, id);
-    return state->finished ? JFS_OK : id_set_add(&state->deleted, id);
+    return state->finished && state->anomalies.count == 0 ? JFS_OK : id_set_add(&state->deleted, id);
 }
 
 jfs_status effect_apply(jfs_state *state, const jfs_operation *effect) {
@@ -178,6 +177,14 @@ static jfs_status copy_heads(void *context) {
     return JFS_OK;
 }
 
+/* Whoever goes on from where it left off may miss a file that was filled, consumed and reclaimed meanwhile. */
+static void settle_anomalies(jfs_state *state) {
+    if (state->anomalies.count == 0) return;
+    anomalies_sweep(state);
+    id_set_free(&state->deleted);
+    if (state->anomalies.count > JFS_ANOMALIES_MAX) state->anomalies.count = JFS_ANOMALIES_MAX;
+}
+
 jfs_status jfs_state_apply(jfs_state *state, uint32_t file_slot, const jfs_span *file, const jfs_record *records,
                            uint32_t count) {
     uint8_t heads[CHUNK][HEAD_BYTES];
@@ -190,5 +197,6 @@ jfs_status jfs_state_apply(jfs_state *state, uint32_t file_slot, const jfs_span 
             status = apply_record(state, file_slot, &records[done + i], heads[i]);
         }
     }
+    if (state->finished) settle_anomalies(state);
     return status;
 }

@@ -174,7 +174,7 @@ struct jfs_state {
     item_index queue_index;
     item_index tx_index;
     item_index side_index;
-    id_set deleted; /* until finish */
+    id_set deleted; /* until finish; then while anomalies are known, until the end of what is applied */
     uint32_t free_message;
     uint32_t free_ref;
     uint32_t free_decor; /* 0: none */
@@ -240,6 +240,8 @@ void parts_compact(queue_item *queue);
 
 /* state_apply.c */
 jfs_status effect_apply(jfs_state *state, const jfs_operation *effect);
+/* Forgets those of messages in `deleted`. */
+void anomalies_sweep(jfs_state *state);
 jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, uint32_t file_slot, uint32_t offset);
 
 /* state_tx.c */

@@ -17,7 +17,8 @@ from journalfs.errors import IndexUnusable
 from journalfs.store import open_store
 from journalfs.store.index_file import MAGIC, index_path, read_index, write_index
 from journalfs.store.store import JournalStore
-from tests.store.appending import JournalAppender
+from tests.differential.encode import record
+from tests.store.appending import ACK, DELETE, UPDATE, JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
@@ -127,6 +128,42 @@ def test_bytes_changed_under_the_index_are_noticed(little_store: LittleStore, li
     store = little_store.open()
     assert [event["event"] for event in store.core.events] == ["index-outdated"]
     assert b'"body":"FIRST"' in lines_of(store, "work.a")[0]
+
+
+@pytest.mark.rule("S-50")
+@pytest.mark.parametrize("how", ["resumed", "followed"])
+def test_a_file_that_was_filled_consumed_and_freed_meanwhile_is_no_damage(
+    little_store: LittleStore, lines_of: ReadLines, how: str
+) -> None:
+    """What consumed its messages is in the next file, and nothing of the messages is known."""
+    first = little_store.journal
+    first.send(1000, QUEUE_A)
+    first.acknowledge(1000, QUEUE_A, tx_id=2000)
+    before = little_store.open(index=how == "resumed")
+    first.send(1001, QUEUE_A)
+    first.send(1002, QUEUE_A, "its record is lost")
+    second = JournalAppender.create(first.path.with_name("activemq-data-2.amq"), 2)
+    second.acknowledge(1001, QUEUE_A, tx_id=2001)
+    second.send(1003, QUEUE_A, "here")
+    if how == "resumed":
+        before.close()
+    first.path.unlink()
+    if how == "resumed":
+        store = little_store.open()
+        assert store.core.loader.bytes_scanned <= second.path.stat().st_size
+    else:
+        store = before
+        store.look_now()
+    assert store.core.damage() == []
+    assert len(lines_of(store, "work.a")) == 1
+    acknowledgement = struct.pack(">q", QUEUE_A)
+    second.append(record(UPDATE, 2, record_id=1002, user_type=ACK, body=acknowledgement))
+    store.look_now()
+    assert [one.kind for one in store.core.damage()] == ["missing-message"]
+    second.append(record(DELETE, 2, record_id=1002))
+    store.look_now()
+    assert store.core.damage() == []
+    assert store.core.loader.state.counts().anomalies == 0
 
 
 @pytest.mark.rule("S-53")
