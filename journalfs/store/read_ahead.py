@@ -100,8 +100,9 @@ class ReadAheadSource:
         return self._render(offset, end)
 
     def close(self) -> None:
+        """Let go of the files, whoever keeps this."""
         self._forget_windows()
-        self._lines = None
+        self._lines = self._check = None
 
     def _read_windows(self, offset: int, end: int) -> Bytes:
         pieces: list[Bytes] = []

@@ -61,7 +61,7 @@ class WindowSource:
         return content
 
     def close(self) -> None:
-        self._window = BytesSource(b"")
+        self._window, self._check = BytesSource(b""), None
 
 
 class WatchedSource:

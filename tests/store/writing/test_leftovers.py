@@ -1,4 +1,6 @@
-"""What a crash leaves behind is cleaned up when the store is opened for writing, and nothing else is."""
+"""What a crash leaves behind is cleaned up when the store is opened for writing, and nothing else is. And
+nothing is left of what is closed.
+"""
 
 from __future__ import annotations
 
@@ -165,3 +167,25 @@ async def test_a_damaged_journal_may_have_lost_whose_bodies_they_are(writable: W
     async with writable.open() as store:
         assert store.orphaned_bodies() == []
         assert body.exists()
+
+
+async def test_closed_files_keep_no_bodies(writable: Writable) -> None:
+    """Whoever remembers what was read keeps the closed files, and not the room of what they held."""
+
+    def mapped() -> int:
+        return sum(".msg" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+    async with writable.open() as store:
+        for _ in range(3):
+            publisher = store.publisher("work", "work.a", "in.bin")
+            await publisher.write(bytes(200_000))
+            await publisher.finish()
+        queue = queue_of(store, "work.a")
+        opened = [queue.open_all(), queue.open_tail()]
+        for source in opened:
+            assert len(source.read(0, 300_000)) >= 200_000
+        assert mapped() >= 3
+        for source in opened:
+            source.close()
+        assert mapped() == 0
+        assert opened
