@@ -51,6 +51,8 @@ class TailSource:
             self._at_end = False
             if view.version != self._version:
                 self._change_over(view, only_if_grown=False)
+        # `tail` asks for just as much as the size says, and so never for what lies behind the end.
+        self._at_end |= bool(length) and offset + length == self._source.size_bytes
         return self._source.read(offset, length)
 
     def close(self) -> None:

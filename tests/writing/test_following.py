@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, mounted
 from tests.writing.conftest import Address, Remount, bodies, write_at_once
 from tests.writing.streams import next_line, reads
+from tests.writing.test_removing import parts, sealed
 from tests.writing.test_taking import publish, running
 
 
@@ -41,6 +43,23 @@ def test_what_comes_is_seen_as_it_comes(address: Address, command: tuple[str, ..
             seen = [json.loads(next_line(process))["body"] for _ in range(3)]
             assert seen == ["one", "two", "three"]
     assert bodies(address.first) == ["before", "one", "two", "three"]
+
+
+@pytest.mark.rule("S-18")
+def test_a_tail_that_was_read_to_its_end_shows_what_comes_though_that_became_a_part(address: Address) -> None:
+    """`tail` asks for as much as the size says, and begins anew where that shrank."""
+    publish(address.first, "before")
+    sealed(address.first)
+    tail = os.open(address.first.path / "_tail.jsonl", os.O_RDONLY)
+    try:
+        for count, text in enumerate(("one", "another", "a", "more"), 2):
+            publish(address.first, text)
+            size = os.fstat(tail).st_size
+            assert json.loads(os.pread(tail, size, 0))["body"] == text
+            until(lambda count=count: len(parts(address.first)) == count, "a part")  # type: ignore[misc]
+            assert os.fstat(tail).st_size == 0
+    finally:
+        os.close(tail)
 
 
 @pytest.mark.rule("S-116")
