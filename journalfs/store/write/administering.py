@@ -7,8 +7,9 @@ before it is durable.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
@@ -27,6 +28,8 @@ from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS, changed, check_default
 
+ROUTING_TYPES: Final = "routing-types"
+"""What an address allows is in its own record, and not among the settings."""
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 
 
@@ -158,13 +161,24 @@ class Administering:
         """An address has the routing type of each of its queues. A change of it is a new record."""
         if address.address_id is not None and routing in address.binding.routing_types:
             return
-        kinds = {*address.binding.routing_types, routing} if address.address_id is not None else {routing}
+        if address.address_id is None:
+            self._add_address(tx, address.name, (routing,))
+        else:
+            self._replace_address(tx, address, address.address_id, {*address.binding.routing_types, routing})
+
+    def _replace_address(
+        self, tx: TxId, address: Address, address_id: int, kinds: Collection[RoutingType]
+    ) -> None:
+        """Whether it is paused is known of the record, so that is said again."""
         routing_types = tuple(sorted(kinds, key=lambda kind: kind.value))
-        automatic = address.address_id is not None and address.binding.auto_created
-        binding = replace(address.binding, routing_types=routing_types, auto_created=automatic)
-        if address.address_id is not None:
-            self._delete_in(tx, address.address_id)
-        self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
+        binding, new_id = replace(address.binding, routing_types=routing_types), self._new_id()
+        self._delete_in(tx, address_id)
+        self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
+        for record_id in self._state.record_ids.get((BindingType.ADDRESS_STATUS, address_id), ()):
+            self._delete_in(tx, record_id)
+        if address.paused:
+            body = encode.encode_status(records.Status(new_id, paused=True))
+            self._add_in(tx, self._new_id(), BindingType.ADDRESS_STATUS, body)
 
     # ---- settings ----
 
@@ -195,6 +209,8 @@ class Administering:
         """Change settings of the addresses that this one's name matches, which is itself alone: all or none;
         None when nothing changes. Raises `SettingRefused`.
         """
+        if ROUTING_TYPES in changes:
+            return self._set_routing_types(address, changes[ROUTING_TYPES])
         values, paused = planned_address(address, changes)
         position = self._store_settings(address.name, values) if values else None
         if position is not None:
@@ -202,6 +218,23 @@ class Administering:
         if paused != address.paused and address.address_id is not None:
             position = self._pause(BindingType.ADDRESS_STATUS, address.address_id, paused)
         return position
+
+    def _set_routing_types(self, address: Address, text: str) -> Position | None:
+        """As a broker does: not without those that its queues have."""
+        address_id = address.address_id
+        if address_id is None:
+            raise SettingRefused(ROUTING_TYPES, f"{address.name} has no record of its own")
+        names = {one.strip().upper() for one in text.split(",")}
+        if not names <= RoutingType.__members__.keys():
+            raise SettingRefused(ROUTING_TYPES, f"{text!r} is not ANYCAST, MULTICAST, or both with a comma")
+        kinds = {RoutingType[name] for name in names}
+        for queue in self._state.queues_of(address.name):
+            if queue.binding.routing_type not in kinds:
+                reason = f"its queue {queue.name} is of type {queue.binding.routing_type.name}"
+                raise SettingRefused(ROUTING_TYPES, reason)
+        if kinds == set(address.binding.routing_types):
+            return None
+        return self._in_transaction(lambda tx: self._replace_address(tx, address, address_id, kinds))
 
     def reset(self, address: str, queue: str | None, name: str) -> Position | None:
         """Take a setting back. Raises `SettingFixed` and `NoSuchName`."""

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from journalfs.errors import SettingRefused
+from journalfs.errors import SettingFixed, SettingRefused
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
@@ -209,6 +209,32 @@ async def test_new_addresses_get_it(little_store: LittleStore) -> None:
             await store.set_attribute("any.one", None, "user.journalfs.routing-types", b"MULTICAST")
         await store.set_attribute("any.one", "q", "user.journalfs.routing-type", b"MULTICAST")
         assert shown("any.one") == b"MULTICAST,ANYCAST"
+
+
+async def test_what_kinds_of_queues_an_address_allows(little_store: LittleStore) -> None:
+    """It stays paused, which is said of its record."""
+    kinds, paused = "user.journalfs.routing-types", "user.journalfs.paused"
+    async with Writable(little_store, "NIO").open() as store:
+        address = store.address("work")
+        assert address is not None
+        await store.set_attribute("work", None, paused, b"true")
+        for refused, why in ((b"BOTH", "is not ANYCAST"), (b"ANYCAST", "queue work.a is of type MULTICAST")):
+            with pytest.raises(SettingRefused, match=why):
+                await store.set_attribute("work", None, kinds, refused)
+        assert address.attributes()[kinds] == b"MULTICAST"
+        await store.set_attribute("work", None, kinds, b"anycast, MULTICAST")
+        assert address.attributes()[kinds] == b"MULTICAST,ANYCAST"
+        await store.set_attribute("work", "work.a", "user.journalfs.routing-type", b"ANYCAST")
+        await store.set_attribute("work", "work.b", "user.journalfs.routing-type", b"ANYCAST")
+        await store.set_attribute("work", None, kinds, b"ANYCAST")
+        with pytest.raises(SettingFixed):
+            await store.remove_attribute("work", None, kinds)
+    async with Writable(little_store, "NIO").open() as store:
+        address = store.address("work")
+        assert address is not None
+        assert (address.attributes()[kinds], address.model.paused) == (b"ANYCAST", True)
+        await store.set_attribute("work", None, paused, b"false")
+        assert not store.core.bindings.addresses["work"].paused
 
 
 async def test_new_queues_where_both_kinds_are_allowed(little_store: LittleStore) -> None:
