@@ -5,7 +5,10 @@ A number says what it stands for, so that a million listed messages cost the dae
     bit 62 set      a message: queue slot (20 bits) and message id (42 bits)
     bit 61 set      any other node: the low 61 bits of a hash of its parent's number, its name and, for
                     content that never changes under one number, its version; for what was removed and made
-                    again also how often it was
+                    again also how often it was. Of a part or a tail the upper 34 of these bits are its
+                    number, 0 for a tail: programs that copy a directory take its files in the order of their
+                    inode numbers, and so parts keep theirs. Where they bring parts first there is a tail
+                    before they bring one
     1               the root
 
 Both kinds give the same number after a new mount of the same store. Messages are not counted: their number
@@ -21,6 +24,7 @@ from hashlib import blake2b
 from typing import Final, Generic, Protocol, TypeVar
 
 from journalfs.ids import Inode, MessageId
+from journalfs_mount.names import TAIL_NAME, parse_part_name
 
 ROOT: Final = Inode(1)
 MESSAGE_BIT: Final = 1 << 62
@@ -31,6 +35,8 @@ _SLOT_END: Final = 1 << SLOT_BITS
 SLOT_MAX: Final = _SLOT_END - 1
 _MESSAGE_ID_END: Final = 1 << MESSAGE_ID_BITS
 _TABLE_MASK: Final = TABLE_BIT - 1
+_RANK_BITS: Final = 34
+_RANKED_BITS: Final = 61 - _RANK_BITS
 _AGAIN: Final = b"\0"
 """In a key, before how often what had the name was removed. It cannot be in a name."""
 
@@ -57,6 +63,15 @@ def parent_and_name(key: bytes) -> tuple[int, bytes]:
     """The number of the parent and the name that a key was made of."""
     parent, name, _ = key.split(b"/", 2)
     return int(parent, 16), name
+
+
+def _rank(key: bytes) -> int | None:
+    """The place of a part, or a tail, among the files of its queue; None for anything else."""
+    name = key.split(b"/", 2)[1]
+    if name == TAIL_NAME:
+        return 0
+    part = parse_part_name(name)
+    return None if part is None else part.number & (1 << _RANK_BITS) - 1
 
 
 class Numbered(Protocol):
@@ -174,7 +189,11 @@ class NodeTable(Generic[NodeT]):
     @staticmethod
     def _places(key: bytes) -> Iterator[int]:
         # Two keys with one hash are as good as never; if they come, the later one takes the next number.
-        number = int.from_bytes(blake2b(key, digest_size=8).digest(), "big") & _TABLE_MASK
+        number = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+        rank = _rank(key)
+        fixed, mask = 0, _TABLE_MASK
+        if rank is not None:
+            fixed, mask = rank << _RANKED_BITS, (1 << _RANKED_BITS) - 1
         while True:
-            yield TABLE_BIT | number
-            number = number + 1 & _TABLE_MASK
+            yield TABLE_BIT | fixed | number & mask
+            number += 1

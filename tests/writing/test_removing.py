@@ -274,6 +274,23 @@ def test_a_directory_can_be_copied_away_and_back(address: Address, tmp_path: Pat
     assert "_tail.jsonl" in os.listdir(rest.path)
 
 
+@pytest.mark.rule("S-13")
+def test_parts_that_are_copied_keep_their_order(address: Address, tmp_path: Path) -> None:
+    """Programs that copy directories take files by inode number."""
+    bodies_ = ["one", "two", "three", "four", "five"]
+    for count, body in enumerate(bodies_, 1):
+        (address.first.path / "in.txt").write_text(f"{body}\n")
+        if body != bodies_[-1]:
+            until(lambda count=count: len(parts(address.first)) == count, "a part")  # type: ignore[misc]
+    queue = address.first.path
+    shell(f"cp -r {queue} {queue}-with-tail", tmp_path)
+    assert sorted(bodies(QueueOnDisk(Path(f"{queue}-with-tail")))) == sorted(bodies_)
+    until(lambda: len(parts(address.first)) == len(bodies_), "the tail becomes a part")
+    shell(f"set -e; cp -r {queue} {queue}-copied; mkdir {queue}-tar; tar c . | tar x -C {queue}-tar", queue)
+    assert bodies(QueueOnDisk(Path(f"{queue}-copied"))) == bodies_
+    assert bodies(QueueOnDisk(Path(f"{queue}-tar"))) == bodies_
+
+
 @pytest.mark.rule("S-82")
 def test_a_part_is_not_copied_over_one_of_its_name(address: Address) -> None:
     """Each queue counts its parts from 1."""
