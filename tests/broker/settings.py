@@ -27,6 +27,9 @@ class BrokerSettings:
     journal_min_files: int = 2
     journal_compact_min_files: int = 4
     journal_compact_percentage: int = 30
+    journal_pool_files: int = 4
+    """How many files it keeps; what it needs no more is deleted beyond that, and used again otherwise. -1:
+    it keeps all."""
     page_size_bytes: str = "20K"
     address_max_size_bytes: str = "-1"
     """The size at which every address starts paging; -1 never."""
@@ -109,7 +112,7 @@ def broker_xml(settings: BrokerSettings, port: int) -> str:
     <journal-lock-acquisition-timeout>{lock_timeout_ms}</journal-lock-acquisition-timeout>
     <journal-file-size>{settings.journal_file_size}</journal-file-size>
     <journal-min-files>{settings.journal_min_files}</journal-min-files>
-    <journal-pool-files>4</journal-pool-files>
+    <journal-pool-files>{settings.journal_pool_files}</journal-pool-files>
     <journal-compact-min-files>{settings.journal_compact_min_files}</journal-compact-min-files>
     <journal-compact-percentage>{settings.journal_compact_percentage}</journal-compact-percentage>
     <paging-directory>data/paging</paging-directory>
