@@ -15,11 +15,19 @@ CYCLES_QUICK, CYCLES_LONG = 3, 200
 CANARY_CYCLES = 10
 
 
+LATE = "tests.crash.late_worker"
+
+
 def plug(
-    little_store: LittleStore, backend: str, sync: SyncMode = SyncMode.ALWAYS, *, pages: bool = False
+    little_store: LittleStore,
+    backend: str,
+    sync: SyncMode = SyncMode.ALWAYS,
+    *,
+    pages: bool = False,
+    worker: str = "tests.crash.worker",
 ) -> Plug:
     configure(little_store.root, backend, pages=pages)
-    return Plug(little_store.root, subprocess.Popen.kill, Random(backend), sync)
+    return Plug(little_store.root, subprocess.Popen.kill, Random(backend), sync, worker)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -41,6 +49,15 @@ def test_killed_while_paging(little_store: LittleStore) -> None:
         pages |= {path.name for path in little_store.root.glob("paging/*/*.page") if path.stat().st_size}
     assert killed.history.done > 0
     assert pages
+
+
+def test_killed_while_its_disk_is_late(little_store: LittleStore) -> None:
+    """Much was begun, and some of it half written."""
+    killed = plug(little_store, "MAPPED", pages=True, worker=LATE)
+    for cycle in range(CYCLES_QUICK):
+        killed.cycle()
+        assert not killed.wrong(), f"cycle {cycle}"
+    assert killed.history.done > 0
 
 
 @pytest.mark.rule("S-139")
@@ -84,3 +101,17 @@ def test_killed_while_paging_again_and_again(little_store: LittleStore) -> None:
         killed.cycle()
         assert not killed.wrong(), f"cycle {cycle}"
     print(f"{CYCLES_LONG} kills while paging, {killed.history.done} changes done")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("pages", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_killed_while_its_disk_is_late_again_and_again(
+    little_store: LittleStore, backend: str, pages: bool
+) -> None:
+    killed = plug(little_store, backend, pages=pages, worker=LATE)
+    for cycle in range(CYCLES_LONG):
+        killed.cycle()
+        assert not killed.wrong(), f"cycle {cycle}"
+    print(f"{backend}, pages {pages}: {CYCLES_LONG} kills on a late disk, {killed.history.done} changes done")

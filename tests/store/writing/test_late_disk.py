@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,54 +14,20 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from journalfs.engine.backend import BackendKind, Completion, OpenFile
-from journalfs.engine.disk import DiskBackend, DiskFile
-from journalfs.engine.stage import Stage
 from journalfs.ids import MessageId
+from journalfs.store.api import ByteSource
 from journalfs.store.write.store import WritingStore
 from tests.reference.store import load
 from tests.store.conftest import LittleStore
-from tests.store.writing.conftest import BACKENDS, Writable, lines_of
+from tests.store.writing.conftest import BACKENDS, Writable, lines_of, queue_of
+from tests.tools.late_disk import LateDisk, late
 
 QUEUES = ("work.a", "work.b", "aside")
-WORKERS, STEPS = 4, 12
+WORKERS, KEEPERS, STEPS = 4, 2, 12
 TURNS = 0, 1, 3, 10, 30, 100, 300, 100_000
-LOOKS = 0, 5, 40, 300
 PAGING = '[address-settings."#"]\nmax-size-messages = 300\npage-size-bytes = 4096\n'
 FILE_BYTES = 20_000, 32_768, 65_536, 131_072
 BUFFER_BYTES = 4096, 8192, 65_536, 500_000
-
-
-class LateDisk(DiskBackend):
-    """Writes are done some looks after they were submitted. Half of some is there before, as in a mapping."""
-
-    chance: random.Random
-
-    def __init__(self, directory: Path, kind: BackendKind, **options: Any) -> None:
-        super().__init__(directory, kind, **options)
-        self.event_fd = None
-        self._late: deque[tuple[OpenFile, Stage, int, int]] = deque()
-        self._looks = 0
-
-    def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
-        assert isinstance(file, DiskFile)
-        assert durable
-        if self.kind is not BackendKind.AIO and self.chance.random() < 0.3:
-            half = bytes(stage.pointer.bytes[0 : length // 2])
-            os.pwrite(file.fd, half, stage.pointer.file_offset)
-        self._late.append((file, stage, length, tag))
-
-    def completed(self, timeout_ns: int) -> list[Completion]:
-        if self._looks > 0 and timeout_ns == 0:
-            self._looks -= 1
-            return []
-        self._looks = self.chance.choice(LOOKS)
-        file, stage, length, tag = self._late.popleft()
-        return [Completion(tag, super().perform(file, stage, length))]
-
-    def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
-        assert not self._late, "one after the other"
-        return super().perform(file, stage, length)
 
 
 @dataclass
@@ -169,6 +135,67 @@ class Work:
         return [json.loads(line)["body"] for line in self.lines(queue)]
 
 
+class KeptWork(Work):
+    """The same beside a queue from which nobody takes anything, and somebody who reads it all the time."""
+
+    def __init__(self, store: WritingStore, chance: random.Random, folder: Path) -> None:
+        super().__init__(store, chance, folder)
+        self.told: list[str] = []
+        """What must be there."""
+        self._begun = 0
+        self._publishing = KEEPERS
+        self.readings = 0
+
+    async def keeper(self) -> None:
+        for _ in range(STEPS):
+            self._begun += 1
+            count = self.chance.choice((1, 1, 3, 30, 300))
+            bodies = [f"{self._begun}-{number}-{count} {'y' * (number * 7 % 200)}" for number in range(count)]
+            path = self.folder / f"_kept_{self._begun}"
+            path.write_text("".join(f"{body}\n" for body in bodies))
+            await self.store.publish_files("kept", "kept", [(path, "in.txt")])
+            self.told += bodies
+            for _ in range(self.chance.randrange(20)):
+                await trio.lowlevel.checkpoint()
+        self._publishing -= 1
+
+    async def reader(self) -> None:
+        """One file, and another time one after the other, while much else is done."""
+        while self._publishing:
+            queue = queue_of(self.store, "kept", "kept")
+            told = list(self.told)
+            check_kept(await self.read_slowly(queue.open_all()), told)
+            queue = queue_of(self.store, "kept", "kept")
+            told = list(self.told)
+            files = [*map(queue.open_part, queue.parts()), queue.open_tail()]
+            check_kept([body for file in files for body in await self.read_slowly(file)], told)
+            self.readings += 2
+            await trio.lowlevel.checkpoint()
+
+    async def read_slowly(self, source: ByteSource) -> list[str]:
+        content = bytearray()
+        with closing(source):
+            while len(content) < source.size_bytes:
+                length = self.chance.choice((100, 4096, 70_000, 1_000_000))
+                content += source.read(len(content), min(length, source.size_bytes - len(content)))
+                for _ in range(self.chance.randrange(6)):
+                    await trio.lowlevel.checkpoint()
+        return [json.loads(line)["body"] for line in content.splitlines()]
+
+
+def check_kept(bodies: list[str], told: list[str]) -> None:
+    """All that was told is there, once, and each publication whole and in its order."""
+    places = {body: place for place, body in enumerate(bodies)}
+    assert len(places) == len(bodies)
+    assert not set(told) - places.keys()
+    numbers: dict[str, list[int]] = {}
+    for body in bodies:
+        publication, number, count = body.split()[0].split("-")
+        numbers.setdefault(f"{publication} {count}", []).append(int(number))
+    for publication, found in numbers.items():
+        assert found == list(range(int(publication.split()[1])))
+
+
 class CancelledWork(Work):
     """The same, much of it cancelled half way. Nothing is acknowledged: how much would not be known."""
 
@@ -252,8 +279,18 @@ async def test_what_is_cancelled_happened_whole_or_not_at_all(late_store: Writab
         assert times == sent.queues or (times == 0 and not sent.told)
 
 
-def late(directory: Path, kind: BackendKind, **options: Any) -> LateDisk:
-    """Takes the place of `open_backend`."""
-    options.pop("warn", None)
-    in_flight = options.pop("writes_in_flight_max", None)
-    return LateDisk(directory, kind, depth=in_flight or 1, **options)
+@pytest.mark.parametrize("seed", range(200, 204))
+async def test_nothing_is_hidden_while_others_work(late_store: Writable, tmp_path: Path) -> None:
+    async with late_store.open() as store:
+        for name in ("aside", "kept"):
+            await store.create_address(name)
+            await store.create_queue(name, name)
+        work = KeptWork(store, LateDisk.chance, tmp_path)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work.reader)
+            for _ in range(KEEPERS):
+                nursery.start_soon(work.keeper)
+                nursery.start_soon(work.worker)
+        assert work.readings > 1
+        check_kept([json.loads(line)["body"] for line in lines_of(store, "kept", "kept")], work.told)
+        assert not store.core.damage()
