@@ -58,7 +58,7 @@ static void put_members(jfs_sink *sink, const jfs_amqp *map, int types) {
     reader.at += piece.mark.source;
     uint64_t written = piece.mark.index;
     while (reader.at < reader.end) {
-        jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - map->bytes.at), written};
+        jfs_piece_step(sink, &piece, (uint64_t)(reader.at - map->bytes.at), written);
         jfs_amqp key = jfs_take_amqp(&reader), value = jfs_take_amqp(&reader);
         if (reader.bad) return;
         if (!is_member(&key, &value, types)) continue;
@@ -70,7 +70,7 @@ static void put_members(jfs_sink *sink, const jfs_amqp *map, int types) {
         else
             jfs_put_amqp_plain(sink, &value);
         if (jfs_full(sink)) {
-            jfs_piece_stop(&piece, mark);
+            jfs_piece_stop(&piece);
             return;
         }
     }
@@ -103,8 +103,8 @@ void jfs_put_data_base64(jfs_sink *sink, const jfs_message *message) {
     reader.at += piece.mark.source;
     jfs_amqp section;
     for (;;) {
-        jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - body.at),
-                         count | ((uint64_t)open[0] << 8) | ((uint64_t)open[1] << 16)};
+        jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at),
+                       count | ((uint64_t)open[0] << 8) | ((uint64_t)open[1] << 16));
         if (!jfs_next_body_section(&reader, &section)) break;
         jfs_view bytes = section.bytes;
         while (count > 0 && count < 3 && bytes.bytes > 0) {
@@ -122,7 +122,7 @@ void jfs_put_data_base64(jfs_sink *sink, const jfs_message *message) {
             memcpy(open, bytes.at + bytes.bytes, count);
         }
         if (jfs_full(sink)) {
-            jfs_piece_stop(&piece, mark);
+            jfs_piece_stop(&piece);
             return;
         }
     }
@@ -198,14 +198,14 @@ void jfs_put_sequences(jfs_sink *sink, jfs_view body) {
         reader.at += piece.mark.source;
         uint64_t index = piece.mark.index;
         for (;; index++) {
-            jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - body.at), index};
+            jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at), index);
             if (!jfs_next_body_section(&reader, &list)) break;
             if (index > 0) jfs_put_byte(sink, ',');
             jfs_put_byte(sink, '[');
             jfs_put_amqp_items(sink, &list);
             jfs_put_byte(sink, ']');
             if (jfs_full(sink)) {
-                jfs_piece_stop(&piece, mark);
+                jfs_piece_stop(&piece);
                 return;
             }
         }
@@ -221,12 +221,12 @@ static void put_lengths(jfs_sink *sink, jfs_view body) {
     jfs_reader reader = jfs_reader_over(body);
     reader.at += piece.mark.source;
     for (uint64_t index = piece.mark.index;; index++) {
-        jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - body.at), index};
+        jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at), index);
         if (!jfs_next_body_section(&reader, &section)) break;
         if (index > 0) jfs_put_byte(sink, ',');
         jfs_put_unsigned(sink, section.bytes.bytes);
         if (jfs_full(sink)) {
-            jfs_piece_stop(&piece, mark);
+            jfs_piece_stop(&piece);
             return;
         }
     }

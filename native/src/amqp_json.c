@@ -50,7 +50,7 @@ static void put_items(jfs_sink *sink, const jfs_amqp *container) {
     jfs_reader reader = jfs_reader_over(container->bytes);
     reader.at += piece.mark.source;
     for (uint64_t i = piece.mark.index; i < container->count; i += width) {
-        jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - container->bytes.at), i};
+        jfs_piece_step(sink, &piece, (uint64_t)(reader.at - container->bytes.at), i);
         if (i > 0) jfs_put_byte(sink, ',');
         if (width == 2) {
             jfs_put_byte(sink, '[');
@@ -64,7 +64,7 @@ static void put_items(jfs_sink *sink, const jfs_amqp *container) {
         put_item(sink, container, &value);
         if (width == 2) jfs_put_byte(sink, ']');
         if (jfs_full(sink)) {
-            jfs_piece_stop(&piece, mark);
+            jfs_piece_stop(&piece);
             return;
         }
     }

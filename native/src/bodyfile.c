@@ -11,11 +11,11 @@ static void put_data(jfs_sink *sink, const jfs_message *message) {
     jfs_reader reader = jfs_reader_over(message->body);
     reader.at += piece.mark.source;
     for (;;) {
-        jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - message->body.at), 0};
+        jfs_piece_step(sink, &piece, (uint64_t)(reader.at - message->body.at), 0);
         if (!jfs_next_body_section(&reader, &section)) break;
         jfs_put(sink, section.bytes.at, section.bytes.bytes);
         if (jfs_full(sink)) {
-            jfs_piece_stop(&piece, mark);
+            jfs_piece_stop(&piece);
             return;
         }
     }

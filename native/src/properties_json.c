@@ -109,7 +109,7 @@ static void put_members(jfs_sink *sink, jfs_entries entries, put_entry put, uint
     reader.at += piece.mark.source;
     uint64_t written = piece.mark.index;
     while (reader.at < reader.end) {
-        jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - entries.bytes.at), written};
+        jfs_piece_step(sink, &piece, (uint64_t)(reader.at - entries.bytes.at), written);
         jfs_property property = jfs_next_property(&reader);
         if (reader.bad) return;
         if (types_only && !needs_type(&property.value)) continue;
@@ -118,7 +118,7 @@ static void put_members(jfs_sink *sink, jfs_entries entries, put_entry put, uint
         jfs_put_byte(sink, ':');
         put(sink, &property);
         if (jfs_full(sink)) {
-            jfs_piece_stop(&piece, mark);
+            jfs_piece_stop(&piece);
             return;
         }
     }
@@ -160,13 +160,13 @@ void jfs_put_stream(jfs_sink *sink, jfs_view body) {
         reader.at += piece.mark.source;
         uint64_t written = piece.mark.index;
         while (reader.at < reader.end) {
-            jfs_mark mark = {sink->pos - piece.start, (uint64_t)(reader.at - body.at), written};
+            jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at), written);
             jfs_value value = jfs_take_stream_value(&reader);
             if (reader.bad) return;
             if (written++ > 0) jfs_put_byte(sink, ',');
             jfs_put_typed(sink, &value);
             if (jfs_full(sink)) {
-                jfs_piece_stop(&piece, mark);
+                jfs_piece_stop(&piece);
                 return;
             }
         }

@@ -106,10 +106,26 @@ static jfs_slot *find_slot(jfs_memory *memory, const uint8_t *source, uint32_t k
     return oldest;
 }
 
+/* The last of these marks that does not lie behind the window's beginning, if it is better than `best`. */
+static jfs_mark better(const jfs_mark *marks, uint32_t count, uint64_t distance, jfs_mark best) {
+    for (uint32_t i = 0; i < count; i++)
+        if (marks[i].output <= distance && marks[i].output > best.output) best = marks[i];
+    return best;
+}
+
+static uint64_t half_of_the_rest(const jfs_piece *piece) {
+    const uint64_t rest = piece->distance - piece->mark.output;
+    return rest < JFS_LONG_BYTES ? UINT64_MAX : piece->mark.output + rest / 2;
+}
+
 int jfs_piece_begin(jfs_sink *sink, jfs_piece *piece, const uint8_t *source, uint64_t source_bytes, uint32_t kind) {
     piece->slot = NULL;
+    piece->source = source;
+    piece->kind = kind;
     piece->start = sink->pos;
     piece->mark = (jfs_mark){0, 0, 0};
+    piece->halfway = UINT64_MAX;
+    piece->distance = sink->from > sink->pos ? sink->from - sink->pos : 0;
     if (jfs_full(sink)) return 0;
     if (sink->memory == NULL || source_bytes < JFS_LONG_BYTES) return 1;
     jfs_slot *slot = find_slot(sink->memory, source, kind);
@@ -118,20 +134,39 @@ int jfs_piece_begin(jfs_sink *sink, jfs_piece *piece, const uint8_t *source, uin
         sink->pos += slot->total;
         return 0;
     }
-    uint32_t marks = slot->marks_made < JFS_MARKS ? slot->marks_made : JFS_MARKS;
-    for (uint32_t i = 0; i < marks; i++)
-        if (piece->start + slot->marks[i].output <= sink->from && slot->marks[i].output > piece->mark.output)
-            piece->mark = slot->marks[i];
+    const uint32_t marks = slot->marks_made < JFS_MARKS ? slot->marks_made : JFS_MARKS;
+    piece->mark = better(slot->marks, marks, piece->distance, piece->mark);
+    piece->mark = better(slot->halves, slot->halves_count, piece->distance, piece->mark);
+    piece->halfway = half_of_the_rest(piece);
     sink->pos = piece->start + piece->mark.output;
     return 1;
 }
 
-void jfs_piece_stop(jfs_piece *piece, jfs_mark mark) {
-    jfs_slot *slot = piece->slot;
-    if (slot == NULL || mark.output == 0) return;
-    slot->marks[slot->marks_made++ % JFS_MARKS] = mark;
+static jfs_slot *own_slot(const jfs_piece *piece) {
+    jfs_slot *const slot = piece->slot;
+    return slot != NULL && slot->source == piece->source && slot->kind == piece->kind ? slot : NULL;
+}
+
+void jfs_piece_pass(jfs_piece *piece) {
+    jfs_slot *const slot = own_slot(piece);
+    uint32_t count = slot == NULL ? 0 : slot->halves_count;
+    piece->halfway = piece->mark.output < piece->distance ? half_of_the_rest(piece) : UINT64_MAX;
+    if (slot == NULL) return;
+    while (count > 0 && slot->halves[count - 1].output >= piece->mark.output) count--;
+    if (count == JFS_HALVES) {
+        for (count = 0; count < JFS_HALVES / 2; count++) slot->halves[count] = slot->halves[2 * count];
+    }
+    slot->halves[count] = piece->mark;
+    slot->halves_count = count + 1;
+}
+
+void jfs_piece_stop(jfs_piece *piece) {
+    jfs_slot *const slot = own_slot(piece);
+    if (slot == NULL || piece->mark.output == 0) return;
+    slot->marks[slot->marks_made++ % JFS_MARKS] = piece->mark;
 }
 
 void jfs_piece_end(jfs_sink *sink, jfs_piece *piece) {
-    if (piece->slot != NULL && sink->pos <= sink->to) piece->slot->total = sink->pos - piece->start;
+    jfs_slot *const slot = own_slot(piece);
+    if (slot != NULL && sink->pos <= sink->to) slot->total = sink->pos - piece->start;
 }

@@ -19,14 +19,16 @@ typedef struct {
     uint64_t index;
 } jfs_mark;
 
-enum { JFS_MARKS = 8, JFS_SLOTS = 16 };
+enum { JFS_MARKS = 8, JFS_HALVES = 32, JFS_SLOTS = 16 };
 
 /* What is remembered of one long piece (a GB-sized text, a map with a million keys). */
 typedef struct {
     const uint8_t *source;
     uint64_t total;   /* rendered bytes; JFS_UNKNOWN until it was once passed over */
     uint64_t touched; /* for choosing which slot to give up */
-    jfs_mark marks[JFS_MARKS];
+    jfs_mark marks[JFS_MARKS];   /* where windows ended */
+    jfs_mark halves[JFS_HALVES]; /* on the way to a window, half of what was left each time; in rising order */
+    uint32_t halves_count;
     uint32_t kind;
     uint32_t marks_made;
 } jfs_slot;
@@ -69,9 +71,13 @@ enum {
 
 /* A long piece being written. */
 typedef struct {
-    jfs_slot *slot;
+    jfs_slot *slot; /* of another piece by now, where many long ones lie in this one */
+    const uint8_t *source;
+    uint32_t kind;
     uint64_t start;
-    jfs_mark mark; /* where to begin */
+    jfs_mark mark;     /* where to begin, and then where the step under way began */
+    uint64_t halfway;  /* where to remember a mark on the way to the window */
+    uint64_t distance; /* from the beginning to the window */
 } jfs_piece;
 
 void jfs_sink_measure(jfs_sink *sink);
@@ -80,9 +86,18 @@ void jfs_put_clipped(jfs_sink *sink, const uint8_t *bytes, size_t length);
 /* 0: nothing of the piece lies in the window, and it has been passed over. 1: write it, beginning at `piece->mark`.
  */
 int jfs_piece_begin(jfs_sink *sink, jfs_piece *piece, const uint8_t *source, uint64_t source_bytes, uint32_t kind);
-/* The window is full: remember that the step which crossed its end began at `mark`. */
-void jfs_piece_stop(jfs_piece *piece, jfs_mark mark);
+/* Remembers where a step that begins now can be taken up. Whoever reads backwards comes by once more. */
+void jfs_piece_pass(jfs_piece *piece);
+/* The window is full: remember where the step began that crossed its end. */
+void jfs_piece_stop(jfs_piece *piece);
 void jfs_piece_end(jfs_sink *sink, jfs_piece *piece);
+
+/* A step begins at so much of the source. */
+static inline void jfs_piece_step(const jfs_sink *sink, jfs_piece *piece, uint64_t source, uint64_t index) {
+    piece->mark = (jfs_mark){sink->pos - piece->start, source, index};
+    if (piece->slot != NULL) piece->slot->touched = ++sink->memory->clock; /* long ones in it are given up first */
+    if (piece->mark.output >= piece->halfway) jfs_piece_pass(piece);
+}
 
 static inline int jfs_full(const jfs_sink *sink) { return sink->pos >= sink->to; }
 

@@ -354,7 +354,7 @@ void jfs_put_text(jfs_sink *sink, jfs_view text, jfs_text how) {
     uint64_t done = piece.mark.source;
     while (done < text.bytes) {
         jfs_view rest = {text.at + done, text.bytes - done};
-        jfs_mark mark = {sink->pos - piece.start, done, 0};
+        jfs_piece_step(sink, &piece, done, 0);
         if (sink->pos < sink->from) {
             uint64_t length = count_step(rest, STEP_BYTES, how, &used);
             if (sink->pos + length <= sink->from)
@@ -371,7 +371,7 @@ void jfs_put_text(jfs_sink *sink, jfs_view text, jfs_text how) {
                 put_fine(sink, rest, FINE_BYTES, how, &used);
         }
         if (jfs_full(sink)) {
-            jfs_piece_stop(&piece, mark);
+            jfs_piece_stop(&piece);
             /* The text may have ended exactly here; what comes after it is outside the window in any case. */
             return;
         }

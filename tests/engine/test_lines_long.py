@@ -15,6 +15,8 @@ from journalfs.engine.lines import SOURCE_CORE_LARGE, LineBatch
 from tests.differential.encode_messages import amqp_message, core_header, nullable, section, simple_string
 
 WINDOW_BYTES = 128 * 1024
+TAIL_BYTES = 8192
+"""`tail` goes back in steps of so much."""
 
 
 def _wide(code: int, count: int, inside: bytes) -> bytes:
@@ -50,6 +52,13 @@ def _map(entries: int) -> LineBatch:
     return _core(5, bytes(body))
 
 
+def _map_of_texts(entries: int) -> LineBatch:
+    """More long values than are remembered."""
+    text = simple_string("é and x" * 6000)
+    body = b"".join(simple_string(f"k{at}") + b"\x0a" + text for at in range(entries))
+    return _core(5, b"\1" + struct.pack(">i", entries) + body)
+
+
 def _stream(values: int) -> LineBatch:
     return _core(6, b"".join(b"\x07" + struct.pack(">q", at * at) for at in range(values)))
 
@@ -81,6 +90,7 @@ def _amqp_properties(entries: int) -> LineBatch:
 SHAPES: dict[str, tuple[Callable[[int], LineBatch], int]] = {
     "text": (_text, 700_000),
     "map": (_map, 30_000),
+    "map of texts": (_map_of_texts, 20),
     "stream": (_stream, 40_000),
     "amqp string": (_amqp_string, 600_000),
     "amqp list": (_amqp_list, 30_000),
@@ -105,6 +115,7 @@ def test_any_window_of_a_long_line(shape: str) -> None:
         assert batch.read(offset, length) == whole[offset : offset + length]
     for offset in range(len(whole) - 50_000, 0, -150_001):
         assert batch.read(offset, 3000) == whole[offset : offset + 3000]
+    assert all(batch.read(at, 8000) == whole[at : at + 8000] for at in range(len(whole), -1, -8000))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -117,6 +128,7 @@ def test_any_window_of_a_long_file(shape: str) -> None:
     assert b"".join(batch.read_body(0, at, 30_011) for at in range(0, total, 30_011)) == whole
     for at in range(max(total - 5000, 0), 0, -200_003):
         assert batch.read_body(0, at, 3000) == whole[at : at + 3000]
+    assert all(batch.read_body(0, at, 8000) == whole[at : at + 8000] for at in range(total, -1, -8000))
 
 
 def _best_of(count: int, act: Callable[[], object]) -> float:
@@ -142,6 +154,25 @@ def test_reading_on_costs_no_more_than_reading_at_once(shape: str) -> None:
 
     at_once = _best_of(3, lambda: batch.read_view(0, total))
     assert _best_of(2, in_windows) < 12 * at_once + 0.05
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reading_backwards_costs_little_more(shape: str) -> None:
+    """A thousand windows, as `tail` reads: starting each from the beginning would take hundreds of times as
+    long.
+    """
+    make, size = SHAPES[shape]
+    batches = [make(size * 10) for _ in range(2)]
+    total = batches[0].size_bytes
+    assert total > 600 * TAIL_BYTES
+
+    def backwards() -> None:
+        batch = batches.pop()
+        for at in range(total - TAIL_BYTES, 0, -TAIL_BYTES):
+            batch.read_view(at, TAIL_BYTES)
+
+    at_once = _best_of(3, lambda: batches[0].read_view(0, total))
+    assert _best_of(2, backwards) < 30 * at_once + 0.1
 
 
 def test_two_readers_of_one_batch() -> None:
