@@ -452,6 +452,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def setxattr(self, inode: InodeT, name: XAttrNameT, value: bytes, ctx: RequestContext) -> None:
+        self._refuse_without_attributes()
         setting = attribute_name(name)
         if not name.startswith(USER_PREFIX):
             # Nobody asked for these: tools that copy try whether there are such things.
@@ -465,6 +466,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def removexattr(self, inode: InodeT, name: XAttrNameT, ctx: RequestContext) -> None:
+        self._refuse_without_attributes()
         node = await self._settled(inode)
         attribute = attribute_name(name)
         with self._context.noted(node.path):
@@ -477,8 +479,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def getxattr(self, inode: InodeT, name: XAttrNameT, ctx: RequestContext) -> bytes:
-        if not self._context.options.xattr:
-            raise refuse(errno.ENOSYS)
+        self._refuse_without_attributes()
         # ENODATA would be right too, but `ls -l` then asks for security.* and system.* of every single entry;
         # told that the filesystem does not have such attributes, it asks once.
         if not name.startswith(b"user."):
@@ -492,11 +493,15 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def listxattr(self, inode: InodeT, ctx: RequestContext) -> Sequence[XAttrNameT]:
-        if not self._context.options.xattr:
-            raise refuse(errno.ENOSYS)
+        self._refuse_without_attributes()
         node = await self._settled(inode)
         names = listed_names(node.extended_attributes())
         return [XAttrNameT(name) for name in names]
+
+    def _refuse_without_attributes(self) -> None:
+        """The kernel does not ask again, and says EOPNOTSUPP by itself."""
+        if not self._context.options.xattr:
+            raise refuse(errno.ENOSYS)
 
     def _entry(self, node: Node) -> EntryAttributes:
         """What the kernel is told of a node that it gets to know, or knows once more."""

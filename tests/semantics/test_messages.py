@@ -7,12 +7,13 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mounting import MountedStore, QueueOnDisk, mounted, read_lines
+from tests.mounting import MountedStore, QueueOnDisk, mounted, mounted_for_writing, read_lines
 from tests.semantics.conftest import Account
 
 NOT_YET_DUE = 3
@@ -92,6 +93,24 @@ def test_extended_attributes_can_be_left_out(store_copy: Callable[[str], Path], 
                             mount.path / address / queue / ".messages" / entry, "user.journalfs.priority"
                         )
                     assert refused.value.errno == errno.EOPNOTSUPP
+
+
+@pytest.mark.rule("S-22")
+def test_what_was_left_out_cannot_be_set(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    name = "user.journalfs.max-size-messages"
+    store = store_copy("orders-basic")
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        os.setxattr(mount.path / "orders", name, b"9")
+    with mounted_for_writing(store, tmp_path / "mnt", "-o", "noxattr") as mount:
+        for act in (
+            partial(os.setxattr, mount.path / "orders", name, b"7"),
+            partial(os.removexattr, mount.path / "orders", name),
+        ):
+            with pytest.raises(OSError, match="not supported") as refused:
+                act()
+            assert refused.value.errno == errno.EOPNOTSUPP
+    with mounted(store, tmp_path / "mnt") as mount:
+        assert os.getxattr(mount.path / "orders", name) == b"9"
 
 
 @pytest.mark.rule("S-24")
