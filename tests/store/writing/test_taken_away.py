@@ -151,11 +151,12 @@ async def test_a_store_that_is_away_while_nothing_is_written(writable: Writable)
         await publisher.write(b"first\n")
         assert len(lines_of(store, "work.a")) == 1
         away = writable.root.parent / "away"
-        os.rename(writable.root, away)
-        await store.look()
-        assert store.status()["storeGone"] is True
-        assert len(lines_of(store, "work.a")) == 1
-        os.rename(away, writable.root)
+        async with store.journals.messages.upkeep.turn, store.journals.bindings.upkeep.turn:
+            os.rename(writable.root, away)
+            await store.look()
+            assert store.status()["storeGone"] is True
+            assert len(lines_of(store, "work.a")) == 1
+            os.rename(away, writable.root)
         await store.look()
         assert store.status()["storeGone"] is False
         await publisher.write(b"second\n")
