@@ -511,8 +511,9 @@ async def all_but_one_consumed(small: SmallStore, store: WritingStore, *, left_b
         while True:
             await publisher.write(b"".join(b"%d %s\n" % (number, b"x" * 1000) for number in range(70)))
     publisher.abandon()
-    (small.disk / "filler").write_bytes(bytes(small.usable_bytes() - left_bytes))
     journal = store.journals.messages
+    async with journal.upkeep.turn, store.journals.bindings.upkeep.turn:  # no file is made meanwhile
+        (small.disk / "filler").write_bytes(bytes(small.usable_bytes() - left_bytes))
     ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
     for at in range(0, len(ids), 500):
         await store.acknowledge(("work", "work.a"), ids[at : at + 500])

@@ -76,13 +76,13 @@ async def test_others_go_on_while_many_messages_come_and_go(writable: Writable, 
         file = staged_file(tmp_path)
         published = await moments_of(store, store.publish_files("work", "work.a", [file]))
         assert published[-1] - published[0] > 2 * MANY
-        assert longest_step(published) < STEP_MAX < MANY
+        assert longest_step(published) <= STEP_MAX < MANY
         assert bodies(store, "work.a") == [f"line {number}" for number in range(MANY)]
         moved = await moments_of(store, store.move_part(A, ".all.jsonl", B))
-        assert longest_step(moved) < STEP_MAX
+        assert longest_step(moved) <= STEP_MAX
         assert bodies(store, "work.b") == [f"line {number}" for number in range(MANY)]
         removed = await moments_of(store, store.acknowledge_part(B, ".all.jsonl"))
-        assert longest_step(removed) < STEP_MAX
+        assert longest_step(removed) <= STEP_MAX
         assert not len(queue_of(store, "work.a"))
         assert not len(queue_of(store, "work.b"))
         await store.published()
