@@ -14,7 +14,7 @@ from pyfuse3 import EntryAttributes, SetattrFields
 from journalfs.ids import MessageId
 from journalfs.store.api import Part, Shown
 from journalfs_mount.context import MountContext
-from journalfs_mount.errnos import gone
+from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.names import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, moving_target
 from journalfs_mount.nodes.tail import TailSource
@@ -168,6 +168,21 @@ class TailFile(LinesFile):
         if empty:
             self.context.without_tail[self._directory.queue_path()] = self._directory.view().all().messages
         return empty
+
+    async def remove(self) -> None:
+        self._refuse_became_part()
+        await super().remove()
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        self._refuse_became_part()
+        await super().move(target, name)
+
+    def _refuse_became_part(self) -> None:
+        """An empty tail beside parts is not listed: who got its name from a listing means what is in a part
+        by now, and would take it for done.
+        """
+        if not self._now().size_bytes and self._directory.view().parts():
+            raise refuse(errno.ENOENT)
 
     async def remove_shown(self, shown: Shown) -> None:
         """unlink, by whoever saw what it held at some moment."""

@@ -274,6 +274,25 @@ def test_a_directory_can_be_copied_away_and_back(address: Address, tmp_path: Pat
     assert "_tail.jsonl" in os.listdir(rest.path)
 
 
+@pytest.mark.rule("S-83", "S-84")
+def test_a_tail_that_became_a_part_since_it_was_listed_is_not_said_to_be_removed(address: Address) -> None:
+    queue = address.first.path
+    write_at_once(queue / "in.txt", [b"one\n"])
+    part = sealed(address.first)
+    tail = queue / "_tail.jsonl"
+    assert errno_of(tail.unlink) == errno.ENOENT
+    assert errno_of(tail.rename, address.second.path / "moved.jsonl") == errno.ENOENT
+    assert errno_of((queue / ".where/JMSPriority=4/_tail.jsonl").unlink) == errno.ENOENT
+    assert tail.read_bytes() == b""
+    assert bodies(address.first) == ["one"]
+    assert "cannot remove" in shell(f"rm {tail} 2>&1 || true", queue)
+    assert parts(address.first) == [part]
+    shell("rm *.jsonl", queue)
+    assert bodies(address.first) == []
+    tail.unlink()
+    shell(f"rm -r {queue}", queue.parent)
+
+
 @pytest.mark.rule("S-13")
 def test_parts_that_are_copied_keep_their_order(address: Address, tmp_path: Path) -> None:
     """Programs that copy directories take files by inode number."""
