@@ -49,6 +49,13 @@ class Writable:
             store.close()
 
 
+@asynccontextmanager
+async def no_upkeep(store: WritingStore) -> AsyncIterator[None]:
+    """No journal file is made or set free meanwhile."""
+    async with store.journals.messages.upkeep.turn, store.journals.bindings.upkeep.turn:
+        yield
+
+
 def queue_of(store: WritingStore, name: str, address: str = "work") -> StoreQueue:
     found = store.address(address)
     assert found is not None

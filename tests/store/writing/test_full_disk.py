@@ -32,7 +32,7 @@ from tests.differential.encode import record
 from tests.reference.store import load
 from tests.store.appending import ACK, ADD, UPDATE
 from tests.store.conftest import QUEUE_A, LittleStore
-from tests.store.writing.conftest import BACKENDS, lines_of
+from tests.store.writing.conftest import BACKENDS, lines_of, no_upkeep
 
 DISK_BYTES = 8 * 1024 * 1024
 
@@ -512,7 +512,7 @@ async def all_but_one_consumed(small: SmallStore, store: WritingStore, *, left_b
             await publisher.write(b"".join(b"%d %s\n" % (number, b"x" * 1000) for number in range(70)))
     publisher.abandon()
     journal = store.journals.messages
-    async with journal.upkeep.turn, store.journals.bindings.upkeep.turn:  # no file is made meanwhile
+    async with no_upkeep(store):
         (small.disk / "filler").write_bytes(bytes(small.usable_bytes() - left_bytes))
     ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
     for at in range(0, len(ids), 500):
