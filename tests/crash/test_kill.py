@@ -13,8 +13,6 @@ from tests.store.conftest import LittleStore
 
 CYCLES_QUICK, CYCLES_LONG = 3, 200
 CANARY_CYCLES = 10
-
-
 LATE = "tests.crash.late_worker"
 
 
@@ -24,18 +22,23 @@ def plug(
     sync: SyncMode = SyncMode.ALWAYS,
     *,
     pages: bool = False,
-    worker: str = "tests.crash.worker",
+    worker: str = Plug.worker,
 ) -> Plug:
     configure(little_store.root, backend, pages=pages)
     return Plug(little_store.root, subprocess.Popen.kill, Random(backend), sync, worker)
 
 
+def survive(killed: Plug, cycles: int) -> None:
+    """Each goes on from what the one before it left."""
+    for _ in range(cycles):
+        killed.cycle()
+        assert not killed.wrong(), f"cycle {killed.cycles}"
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_killed_under_load(little_store: LittleStore, backend: str) -> None:
     killed = plug(little_store, backend)
-    for cycle in range(CYCLES_QUICK):
-        killed.cycle()
-        assert not killed.wrong(), f"cycle {cycle}"
+    survive(killed, CYCLES_QUICK)
     assert killed.history.done > 0
 
 
@@ -43,9 +46,8 @@ def test_killed_under_load(little_store: LittleStore, backend: str) -> None:
 def test_killed_while_paging(little_store: LittleStore) -> None:
     killed = plug(little_store, "NIO", pages=True)
     pages: set[str] = set()
-    for cycle in range(CYCLES_QUICK):
-        killed.cycle()
-        assert not killed.wrong(), f"cycle {cycle}"
+    for _ in range(CYCLES_QUICK):
+        survive(killed, 1)
         pages |= {path.name for path in little_store.root.glob("paging/*/*.page") if path.stat().st_size}
     assert killed.history.done > 0
     assert pages
@@ -54,9 +56,7 @@ def test_killed_while_paging(little_store: LittleStore) -> None:
 def test_killed_while_its_disk_is_late(little_store: LittleStore) -> None:
     """Much was begun, and some of it half written."""
     killed = plug(little_store, "MAPPED", pages=True, worker=LATE)
-    for cycle in range(CYCLES_QUICK):
-        killed.cycle()
-        assert not killed.wrong(), f"cycle {cycle}"
+    survive(killed, CYCLES_QUICK)
     assert killed.history.done > 0
 
 
@@ -76,9 +76,7 @@ def test_what_is_told_before_it_is_written_is_noticed(little_store: LittleStore)
 def test_killed_without_syncs(little_store: LittleStore, backend: str) -> None:
     """What a call told is in the kernel, which goes on."""
     killed = plug(little_store, backend, SyncMode.NONE)
-    for cycle in range(CYCLES_QUICK):
-        killed.cycle()
-        assert not killed.wrong(), f"cycle {cycle}"
+    survive(killed, CYCLES_QUICK)
     assert killed.history.done > 0
 
 
@@ -87,9 +85,7 @@ def test_killed_without_syncs(little_store: LittleStore, backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_killed_under_load_again_and_again(little_store: LittleStore, backend: str) -> None:
     killed = plug(little_store, backend)
-    for cycle in range(CYCLES_LONG):
-        killed.cycle()
-        assert not killed.wrong(), f"cycle {cycle}"
+    survive(killed, CYCLES_LONG)
     print(f"{backend}: {CYCLES_LONG} kills, {killed.history.done} changes done")
 
 
@@ -97,9 +93,7 @@ def test_killed_under_load_again_and_again(little_store: LittleStore, backend: s
 @pytest.mark.timeout(3600)
 def test_killed_while_paging_again_and_again(little_store: LittleStore) -> None:
     killed = plug(little_store, "NIO", pages=True)
-    for cycle in range(CYCLES_LONG):
-        killed.cycle()
-        assert not killed.wrong(), f"cycle {cycle}"
+    survive(killed, CYCLES_LONG)
     print(f"{CYCLES_LONG} kills while paging, {killed.history.done} changes done")
 
 
@@ -111,7 +105,5 @@ def test_killed_while_its_disk_is_late_again_and_again(
     little_store: LittleStore, backend: str, pages: bool
 ) -> None:
     killed = plug(little_store, backend, pages=pages, worker=LATE)
-    for cycle in range(CYCLES_LONG):
-        killed.cycle()
-        assert not killed.wrong(), f"cycle {cycle}"
+    survive(killed, CYCLES_LONG)
     print(f"{backend}, pages {pages}: {CYCLES_LONG} kills on a late disk, {killed.history.done} changes done")
