@@ -178,10 +178,10 @@ class TailFile(LinesFile):
         await super().move(target, name)
 
     def _refuse_became_part(self) -> None:
-        """An empty tail beside parts is not listed: who got its name from a listing means what is in a part
-        by now, and would take it for done.
+        """Who got the name of a tail from a listing, and it would not be listed any more, means what is in a
+        part by now, and would take it for done.
         """
-        if not self._now().size_bytes and self._directory.view().parts():
+        if not self._now().size_bytes and not self._directory.lists_tail():
             raise refuse(errno.ENOENT)
 
     async def remove_shown(self, shown: Shown) -> None:

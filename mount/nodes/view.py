@@ -127,11 +127,16 @@ class ViewDirectory(Directory):
     def entries(self) -> Sequence[Entry]:
         view = self.view()
         entries: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in view.parts()]
-        # An empty tail is listed only where `*.jsonl` would find nothing otherwise: in a new directory that
-        # parts are copied into there is a tail already, and `cp -r` does not write what is there.
-        if not entries or view.tail().size_bytes:
+        if self.lists_tail():
             entries.append((TAIL_NAME, partial(self.child, TAIL_NAME)))
         return entries
+
+    def lists_tail(self) -> bool:
+        """An empty tail is listed only where `*.jsonl` would find nothing otherwise: in a new directory that
+        parts are copied into there is a tail already, and `cp -r` does not write what is there.
+        """
+        view = self.view()
+        return view.tail().size_bytes > 0 or not view.parts()
 
     def _part(self, part: Part) -> Node:
         make = partial(PartFile, self.context, self, part)
