@@ -114,8 +114,8 @@ static jfs_mark better(const jfs_mark *marks, uint32_t count, uint64_t distance,
 }
 
 static uint64_t half_of_the_rest(const jfs_piece *piece) {
-    const uint64_t rest = piece->distance - piece->mark.output;
-    return rest < JFS_LONG_BYTES ? UINT64_MAX : piece->mark.output + rest / 2;
+    const uint64_t done = piece->mark.output;
+    return done + JFS_LONG_BYTES > piece->distance ? UINT64_MAX : done + (piece->distance - done) / 2;
 }
 
 int jfs_piece_begin(jfs_sink *sink, jfs_piece *piece, const uint8_t *source, uint64_t source_bytes, uint32_t kind) {
@@ -149,9 +149,9 @@ static jfs_slot *own_slot(const jfs_piece *piece) {
 
 void jfs_piece_pass(jfs_piece *piece) {
     jfs_slot *const slot = own_slot(piece);
-    uint32_t count = slot == NULL ? 0 : slot->halves_count;
-    piece->halfway = piece->mark.output < piece->distance ? half_of_the_rest(piece) : UINT64_MAX;
+    piece->halfway = half_of_the_rest(piece);
     if (slot == NULL) return;
+    uint32_t count = slot->halves_count;
     while (count > 0 && slot->halves[count - 1].output >= piece->mark.output) count--;
     if (count == JFS_HALVES) {
         for (count = 0; count < JFS_HALVES / 2; count++) slot->halves[count] = slot->halves[2 * count];
