@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""With one tier alone the cache of compiled code is a fifth of that, and sessions of many tests fill it."""
 ENVIRONMENT = {
     "SPARK_CONF_DIR": str(HERE),
     "SPARK_LOCAL_IP": "127.0.0.1",
