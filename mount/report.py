@@ -127,9 +127,9 @@ class ControlDirectory:
         self._store = store
         self._report = report
 
-    def names(self) -> Iterator[str]:
-        yield REPORT_NAME
-        yield from (name for name in self._store.names() if name != REPORT_NAME)
+    def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
+        yield REPORT_NAME, self._report.file()
+        yield from (one for one in self._store.children() if one[0] != REPORT_NAME)
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
         return self._report.file() if name == REPORT_NAME else self._store.child(name)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -130,15 +131,14 @@ def find_queues(store: Store, target: str | None) -> list[Queue]:
 
 def files_below(entry: VirtualDirectory | VirtualFile | None) -> Iterator[tuple[str, VirtualFile]]:
     """Names and files of a directory of the control tree, however deep, in the order of their names."""
-    if entry is None or not hasattr(entry, "names"):
+    if entry is None or not hasattr(entry, "children"):
         return
     directory = cast("VirtualDirectory", entry)
-    for name in sorted(directory.names()):
-        child = directory.child(name)
-        if child is not None and not hasattr(child, "names"):
-            yield name, child
-        else:
+    for name, child in sorted(directory.children(), key=itemgetter(0)):
+        if hasattr(child, "children"):
             yield from files_below(child)
+        else:
+            yield name, child
 
 
 def windows(source: ByteSource) -> Iterator[bytes | memoryview]:

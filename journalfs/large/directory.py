@@ -43,21 +43,22 @@ class LargeDirectory:
 
     def files(self) -> list[LargeFile]:
         """All body files, by message id. A missing directory holds none; `problems` says what is no file."""
-        found: list[LargeFile] = []
-        for entry in self._entries():
-            parsed = parse_large_name(entry.name)
-            if parsed is None:
-                continue
-            try:
-                status = entry.stat()
-            except OSError:
-                continue  # gone meanwhile, or one of the problems
-            if not stat.S_ISREG(status.st_mode):
-                continue
-            found.append(
-                LargeFile(entry.name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns)
-            )
+        listed = (self.listed(entry.name) for entry in self._entries())
+        found = (file for file in listed if file is not None)
         return sorted(found, key=lambda file: (file.message_id, file.name))
+
+    def listed(self, name: str) -> LargeFile | None:
+        """The body file of a name; `None`: it is not there, or one of the problems."""
+        parsed = parse_large_name(name)
+        if parsed is None:
+            return None
+        try:
+            status = os.stat(self.path / name)
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return LargeFile(name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns)
 
     def _entries(self) -> list[os.DirEntry[str]]:
         try:

@@ -52,7 +52,8 @@ class VirtualFile(Protocol):
 class VirtualDirectory(Protocol):
     """A directory made by journalfs itself (`.journalfs/journal`, ...)."""
 
-    def names(self) -> Iterator[str]: ...
+    def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
+        """All that is listed, by name."""
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -14,14 +14,14 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.recordview import PageView, RecordView
 from journalfs.engine.scan import scan_journal
 from journalfs.errors import SystemFailure
+from journalfs.format.page_folder import parse_page_name
 from journalfs.format.record_types import user_type_name
-from journalfs.ids import PageNumber
-from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.directory import DirectoryReader, JournalFile
 from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_CHARS
 from journalfs.showing import path_of, shown
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
-from journalfs.store.explaining import with_explanations
+from journalfs.store.explaining import ExplainedJournal
 from journalfs.store.metrics import have_metrics, metrics_text
 from journalfs.store.settings import broker_toml
 from journalfs.store.sources import BytesSource, WindowSource
@@ -36,7 +36,9 @@ from journalfs.store.virtual import (
 )
 
 if TYPE_CHECKING:
+    from journalfs.large.directory import LargeFile
     from journalfs.paging.address import PagedAddress
+    from journalfs.paging.folders import PageFile
     from journalfs.store.store import JournalStore
 
 LINES_SUFFIX = ".jsonl"
@@ -56,7 +58,7 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
         "metrics": MadeFile(lambda: metrics_text(store), now),
         "events.jsonl": events,
         "settings.toml": MadeFile(lambda: broker_toml(core).encode(), now),
-        "journal": with_explanations(_journal(core.loader.extension, layout.journal_dir, core.root), core),
+        "journal": ExplainedJournal(_journal(core.loader.extension, layout.journal_dir, core.root), core),
         "bindings": _journal(BINDINGS_EXTENSION, layout.bindings_dir, core.root),
         "pages": _pages(store),
         "large": _large(store),
@@ -77,14 +79,12 @@ def encoded(name: str) -> str:
 
 
 def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
-    def files() -> dict[str, JournalFile]:
-        listing = read_directory(directory, extension=extension, relative_to=root)
-        return {shown(file.name) + LINES_SUFFIX: file for file in listing.files}
+    reader = DirectoryReader(directory, extension=extension, relative_to=root)
 
-    def make(name: str) -> VirtualFile | None:
-        file = files().get(name)
-        if file is None:
-            return None
+    def files() -> dict[str, JournalFile]:
+        return {shown(file.name) + LINES_SUFFIX: file for file in reader.read().files}
+
+    def make(file: JournalFile) -> VirtualFile:
         return SourceFile(
             lambda: _record_view(file), lambda: file.stamp.mtime_ns, identity=(file.path, file.stamp)
         )
@@ -116,37 +116,39 @@ def _mtime_ns(directory: Path) -> int:
 def _pages(store: JournalStore) -> VirtualDirectory:
     core = store.core
 
-    def make(name: str) -> VirtualDirectory | None:
-        address = {encoded(address): address for address in core.pages}.get(name)
-        return _pages_of(address, core.pages[address], core.root) if address is not None else None
+    def addresses() -> dict[str, str]:
+        return {encoded(address): address for address in sorted(core.pages)}
 
-    return MadeDirectory(
-        lambda: map(encoded, sorted(core.pages)), make, lambda: _mtime_ns(core.layout.paging_dir)
-    )
+    def make(address: str) -> VirtualDirectory:
+        return _pages_of(address, core.pages[address], core.root)
+
+    return MadeDirectory(addresses, make, lambda: _mtime_ns(core.layout.paging_dir))
 
 
 def _pages_of(address: str, paged: PagedAddress, root: Path) -> VirtualDirectory:
-    def names() -> Iterable[str]:
-        return [paged.files[number].path.name + LINES_SUFFIX for number in paged.numbers()]
+    def pages() -> dict[str, PageFile]:
+        files = (paged.files[number] for number in paged.numbers())
+        return {file.path.name + LINES_SUFFIX: file for file in files}
 
-    def make(name: str) -> VirtualFile | None:
-        number = {paged.files[number].path.name + LINES_SUFFIX: number for number in paged.numbers()}.get(
-            name
-        )
-        return _page_file(address, paged, number, root) if number is not None else None
+    def page(name: str) -> PageFile | None:
+        parsed = parse_page_name(name.removesuffix(LINES_SUFFIX))
+        file = None if parsed is None else paged.files.get(parsed.number)
+        return file if file is not None and file.path.name + LINES_SUFFIX == name else None
 
-    return MadeDirectory(names, make, lambda: _mtime_ns(paged.path))
+    def make(file: PageFile) -> VirtualFile:
+        return _page_file(address, paged, file, root)
+
+    return MadeDirectory(pages, make, lambda: _mtime_ns(paged.path), page)
 
 
-def _page_file(address: str, paged: PagedAddress, number: PageNumber, root: Path) -> VirtualFile:
-    file = paged.files[number]
-    # All addresses have pages of the same names, so that a page is known by its folder only.
-    name = shown(os.path.relpath(file.path, root))
-    return SourceFile(
-        lambda: WindowSource(PageView(paged.mapped(number), paged.scan(number), name, address=address)),
-        lambda: file.stamp.mtime_ns,
-        identity=(file.path, file.stamp),
-    )
+def _page_file(address: str, paged: PagedAddress, file: PageFile, root: Path) -> VirtualFile:
+    def source() -> ByteSource:
+        # All addresses have pages of the same names, so that a page is known by its folder only.
+        name = shown(os.path.relpath(file.path, root))
+        mapped, scan = paged.mapped(file.number), paged.scan(file.number)
+        return WindowSource(PageView(mapped, scan, name, address=address))
+
+    return SourceFile(source, lambda: file.stamp.mtime_ns, identity=(file.path, file.stamp))
 
 
 # -- large bodies and damage ---------------------------------------------------------------------------------
@@ -177,54 +179,36 @@ def _file_window(path: Path, offset: int = 0, length: int | None = None) -> Byte
 def _large(store: JournalStore) -> VirtualDirectory:
     large = store.core.large
 
-    def make(name: str) -> VirtualFile | None:
-        file = next((file for file in large.files() if file.name == name), None)
-        if file is None:
-            return None
+    def files() -> dict[str, LargeFile]:
+        return {file.name: file for file in large.files()}
+
+    def make(file: LargeFile) -> VirtualFile:
         return SourceFile(lambda: _file_window(large.path / file.name), lambda: file.mtime_ns)
 
-    return MadeDirectory(lambda: [file.name for file in large.files()], make, lambda: _mtime_ns(large.path))
+    return MadeDirectory(files, make, lambda: _mtime_ns(large.path), large.listed)
 
 
 def _damaged(store: JournalStore) -> VirtualDirectory:
     """Two files for each damaged place: what is wrong with it, and its raw bytes."""
+    root = store.core.root
 
-    def items() -> dict[str, Damage]:
-        found: dict[str, Damage] = {}
+    def places() -> dict[str, tuple[Damage, Callable[[Damage, Path], ByteSource]]]:
+        found: dict[str, tuple[Damage, Callable[[Damage, Path], ByteSource]]] = {}
         same: Counter[str] = Counter()
         for damage in store.core.damage():
             name = _damage_name(damage)
             same[name] += 1
-            found[name if same[name] == 1 else f"{name}-{same[name]}"] = damage
+            stem = name if same[name] == 1 else f"{name}-{same[name]}"
+            found[stem + ".json"] = damage, _damage_facts
+            if _has_bytes(damage):
+                found[stem + ".bin"] = damage, _damaged_bytes
         return found
 
-    def names() -> Iterable[str]:
-        for name, damage in items().items():
-            yield name + ".json"
-            if _has_bytes(damage):
-                yield name + ".bin"
+    def make(place: tuple[Damage, Callable[[Damage, Path], ByteSource]]) -> VirtualFile:
+        damage, show = place
+        return SourceFile(lambda: show(damage, root), lambda: _mtime_ns(path_of(damage.file, root)))
 
-    def make(name: str) -> VirtualFile | None:
-        stem, _, suffix = name.rpartition(".")
-        damage = items().get(stem)
-        if damage is None or (suffix == "bin" and not _has_bytes(damage)):
-            return None
-        makers: dict[str, Callable[[], ByteSource]] = {
-            "json": lambda: BytesSource(to_json(_damage_facts(damage))),
-            "bin": lambda: _file_window(
-                path_of(damage.file, store.core.root),
-                damage.offset,
-                min(damage.length_bytes, DAMAGED_BYTES_SHOWN_MAX),
-            ),
-        }
-        maker = makers.get(suffix)
-        return (
-            SourceFile(maker, lambda: _mtime_ns(path_of(damage.file, store.core.root)))
-            if maker is not None
-            else None
-        )
-
-    return MadeDirectory(names, make, lambda: store.core.clock.now_ms() * 1_000_000)
+    return MadeDirectory(places, make, lambda: store.core.clock.now_ms() * 1_000_000)
 
 
 def _has_bytes(damage: Damage) -> bool:
@@ -243,14 +227,20 @@ def _damage_name(damage: Damage) -> str:
     return f"{whole}~{name[NAME_HASH_CHARS + 1 - DAMAGE_NAME_CHARS_MAX :]}"
 
 
-def _damage_facts(damage: Damage) -> dict[str, object]:
-    return {
+def _damage_facts(damage: Damage, _root: Path) -> ByteSource:
+    facts = {
         "file": damage.file,
         "offset": damage.offset,
         "bytes": damage.length_bytes,
         "kind": damage.kind,
         "reason": damage.reason,
     }
+    return BytesSource(to_json(facts))
+
+
+def _damaged_bytes(damage: Damage, root: Path) -> ByteSource:
+    length = min(damage.length_bytes, DAMAGED_BYTES_SHOWN_MAX)
+    return _file_window(path_of(damage.file, root), damage.offset, length)
 
 
 def type_name(user_type: int) -> str:

@@ -18,7 +18,7 @@ from journalfs.journal.account import JournalAccount
 from journalfs.journal.reports import FileReport
 from journalfs.showing import shown
 from journalfs.store.api import VirtualDirectory, VirtualFile
-from journalfs.store.virtual import MadeDirectory, MadeFile
+from journalfs.store.virtual import MadeFile
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
@@ -167,22 +167,33 @@ def _waits_for(report: FileReport, reports: Mapping[str, FileReport]) -> str | N
     return next(shown(name) for name, one in reports.items() if one.current)
 
 
-def with_explanations(journal: VirtualDirectory, core: Core) -> VirtualDirectory:
+@dataclass(frozen=True, slots=True)
+class ExplainedJournal:
     """The directory of a journal's record views, with an explanation beside each."""
 
-    def files() -> list[str]:
-        return [shown(read.file.name) for read in core.loader.files.read_files()]
+    journal: VirtualDirectory
+    core: Core
 
-    def make(name: str) -> VirtualDirectory | VirtualFile | None:
+    def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
+        yield from self.journal.children()
+        for file in self._files():
+            yield file + SUFFIX, self._explanation(file)
+
+    def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
         file = name.removesuffix(SUFFIX)
-        if file == name or file not in files():
-            return journal.child(name)
-        return MadeFile(lambda: _explained(core, file), lambda: core.clock.now_ms() * 1_000_000)
+        if file == name or file not in self._files():
+            return self.journal.child(name)
+        return self._explanation(file)
 
-    def names() -> list[str]:
-        return [*journal.names(), *(name + SUFFIX for name in files())]
+    @property
+    def mtime_ns(self) -> int:
+        return self.journal.mtime_ns
 
-    return MadeDirectory(names, make, lambda: journal.mtime_ns)
+    def _files(self) -> list[str]:
+        return [shown(read.file.name) for read in self.core.loader.files.read_files()]
+
+    def _explanation(self, file: str) -> VirtualFile:
+        return MadeFile(lambda: _explained(self.core, file), lambda: self.core.clock.now_ms() * 1_000_000)
 
 
 def _explained(core: Core, file: str) -> bytes:

@@ -31,11 +31,7 @@ def transactions_directory(store: JournalStore) -> VirtualDirectory:
             for prepared in (PreparedTransaction(core, tx) for tx in core.loader.state.transactions())
         }
 
-    def make(name: str) -> VirtualDirectory | None:
-        prepared = named().get(name)
-        return prepared.directory() if prepared is not None else None
-
-    return MadeDirectory(named, make, lambda: store.core.clock.now_ms() * 1_000_000)
+    return MadeDirectory(named, PreparedTransaction.directory, lambda: store.core.clock.now_ms() * 1_000_000)
 
 
 class PreparedTransaction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -88,19 +88,27 @@ class SourceFile:
         return self.source()
 
 
+_Thing = TypeVar("_Thing")
+
+
 @dataclass(slots=True)
-class MadeDirectory:
-    """A directory whose entries are made by functions: `entries` lists names, `make` makes one."""
+class MadeDirectory(Generic[_Thing]):
+    """A directory whose entries are made by functions: `things` says what there is by name, `make` makes the
+    entry of one. `find` says it of one name, where that is less work than to say it of all.
+    """
 
-    entries: Callable[[], Iterable[str]]
-    make: Callable[[str], VirtualDirectory | VirtualFile | None]
+    things: Callable[[], Mapping[str, _Thing]]
+    make: Callable[[_Thing], VirtualDirectory | VirtualFile]
     mtime: Callable[[], int]
+    find: Callable[[str], _Thing | None] | None = None
 
-    def names(self) -> Iterator[str]:
-        return iter(list(self.entries()))
+    def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
+        for name, thing in self.things().items():
+            yield name, self.make(thing)
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
-        return self.make(name)
+        thing = self.find(name) if self.find is not None else self.things().get(name)
+        return None if thing is None else self.make(thing)
 
     @property
     def mtime_ns(self) -> int:
@@ -109,18 +117,18 @@ class MadeDirectory:
 
 @dataclass(slots=True)
 class FixedDirectory:
-    """A directory with a fixed set of children."""
+    """A directory with a fixed set of entries."""
 
-    children: Mapping[str, VirtualDirectory | VirtualFile]
+    entries: Mapping[str, VirtualDirectory | VirtualFile]
     mtime: Callable[[], int]
     hidden: frozenset[str] = field(default_factory=frozenset)
     """Reachable by name, but not listed."""
 
-    def names(self) -> Iterator[str]:
-        return iter([name for name in self.children if name not in self.hidden])
+    def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
+        return ((name, one) for name, one in self.entries.items() if name not in self.hidden)
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
-        return self.children.get(name)
+        return self.entries.get(name)
 
     @property
     def mtime_ns(self) -> int:

@@ -83,11 +83,9 @@ class VirtualDirectoryNode(Directory):
 
     def entries(self) -> Sequence[Entry]:
         entries: list[Entry] = []
-        for name in self._directory.names():
-            found = self._directory.child(name)
-            if found is not None:
-                encoded = name.encode("utf-8", "surrogateescape")
-                entries.append((encoded, partial(self._node, encoded, found)))
+        for name, found in self._directory.children():
+            encoded = name.encode("utf-8", "surrogateescape")
+            entries.append((encoded, partial(self._node, encoded, found)))
         return entries
 
     def _node(self, name: bytes, found: VirtualDirectory | VirtualFile) -> Node:
@@ -105,4 +103,4 @@ def is_file(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualFile]:
 
 
 def is_directory(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualDirectory]:
-    return hasattr(found, "names")
+    return hasattr(found, "children")

@@ -347,13 +347,13 @@ class FakeFile:
 class FakeDirectory:
     """A made directory."""
 
-    children: dict[str, VirtualDirectory | VirtualFile]
+    entries: dict[str, VirtualDirectory | VirtualFile]
 
-    def names(self) -> Iterator[str]:
-        yield from list(self.children)
+    def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
+        yield from list(self.entries.items())
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
-        return self.children.get(name)
+        return self.entries.get(name)
 
     @property
     def mtime_ns(self) -> int:

@@ -50,12 +50,11 @@ def directories(store: JournalStore) -> dict[str, Path]:
 
 def files_below(entry: VirtualDirectory | VirtualFile | None) -> Iterator[tuple[str, VirtualFile]]:
     directory = cast("VirtualDirectory", entry)
-    for name in list(directory.names()):
-        child = directory.child(name)
-        if hasattr(child, "names"):
+    for name, child in directory.children():
+        if hasattr(child, "children"):
             yield from files_below(child)
         else:
-            yield name, cast("VirtualFile", child)
+            yield name, child
 
 
 @pytest.mark.rule("S-37")

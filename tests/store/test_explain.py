@@ -117,7 +117,7 @@ def test_the_text_says_the_same(little_store: LittleStore) -> None:
     )
     assert second.splitlines()[1].startswith("current: records are appended to it; 2 needed records")
     journal = cast("VirtualDirectory", store.control().child("journal"))
-    assert sorted(journal.names()) == [
+    assert sorted(dict(journal.children())) == [
         f"activemq-data-{n}.amq{ending}" for n in (1, 2) for ending in (".explain", ".jsonl")
     ]
     view = cast("VirtualFile", journal.child("activemq-data-1.amq.explain"))

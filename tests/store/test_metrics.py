@@ -19,7 +19,7 @@ def metrics_of(little: LittleStore) -> tuple[MadeFile, list[str], Iterable[dict[
     control = store.control()
     file = control.child("metrics")
     assert isinstance(file, MadeFile)
-    return file, list(control.names()), store.core.events
+    return file, list(dict(control.children())), store.core.events
 
 
 def test_metrics_count_messages(little_store: LittleStore) -> None:

@@ -94,7 +94,7 @@ def test_message_around_a_bad_sector_is_a_damaged_line(
             (JOURNAL, bad[0], PAGE, "unreadable")
         ]
         assert look(tmp_path / "seen").wrong == []
-        names = store.control().child("damaged").names()  # type: ignore[union-attr]
+        names = dict(store.control().child("damaged").children())  # type: ignore[union-attr]
         assert list(names) == [f"journal%2Factivemq-data-1.amq@{bad[0]}-unreadable.json"]
         store.close()
 

@@ -78,8 +78,8 @@ def account(store: Store) -> dict[str, Any]:
     """Addresses, queues with messages, prepared transactions."""
     transactions = _as_directory(store.control().child("transactions"))
     prepared = []
-    for name in transactions.names():
-        directory = _as_directory(transactions.child(name))
+    for _, transaction in transactions.children():
+        directory = _as_directory(transaction)
         operations = [json.loads(line) for line in _json(directory, "operations.jsonl").splitlines()]
         prepared.append(prepared_account(json.loads(_json(directory, "status.json")), operations))
     return {
