@@ -126,6 +126,36 @@ class _Kept:
 
 
 @dataclass(slots=True)
+class _Scans:
+    """The scans that were used last, of not too many records together."""
+
+    _kept: OrderedDict[PageNumber, _Kept] = field(default_factory=OrderedDict)
+    _records: int = 0
+
+    def get(self, number: PageNumber) -> _Kept | None:
+        return self._kept.get(number)
+
+    def touch(self, number: PageNumber) -> None:
+        self._kept.move_to_end(number)
+
+    def keep(self, number: PageNumber, kept: _Kept) -> None:
+        self.drop(number)
+        self._records += kept.scan.count
+        while self._kept and self._records > PAGE_RECORDS_KEPT_MAX:
+            self._records -= self._kept.popitem(last=False)[1].scan.count
+        self._kept[number] = kept
+
+    def drop(self, number: PageNumber) -> None:
+        kept = self._kept.pop(number, None)
+        if kept is not None:
+            self._records -= kept.scan.count
+
+    def clear(self) -> None:
+        self._kept.clear()
+        self._records = 0
+
+
+@dataclass(slots=True)
 class PagedAddress:
     """Pages by number. `cursors` are kept up with the journal by whoever made this, who says what moved."""
 
@@ -137,10 +167,12 @@ class PagedAddress:
     summaries: dict[PageNumber, PageSummary] = field(default_factory=dict)
     cursors: Cursors = field(default_factory=Cursors)
     version: int = 0
+    finished: set[PageNumber] = field(default_factory=set)
+    """Pages that nobody needs any more, which are about to be deleted."""
     bytes_scanned: int = 0
     _refused: dict[PageNumber, str] = field(default_factory=dict)
     """Pages that could not be opened, and why."""
-    _scans: OrderedDict[PageNumber, _Kept] = field(default_factory=OrderedDict)
+    _scans: _Scans = field(default_factory=_Scans)
     _counts: dict[tuple[int, ...], tuple[Standing, int]] = field(default_factory=dict)
     """Lengths of stretches, each with what was true then."""
     _standings: dict[PageNumber, dict[QueueId, Standing]] = field(default_factory=dict)
@@ -172,10 +204,11 @@ class PagedAddress:
         if files == self.files:
             return False
         gone = self.files.keys() - files.keys()
+        self.finished -= gone
         for number in gone:
             self.summaries.pop(number, None)
             self._refused.pop(number, None)
-            self._scans.pop(number, None)
+            self._scans.drop(number)
         if gone:
             self._counts = {place: known for place, known in self._counts.items() if place[0] in files}
             self._some_live = {place: one for place, one in self._some_live.items() if place[0] in files}
@@ -276,18 +309,14 @@ class PagedAddress:
         page = self._file(number)
         kept = self._scans.get(number)
         if kept is not None and kept.stamp == page.stamp:
-            self._scans.move_to_end(number)
+            self._scans.touch(number)
             return kept.scan
         mapped = self.mapped(number)
         scan = scan_page(mapped)
         self.prepare(scan)
         self.bytes_scanned += mapped.size_bytes
         mapped.release()
-        self._scans.pop(number, None)
-        records = scan.count + sum(known.scan.count for known in self._scans.values())
-        while self._scans and records > PAGE_RECORDS_KEPT_MAX:
-            records -= self._scans.popitem(last=False)[1].scan.count
-        self._scans[number] = _Kept(page.stamp, mapped, scan)
+        self._scans.keep(number, _Kept(page.stamp, mapped, scan))
         self.summaries[number] = self._summarise(page, scan, mapped)
         return scan
 

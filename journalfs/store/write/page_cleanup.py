@@ -36,7 +36,11 @@ from journalfs.store.write.paging import Paging
 
 INVALID_SUFFIX = ".invalidPage"
 DELETED_TOGETHER: Final = 64
-"""Pages of which the files are removed before the folder is listed again."""
+"""Pages of which the files are removed before the folder is listed again, or `DELETED_SHARE` of all."""
+DELETED_SHARE: Final = 100
+"""While more is consumed, of so many pages one at least is deleted at a time: the folder is listed each time,
+which takes as long as it has pages.
+"""
 
 
 class PageCleanup:
@@ -56,6 +60,8 @@ class PageCleanup:
         self._to_check: dict[str, set[PageNumber]] = {}
         self._stale_too = False
         """Records about what is not there any more are to be looked for."""
+        self._finished_before = 0
+        """How many pages were finished and not deleted in the last look."""
         self.turn = Turn()
         """While somebody has it no page is deleted."""
         self.paging.left_behind = self.check
@@ -79,18 +85,28 @@ class PageCleanup:
         if paged is not None:
             self._to_check.setdefault(address, set()).update(paged.files)
 
-    async def tidy(self) -> None:
-        """Do what is due. Raises JournalfsError; what is left is done the next time."""
+    async def look(self) -> None:
+        """The same now and then: once no more pages are finished, those that are wait no longer."""
+        finished = sum(len(paged.finished) for paged in self.core.pages.values())
+        at_rest, self._finished_before = finished == self._finished_before, finished
+        if self.due or (finished and at_rest):
+            await self.tidy(at_once=at_rest)
+
+    async def tidy(self, *, at_once: bool = False) -> None:
+        """Do what is due. Raises JournalfsError; what is left is done the next time. Few pages are deleted
+        together with the next ones, unless `at_once`.
+        """
         async with self.turn:
             if not self.paging.current() or not self._readable():
                 return
             if self._stale_too:
                 self._delete_stale()
                 self._stale_too = False
-            for address in list(self._to_check):
-                pages = self._to_check.pop(address)
+            finished = {address for address, paged in self.core.pages.items() if paged.finished}
+            for address in self._to_check.keys() | finished:
+                pages = self._to_check.pop(address, set())
                 try:
-                    await self._tidy(address, pages)
+                    await self._tidy(address, pages, at_once=at_once)
                 except JournalfsError:
                     self._to_check.setdefault(address, set()).update(pages)
                     raise
@@ -104,7 +120,7 @@ class PageCleanup:
             core.bindings_damage or core.lost.queues or any(core.paging.problems()) or core.loader.damage()
         )
 
-    async def _tidy(self, address: str, pages: set[PageNumber]) -> None:
+    async def _tidy(self, address: str, pages: set[PageNumber], *, at_once: bool) -> None:
         current_now = self.paging.current()
         paged = self.core.paged(address)
         if paged is None or not paged.files or not self._queues(address):
@@ -115,22 +131,24 @@ class PageCleanup:
         held = self.paging.held(address)
         current = self.paging.current_page(address, paged)
         there = pages & paged.files.keys()
-        finished: list[PageNumber] = []
         position: Position | None = None
         for page in sorted(there - held - {current}):
             if self.core.pages.get(address) is not paged or page not in paged.files:
                 continue  # the address went meanwhile
             position = self._complete(paged, page, self._queues_done(address, paged, page)) or position
             if self._is_finished(address, paged, page):
-                finished.append(page)
+                paged.finished.add(page)
             # Nothing is written to these pages any more, so nobody makes what is known of them wrong.
             await checkpoint()
         if there & held:
             self._to_check.setdefault(address, set()).update(there & held)
         if position is not None:
             await self.journals.messages.durable(position)
-        await self._delete(address, finished)
-        await self._leave_if_consumed(address)
+        finished, left = len(paged.finished), len(paged.files) - len(paged.finished)
+        if finished and (at_once or left <= 1 or finished * DELETED_SHARE >= len(paged.files)):
+            await self._delete(address, paged, sorted(paged.finished))
+        if left <= 1:
+            await self._leave_if_consumed(address)
 
     # ---- what is consumed ----
 
@@ -204,22 +222,27 @@ class PageCleanup:
 
     # ---- deleting ----
 
-    async def _delete(self, address: str, pages: Sequence[PageNumber]) -> None:
+    async def _delete(self, address: str, paged: PagedAddress, pages: Sequence[PageNumber]) -> None:
         """Delete pages of which nothing is live: the files of some, then what the journal says of them. The
         folder is listed again for some together, since each listing is of all pages that are left.
         """
-        for begin in range(0, len(pages), DELETED_TOGETHER):
+        together = max(DELETED_TOGETHER, len(paged.files) // DELETED_SHARE)
+        for begin in range(0, len(pages), together):
             removed: dict[PageNumber, PageSummary] = {}
             try:
-                for page in pages[begin : begin + DELETED_TOGETHER]:
-                    await self._remove(address, page, removed)
+                for page in pages[begin : begin + together]:
+                    if self.core.paged(address) is not paged:
+                        return  # it went meanwhile, and there may be others of these numbers
+                    await self._remove(paged, page, removed)
+                    paged.finished.discard(page)
             finally:
                 self._forget_pages(address, removed)
 
-    async def _remove(self, address: str, page: PageNumber, removed: dict[PageNumber, PageSummary]) -> None:
+    async def _remove(
+        self, paged: PagedAddress, page: PageNumber, removed: dict[PageNumber, PageSummary]
+    ) -> None:
         """Remove a page's file and bodies, if it is there still and nothing hinders that."""
-        paged = self.core.paged(address)
-        if paged is None or page not in paged.files:
+        if page not in paged.files:
             return
         summary, path = paged.summary(page), paged.files[page].path
         if summary.unreadable:
@@ -328,7 +351,7 @@ class PageCleanup:
         if position is not None:
             await self.journals.messages.durable(position)
         if current != number:
-            await self._delete(address, [current])
+            await self._delete(address, paged, [current])
         if self.core.layout.value_in_force("purge-page-folders"):
             await self._purge(address)
 

@@ -5,7 +5,7 @@ consumed, and keeping account of it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
@@ -65,16 +65,18 @@ class Paged:
 
     async def tidy(self) -> None:
         """Do what is due. What cannot be done now is done later, and takes nothing from what was done."""
-        if not self._cleanup.due:
-            return
+        if self._cleanup.due:
+            await self._postponing(self._cleanup.tidy)
+
+    async def _postponing(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._cleanup.tidy()
+            await work()
         except JournalfsError as error:
             self._core.events.add("page-cleanup-postponed", str(error))
 
     async def look(self) -> None:
         """What is done now and then."""
-        await self.tidy()
+        await self._postponing(self._cleanup.look)
         if self._journals.failure is None:
             self._counters.snapshot_if_due()
 

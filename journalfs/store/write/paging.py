@@ -459,13 +459,16 @@ class Paging:
         return sum(hold.messages for hold in self._unknown(address))
 
     def page_count(self, address: str) -> int:
-        """How many pages the address has, with those that were begun since the last look."""
+        """How many pages the address has, with those that were begun since the last look, and without those
+        that nobody needs any more.
+        """
         paged, writer = self._core.pages.get(address), self._writers.get(address)
         numbers = paged.numbers() if paged is not None else ()
+        needed = len(numbers) - (len(paged.finished) if paged is not None else 0)
         if writer is None:
-            return len(numbers)
+            return needed
         end, last = writer.end, numbers[-1] if numbers else 0
-        return len(numbers) + max(0, end.number - last - (0 if end.records else 1))
+        return needed + max(0, end.number - last - (0 if end.records else 1))
 
     def undecided(self, address: str) -> frozenset[PageNumber]:
         """Pages with records that count only once something is durable that is not yet."""

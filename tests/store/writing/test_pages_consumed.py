@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,7 +14,10 @@ import trio
 
 import journalfs
 from journalfs.format.record_types import MessageType
-from journalfs.store.write.store import WritingStore
+from journalfs.paging import folders
+from journalfs.store.write import page_cleanup
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import SyncMode, WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, queue_of
@@ -56,6 +59,21 @@ class Steps:
             sys.settrace(before)
 
 
+class Listed:
+    """Counts pages each time their folder is listed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pages = 0
+        listing = folders._pages  # noqa: SLF001
+
+        def counted(*args: Any) -> Iterator[tuple[str, folders.PageFile]]:
+            for one in listing(*args):
+                self.pages += 1
+                yield one
+
+        monkeypatch.setattr(folders, "_pages", counted)
+
+
 def fill(little: LittleStore, first_page: int, pages: int) -> None:
     for path in (little.root / "paging").rglob("*.page"):
         path.unlink()
@@ -71,6 +89,16 @@ async def pages_are_gone(writable: Writable) -> None:
             await trio.lowlevel.checkpoint()
 
 
+@asynccontextmanager
+async def unattended(writable: Writable) -> AsyncIterator[WritingStore]:
+    """The store, with nothing done to it now and then."""
+    with closing(open_for_writing(writable.root, sync=SyncMode.ALWAYS, clock=writable.clock)) as store:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.journals.run)
+            yield store
+            nursery.cancel_scope.cancel()
+
+
 def page_sizes(root: Path) -> list[int]:
     """Some pages may go meanwhile."""
     found: list[int] = []
@@ -82,6 +110,12 @@ def page_sizes(root: Path) -> list[int]:
 
 async def all_at_once(store: WritingStore) -> None:
     await store.acknowledge_part(A, ".all.jsonl")
+
+
+async def page_by_page(store: WritingStore) -> None:
+    ids = ids_of(store, "work.a")
+    for begin in range(0, len(ids), PER_PAGE):
+        await store.acknowledge(A, ids[begin : begin + PER_PAGE])
 
 
 async def one_of_each_page_later(store: WritingStore) -> None:
@@ -112,6 +146,48 @@ async def test_twice_the_pages_take_twice_the_work(
             (page,) = pages_of(writable.root)
             assert page.entries == []
     assert taken[1] <= taken[0] * STEPS_FACTOR_MAX
+
+
+@pytest.mark.parametrize("writable", ["NIO"], indirect=True)
+async def test_one_page_after_the_other_takes_no_more(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time a page is deleted the folder is listed, which takes longer the more pages there are: here
+    that of any page, to be seen where there are few.
+    """
+    monkeypatch.setattr(page_cleanup, "DELETED_SHARE", 5)
+    taken: list[int] = []
+    for pages in (FEW, 4 * FEW):
+        fill(writable.little, 1 + 1_000 * len(taken), pages)
+        async with unattended(writable) as store:
+            listed = Listed(monkeypatch)
+            await page_by_page(store)
+            assert page_sizes(writable.root) == [0]
+            taken.append(listed.pages)
+    assert taken[1] <= taken[0] * 8, "16 times as many where each is listed for each"
+
+
+@pytest.mark.rule("S-112")
+async def test_few_finished_pages_go_once_nobody_finishes_more(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_cleanup, "DELETED_SHARE", 4)
+    fill(writable.little, 1, 12)
+    async with unattended(writable) as store:
+        await store._paged.look()  # noqa: SLF001
+        ids = ids_of(store, "work.a")
+        await store.acknowledge(A, ids[:PER_PAGE])
+        assert len(page_sizes(writable.root)) == 12
+        await store.acknowledge(A, ids[PER_PAGE : 3 * PER_PAGE])
+        assert len(page_sizes(writable.root)) == 9, "a quarter of all"
+        await store.acknowledge(A, ids[3 * PER_PAGE : 4 * PER_PAGE])
+        assert len(page_sizes(writable.root)) == 9
+        assert store._paged.paging.page_count("work") == 8  # noqa: SLF001
+        await store._paged.look()  # noqa: SLF001
+        assert len(page_sizes(writable.root)) == 9, "one more was finished since the look before"
+        await store._paged.look()  # noqa: SLF001
+        assert len(page_sizes(writable.root)) == 8
+        assert ids_of(store, "work.a") == ids[4 * PER_PAGE :]
 
 
 @pytest.mark.rule("S-112")
