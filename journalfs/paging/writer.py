@@ -81,8 +81,10 @@ class PageWriter:
 
     @property
     def current(self) -> PageNumber:
-        """The page that is appended to."""
-        return self._end.number
+        """The page that is appended to. It stays so until the next one is written: if that fails, what comes
+        then goes to this one.
+        """
+        return self._written.number
 
     @property
     def end(self) -> PageEnd:
@@ -191,7 +193,8 @@ class PageWriter:
     async def _write_pile(self) -> None:
         pile, self._pile = self._pile, Pile()
         end, before = self._end, self._written
-        for number, _ in pile.chunks:
+        # The one before counts as being written, too: if this fails, what comes then goes there.
+        for number in (before.number, *(number for number, _ in pile.chunks)):
             durable_bytes = before.size_bytes if number == before.number else 0
             self._durable_bytes.setdefault(self._path(number), durable_bytes)
         sync = pile.sync

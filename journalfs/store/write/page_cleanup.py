@@ -132,7 +132,7 @@ class PageCleanup:
         current = self.paging.current_page(address, paged)
         there = pages & paged.files.keys()
         position: Position | None = None
-        for page in sorted(there - held - {current}):
+        for page in sorted(page for page in there - held if page < current):
             if self.core.pages.get(address) is not paged or page not in paged.files:
                 continue  # the address went meanwhile
             position = self._complete(paged, page, self._queues_done(address, paged, page)) or position
@@ -177,7 +177,7 @@ class PageCleanup:
         # Only what is known from now on says that nothing was appended since.
         if not self.paging.current() or self.core.paged(address) is not paged or page not in paged.files:
             return False
-        if page == self.paging.current_page(address, paged) or page in self.paging.held(address):
+        if page >= self.paging.current_page(address, paged) or page in self.paging.held(address):
             return False
         return paged.is_all(page, queue, leaving) and paged.is_decided(page, queue)
 

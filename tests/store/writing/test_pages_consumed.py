@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,7 +15,10 @@ import pytest
 import trio
 
 import journalfs
+from journalfs.engine.page_file import PageFile
+from journalfs.errors import SystemFailure
 from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId
 from journalfs.paging import folders
 from journalfs.store.write import page_cleanup
 from journalfs.store.write.opening import open_for_writing
@@ -21,7 +26,7 @@ from journalfs.store.write.store import SyncMode, WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, queue_of
-from tests.store.writing.test_paging import ids_of, pages_of, prepare_two, side
+from tests.store.writing.test_paging import bodies_of, ids_of, pages_of, prepare_two, publish, side
 
 A, B = ("work", "work.a"), ("work", "work.b")
 PROGRAM = str(Path(journalfs.__file__).parent)
@@ -64,7 +69,7 @@ class Listed:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pages = 0
-        listing = folders._pages  # noqa: SLF001
+        listing = folders._pages
 
         def counted(*args: Any) -> Iterator[tuple[str, folders.PageFile]]:
             for one in listing(*args):
@@ -174,7 +179,7 @@ async def test_few_finished_pages_go_once_nobody_finishes_more(
     monkeypatch.setattr(page_cleanup, "DELETED_SHARE", 4)
     fill(writable.little, 1, 12)
     async with unattended(writable) as store:
-        await store._paged.look()  # noqa: SLF001
+        await store._paged.look()
         ids = ids_of(store, "work.a")
         await store.acknowledge(A, ids[:PER_PAGE])
         assert len(page_sizes(writable.root)) == 12
@@ -182,12 +187,53 @@ async def test_few_finished_pages_go_once_nobody_finishes_more(
         assert len(page_sizes(writable.root)) == 9, "a quarter of all"
         await store.acknowledge(A, ids[3 * PER_PAGE : 4 * PER_PAGE])
         assert len(page_sizes(writable.root)) == 9
-        assert store._paged.paging.page_count("work") == 8  # noqa: SLF001
-        await store._paged.look()  # noqa: SLF001
+        assert store._paged.paging.page_count("work") == 8
+        await store._paged.look()
         assert len(page_sizes(writable.root)) == 9, "one more was finished since the look before"
-        await store._paged.look()  # noqa: SLF001
+        await store._paged.look()
         assert len(page_sizes(writable.root)) == 8
         assert ids_of(store, "work.a") == ids[4 * PER_PAGE :]
+
+
+@pytest.mark.rule("S-111")
+@pytest.mark.parametrize("fails", [False, True], ids=["written", "refused"])
+async def test_a_page_stays_until_the_next_one_is_written(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """If it cannot be, what comes then goes to the page before: so that must not be done with."""
+    with (writable.root / "journalfs.toml").open("a") as settings:
+        settings.write('[address-settings."work"]\npage-size-bytes = 4096\n')
+    write_page(writable.little, 1, [small(2000)])
+    write_page(writable.little, 2, [small(3000 + n) for n in range(PER_PAGE)])
+    append, reached, goes_on = PageFile.append, trio.Event(), threading.Event()
+
+    def late(page: PageFile, data: bytes | bytearray) -> None:
+        if page.path.name == "000000003.page" and not goes_on.is_set():
+            trio.from_thread.run_sync(reached.set)
+            assert goes_on.wait(30)
+            if fails:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        append(page, data)
+
+    monkeypatch.setattr(PageFile, "append", late)
+    async with writable.open() as store:
+
+        async def send() -> None:
+            with pytest.raises(SystemFailure) if fails else nullcontext():
+                await publish(store, "in.txt", b"%s\n" % (b"x" * 4000))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            await reached.wait()
+            await store.acknowledge(A, [MessageId(3000 + n) for n in range(PER_PAGE)])
+            assert side(store, MessageType.PAGE_COMPLETE) == []
+            goes_on.set()
+        assert not store.read_only
+        await publish(store, "in.txt", b"later\n")
+        expected = ["paged 2000", *([] if fails else ["x" * 4000]), "later"]
+        assert bodies_of(store, "work.a") == expected
+    async with writable.open() as store:
+        assert bodies_of(store, "work.a") == expected
 
 
 @pytest.mark.rule("S-112")
