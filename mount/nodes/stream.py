@@ -141,11 +141,43 @@ class Stream(OpenedFile):
 class Following(Stream):
     """A reader of `.follow`."""
 
-    __slots__ = ("_follower",)
+    __slots__ = ("_back_from", "_follower", "_told")
 
     def __init__(self, node: StreamFile, flags: int, follower: Follower) -> None:
         super().__init__(node, flags)
         self._follower = follower
+        self._told = 0
+        """How often somebody was told that there is something to read, before anything was."""
+        self._back_from = 0
+        """Where `tail -f` looked first that was told so."""
+
+    def size_bytes(self) -> int:
+        """What it is said to have. Until something is read more with each question, for who went to the end
+        that it was told of waits for more behind that.
+        """
+        ready = self.ready()
+        if self.position:
+            return self.position + FOLLOWED_SIZE_BYTES + (FOLLOWED_MORE_BYTES if ready else 0)
+        self._told += ready
+        return FOLLOWED_SIZE_BYTES + self._told * FOLLOWED_MORE_BYTES
+
+    async def read(self, offset: int, length: int) -> Bytes:
+        return b"" if self._looks_back(offset, length) else await super().read(offset, length)
+
+    def _looks_back(self, offset: int, length: int) -> bool:
+        """Whether this is `tail -f`, which was told that there is something to read before it looked: it
+        looks for the last lines at the end and then before it, finds none, and reads on from where it is.
+        """
+        back_from, self._back_from = self._back_from, 0
+        if self.position:
+            return False
+        if length == FOLLOWED_SIZE_BYTES and offset and offset % FOLLOWED_MORE_BYTES == 0:
+            self._back_from = offset
+            return True
+        if back_from and offset + length == back_from:
+            self._start = offset
+            return True
+        return False
 
     def ready(self) -> bool:
         return self._follower.ready() or self._follower.ended
@@ -160,7 +192,8 @@ class Following(Stream):
         return await self._follower.next()
 
     def _check_place(self, offset: int) -> None:
-        if offset == self.position + FOLLOWED_SIZE_BYTES:
+        behind = offset - self.position
+        if behind > 0 and behind % FOLLOWED_MORE_BYTES == FOLLOWED_SIZE_BYTES:
             # Who went to the end that it was told of goes on from there.
             self._start, self._line = offset, EMPTY
         super()._check_place(offset)
@@ -319,10 +352,8 @@ class FollowFile(StreamFile):
     __slots__ = ()
 
     def attributes(self) -> EntryAttributes:
-        size_bytes = FOLLOWED_SIZE_BYTES
-        if self.openings:
-            opened = self.openings[-1]
-            size_bytes += opened.position + (FOLLOWED_MORE_BYTES if opened.ready() else 0)
+        opened = self.openings[-1] if self.openings else None
+        size_bytes = opened.size_bytes() if isinstance(opened, Following) else FOLLOWED_SIZE_BYTES
         return self.context.present.file(
             self.inode, size_bytes=size_bytes, mtime_ns=self.context.now_ns(), name_s=0.0, attributes_s=0.0
         )

@@ -77,6 +77,25 @@ def test_tail_follows(address: Address, words: tuple[str, ...]) -> None:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.rule("S-116")
+@pytest.mark.parametrize("words", [("-f",), ("-n", "0", "-f"), ("-n", "5", "-f")])
+def test_tail_follows_where_a_line_came_before_it_looked(address: Address, words: tuple[str, ...]) -> None:
+    """As it may between its opening of the file and its first look at it."""
+    opened = os.open(address.first.path / ".follow", os.O_RDONLY)
+    try:
+        publish(address.first, "one")
+        with running("tail", *words, "-", cwd=address.path, stdin=opened) as process:
+            for number, text in enumerate(("one", "two", "three")):
+                if number:
+                    publish(address.first, text)
+                assert json.loads(next_line(process))["body"] == text
+            process.terminate()
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+    finally:
+        os.close(opened)
+
+
 def _where(pid: int) -> str:
     return Path(f"/proc/{pid}/wchan").read_text()
 

@@ -48,10 +48,10 @@ def held(queue: QueueOnDisk) -> int:
 
 @contextmanager
 def running(
-    *command: str | Path, cwd: Path, stdout: int = subprocess.PIPE
+    *command: str | Path, cwd: Path, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.PIPE
 ) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True
+        command, cwd=cwd, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             yield process
