@@ -35,6 +35,7 @@ _VIEWS: Final = frozenset(
 _JOB_DONE: Final = b"_SUCCESS"
 _CHECKSUMS: Final = re.compile(rb"\..+\.crc", re.DOTALL)
 _SINK_LOG: Final = b"_spark_metadata"
+_PACKED: Final = frozenset((b"gz", b"bz2", b"xz", b"lzma", b"zst", b"lz4", b"lz", b"lzo", b"br", b"Z"))
 _ALONE: Final = os.O_CREAT | os.O_EXCL
 _OWNER_ONLY: Final = stat.S_IRUSR | stat.S_IWUSR
 
@@ -69,6 +70,12 @@ def fate_of(name: bytes) -> Fate:
 def is_backup(name: bytes) -> bool:
     """True for what editors keep beside a file: its copy from before, `NAME~`, and its state, `#NAME#`."""
     return name.endswith(b"~") or (len(name) > 1 and name.startswith(b"#") and name.endswith(b"#"))
+
+
+def packed_name(name: bytes) -> bytes | None:
+    """The name of the file that `gzip` and the like make this one of: they write it, and remove that."""
+    stem, _, suffix = name.rpartition(b".")
+    return stem if stem and suffix in _PACKED else None
 
 
 def is_temporary(flags: int, mode: int) -> bool:

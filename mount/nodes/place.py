@@ -16,7 +16,7 @@ from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
 from journalfs_mount.refusals import Refused
 from journalfs_mount.staging import PlaceName
-from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary
+from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
 
 _SINK_LOG_REASON = (
     "a Spark file sink would make its log the only truth about this directory; "
@@ -26,6 +26,10 @@ _SINK_LOG_REASON = (
 _NAME_IS_THERE = (
     "this name is there already, and messages do not change: publish new ones under a new name, and remove "
     "the old ones"
+)
+_PACKED = (
+    "packed, the file would be one message, and removing it would acknowledge those in it: pack a copy of it "
+    "elsewhere, as gzip < FILE > ELSEWHERE/FILE.gz does"
 )
 _IN_PLACE = (
     "settings are written in place and no other file takes their name: echo 'paused = true' > .settings "
@@ -61,6 +65,7 @@ class Place(Directory):
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
         fate = self._fate(name)
         self._refuse_reserved(name, fate)
+        self._refuse_packed(name)
         if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
             return self._staged().create(name, flags, mode)
         node = written_file(self, self._required_target(), name, dropped=fate is Fate.DROPPED)
@@ -161,6 +166,12 @@ class Place(Directory):
 
     def _staging_path(self) -> bytes:
         return self.context.staging().folder(self.place_name())
+
+    def _refuse_packed(self, name: bytes) -> None:
+        packed = packed_name(name)
+        of = self.find(packed) if packed is not None else None
+        if of is not None and not isinstance(of, Directory):
+            raise Refused(errno.EPERM, _PACKED)
 
     @staticmethod
     def _refuse_reserved(name: bytes, fate: Fate) -> None:
