@@ -422,9 +422,12 @@ class PagedAddress:
         standing = self.standing(number, queue)
         if standing.complete:
             return True
-        if standing.held or self._has_some_live(number, queue, standing) or self.count(number, queue):
+        if standing.held or self._has_some_live(number, queue, standing):
             return False
-        return queue not in self.summary(number).queues or self.is_decided(number, queue)
+        is_for_it = queue in self.summary(number).queues
+        if is_for_it and not (standing.gone or standing.dead):
+            return False  # and what it holds need not be looked at
+        return self.count(number, queue) == 0 and (not is_for_it or self.is_decided(number, queue))
 
     def is_decided(self, number: PageNumber, queue: QueueId) -> bool:
         """Whether no more of the page will come to be live for the queue: by what is prepared, or when it can

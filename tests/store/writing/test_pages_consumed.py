@@ -18,7 +18,7 @@ import journalfs
 from journalfs.engine.page_file import PageFile
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId
+from journalfs.ids import MessageId, PageNumber
 from journalfs.paging import folders
 from journalfs.store.write import page_cleanup
 from journalfs.store.write.opening import open_for_writing
@@ -282,6 +282,20 @@ async def test_a_page_of_which_more_may_come_to_count_is_not_complete(writable: 
         assert side(store, MessageType.PAGE_COMPLETE) == []
         expected = [(QUEUE_A, 1, 1), (QUEUE_A, 2, 0), (QUEUE_A, 3, 0)]
         assert sorted(side(store, MessageType.ACKNOWLEDGE_CURSOR)) == expected
+
+
+async def test_what_nobody_consumed_is_not_read_again(writable: Writable) -> None:
+    """A store is opened with an index, and looks which of its pages are consumed."""
+    fill(writable.little, 1, FEW)
+    async with writable.open(index=True) as store:
+        assert len(queue_of(store, "work.a")) == FEW * PER_PAGE
+        await store.acknowledge(A, ids_of(store, "work.a")[:3])
+    async with writable.open(index=True) as store:
+        await store._paged.look()
+        (paged,) = store.core.pages.values()
+        page_bytes = paged.files[PageNumber(1)].stamp.size_bytes
+        assert paged.bytes_scanned <= 2 * page_bytes, "those that something was consumed of, and the last"
+        assert len(queue_of(store, "work.a")) == FEW * PER_PAGE - 3
 
 
 async def test_what_another_reader_has_of_a_page_stays(writable: Writable) -> None:
