@@ -79,9 +79,17 @@ class Ledger:
             out.live_bytes, out.positives, out.adds, out.replaceable, out.live_adds, out.open_bytes
         )
 
-    def negatives(self, in_slot: int, of_slot: int) -> int:
-        """How much of one file another one cancels."""
-        return int(lib.jfs_ledger_negatives(self.pointer, in_slot, of_slot))
+    def cancels(self, slot: int) -> dict[int, int]:
+        """How much one file cancels, by the slot of the file that it is in."""
+        count, room = ffi.new("uint32_t *"), 16
+        while True:
+            out = ffi.new("jfs_ledger_cancelled[]", room)
+            status = lib.jfs_ledger_cancels(self.pointer, slot, out, room, count)
+            if status != FULL:
+                break
+            room = int(count[0])
+        check(status, "asking about a journal file")
+        return {int(one.file): int(one.count) for one in out[0 : count[0]]}
 
     def is_live(self, record_id: int) -> bool:
         return bool(lib.jfs_ledger_is_live(self.pointer, record_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from journalfs.engine.ledger import Ledger
@@ -38,15 +39,20 @@ class JournalAccount:
     def __init__(self) -> None:
         self._ledger = Ledger()
         self._taken: dict[int, _Taken] = {}
+        self._reports: Sequence[FileReport] | None = None
+        """As of the last look, while nothing changes."""
 
-    def reports(self, files: FileSet) -> list[FileReport]:
+    def reports(self, files: FileSet) -> Sequence[FileReport]:
         """What keeps the files, as far as they were read. Raises OSError, FileTorn and CoreRefused."""
         self._follow(files)
-        return file_reports(self._ledger, [self._taken[slot] for slot in sorted(self._taken)])
+        if self._reports is None:
+            self._reports = file_reports(self._ledger, [self._taken[slot] for slot in sorted(self._taken)])
+        return self._reports
 
     def _follow(self, files: FileSet) -> None:
         reads = [read for read in files.read_files() if read.records]
         for slot in self._taken.keys() - {read.slot for read in reads}:
+            self._reports = None
             self._ledger.drop_file(self._taken.pop(slot).slot)
         for read in reads:
             taken = self._taken.get(read.slot)
@@ -56,6 +62,7 @@ class JournalAccount:
                 self._take(files, taken, read)
 
     def _take(self, files: FileSet, taken: _Taken, read: ReadFile) -> None:
+        self._reports = None
         scan = scan_journal(
             files[read.slot],
             rid=read.file.rid,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -51,16 +52,23 @@ def file_reports(ledger: Ledger, files: Sequence[Accounted]) -> list[FileReport]
     """A report on each of the files, which are given in reading order; the last is the current one."""
     slots = [file.slot for file in files]
     free = set(ledger.reclaimable(slots[:-1]))
+    places = {slot: index for index, slot in enumerate(slots)}
+    cancels = [ledger.cancels(slot) for slot in slots]
+    cancelled = Counter[int]()
+    for index, found in enumerate(cancels):
+        cancelled.update(
+            {slot: count for slot, count in found.items() if places.get(slot, index + 1) <= index}
+        )
     reports = []
     for index, file in enumerate(files):
         counters = ledger.counters(file.slot)
         current = index == len(files) - 1
-        cancelled = sum(ledger.negatives(later, file.slot) for later in slots[index:])
-        earlier = tuple(
-            other.name
-            for other in files[:index]
-            if other.slot not in free and ledger.negatives(file.slot, other.slot)
+        stay = sorted(
+            places[slot]
+            for slot, count in cancels[index].items()
+            if count and slot in places and slot not in free
         )
+        earlier = tuple(files[place].name for place in stay if place < index)
         reports.append(
             FileReport(
                 name=file.name,
@@ -68,9 +76,9 @@ def file_reports(ledger: Ledger, files: Sequence[Accounted]) -> list[FileReport]
                 size_bytes=file.size_bytes,
                 live_bytes=counters.live_bytes,
                 live_adds=counters.live_adds,
-                uncancelled=max(0, counters.positives - cancelled),
+                uncancelled=max(0, counters.positives - cancelled[file.slot]),
                 cancels_earlier=earlier,
-                cancelled_by_current=0 if current else ledger.negatives(slots[-1], file.slot),
+                cancelled_by_current=0 if current else cancels[-1].get(file.slot, 0),
                 current=current,
                 reclaimable=file.slot in free,
             )

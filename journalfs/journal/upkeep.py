@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from journalfs.journal.reports import FileReport, file_reports
 from journalfs.journal.tight import Plan, Rewritable, Room, best_plan
 
 if TYPE_CHECKING:
-    from journalfs.journal.writer import JournalWriter
+    from journalfs.journal.writer import JournalWriter, Position
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,8 @@ class Upkeep:
         self._squeezing = False
         """It compacts because the disk is full: whoever wants room waits for it."""
         self._overhead: tuple[int, int] = 0, 0
+        self._explained: tuple[tuple[Position, list[int]] | None, Sequence[FileReport]] = (None, ())
+        """What keeps each file, and where the journal and its files stood then."""
         """What compaction on a full disk is expected to write beside what counts as alive, since it failed,
         and until when.
         """
@@ -348,6 +350,11 @@ class Upkeep:
         self.compactions += 1
         return done
 
-    def explain(self) -> list[FileReport]:
+    def explain(self) -> Sequence[FileReport]:
         """What keeps each file, in reading order."""
-        return file_reports(self._writer.ledger, self._writer.data)
+        writer = self._writer
+        moment = writer.position, [file.slot for file in writer.data]
+        if self._explained[0] != moment:
+            # Who lists explanations asks for those of all files once for each file.
+            self._explained = moment, file_reports(writer.ledger, writer.data)
+        return self._explained[1]

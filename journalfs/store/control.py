@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from journalfs.damage import Damage
+from journalfs.damage import Damage, FileStamp
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.recordview import PageView, RecordView
 from journalfs.engine.scan import scan_journal
@@ -80,16 +80,31 @@ def encoded(name: str) -> str:
 
 def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
     reader = DirectoryReader(directory, extension=extension, relative_to=root)
+    known: dict[str, JournalFile] = {}
 
     def files() -> dict[str, JournalFile]:
-        return {shown(file.name) + LINES_SUFFIX: file for file in reader.read().files}
+        nonlocal known
+        known = {shown(file.name) + LINES_SUFFIX: file for file in reader.read().files}
+        return known
+
+    def find(name: str) -> JournalFile | None:
+        file = known.get(name)
+        return file if file is not None and _stamp(file.path) == file.stamp else files().get(name)
 
     def make(file: JournalFile) -> VirtualFile:
         return SourceFile(
             lambda: _record_view(file), lambda: file.stamp.mtime_ns, identity=(file.path, file.stamp)
         )
 
-    return MadeDirectory(files, make, lambda: _mtime_ns(directory))
+    return MadeDirectory(files, make, lambda: _mtime_ns(directory), find)
+
+
+def _stamp(path: Path) -> FileStamp | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 def _record_view(file: JournalFile) -> ByteSource:

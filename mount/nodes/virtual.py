@@ -98,8 +98,8 @@ class VirtualDirectoryNode(Directory):
 
 
 def is_file(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualFile]:
-    """Protocols are told apart by what only a file has."""
-    return hasattr(found, "size_bytes")
+    """Protocols are told apart by what only a file has. Its size may take work to find."""
+    return hasattr(found, "open")
 
 
 def is_directory(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualDirectory]:

@@ -10,6 +10,11 @@ typedef struct {
 } jfs_ledger_file;
 
 typedef struct {
+    uint32_t file;
+    int64_t count;
+} jfs_ledger_cancelled;
+
+typedef struct {
     int64_t tx_id;
     uint32_t operations;
     uint32_t counted;
@@ -40,7 +45,8 @@ uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count);
 
 jfs_status jfs_ledger_file_of(const jfs_ledger *ledger, uint32_t slot, jfs_ledger_file *out);
-int64_t jfs_ledger_negatives(const jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot);
+jfs_status jfs_ledger_cancels(const jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
+                              uint32_t *count);
 int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id);
 int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id);
 void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out);

@@ -24,6 +24,11 @@ typedef struct {
 } jfs_ledger_file;
 
 typedef struct {
+    uint32_t file;
+    int64_t count; /* of records and transactions */
+} jfs_ledger_cancelled;
+
+typedef struct {
     int64_t tx_id;
     uint32_t operations;
     uint32_t counted; /* of them in the file of the newest */
@@ -64,7 +69,13 @@ uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count);
 
 jfs_status jfs_ledger_file_of(const jfs_ledger *ledger, uint32_t slot, jfs_ledger_file *out);
-int64_t jfs_ledger_negatives(const jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot);
+
+/* What one file cancels, by the file that it is in. *count is in how many files; JFS_FULL when room is less, JFS_RANGE:
+ * no such file.
+ */
+jfs_status jfs_ledger_cancels(const jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
+                              uint32_t *count);
+
 int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id);
 
 /* In how many queues a message is, as far as it was not acknowledged there; what is open does not count. */

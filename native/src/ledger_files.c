@@ -40,14 +40,25 @@ jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slo
     }
     status = ledger_grow((void **)&file->negatives, file->negative_count, &file->negative_room,
                          sizeof *file->negatives);
-    if (status == JFS_OK) file->negatives[file->negative_count++] = (negative){of_slot, count};
+    if (status == JFS_OK) file->negatives[file->negative_count++] = (jfs_ledger_cancelled){of_slot, count};
     return status;
 }
 
-int64_t jfs_ledger_negatives(const jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot) {
+jfs_status jfs_ledger_cancels(const jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
+                              uint32_t *count) {
+    const file_entry *file;
+    if (in_slot >= ledger->file_count) return JFS_RANGE;
+    file = &ledger->files[in_slot];
+    *count = file->negative_count;
+    if (room < *count) return JFS_FULL;
+    if (*count > 0) memcpy(out, file->negatives, *count * sizeof *out);
+    return JFS_OK;
+}
+
+static int64_t negatives(const jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot) {
     if (in_slot >= ledger->file_count) return 0;
     for (uint32_t n = 0; n < ledger->files[in_slot].negative_count; n++) {
-        const negative *const found = &ledger->files[in_slot].negatives[n];
+        const jfs_ledger_cancelled *const found = &ledger->files[in_slot].negatives[n];
         if (found->file == of_slot) return found->count;
     }
     return 0;
@@ -60,10 +71,10 @@ void jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uin
         int64_t cancelled = 0;
         int needed = slots[i] >= ledger->file_count;
         for (uint32_t e = 0; e < i && !needed; e++) {
-            needed = !reclaimable[e] && jfs_ledger_negatives(ledger, slots[i], slots[e]) != 0;
+            needed = !reclaimable[e] && negatives(ledger, slots[i], slots[e]) != 0;
         }
         if (needed) continue;
-        for (uint32_t g = i; g < count; g++) cancelled += jfs_ledger_negatives(ledger, slots[g], slots[i]);
+        for (uint32_t g = i; g < count; g++) cancelled += negatives(ledger, slots[g], slots[i]);
         reclaimable[i] = cancelled >= ledger->files[slots[i]].counters.positives;
     }
 }

@@ -32,13 +32,8 @@ typedef struct {
 } update_group;
 
 typedef struct {
-    uint32_t file;
-    int64_t count;
-} negative;
-
-typedef struct {
     jfs_ledger_file counters;
-    negative *negatives;
+    jfs_ledger_cancelled *negatives;
     uint32_t negative_count;
     uint32_t negative_room;
 } file_entry;

@@ -10,6 +10,8 @@ from typing import cast
 
 import pytest
 
+from journalfs.journal import account
+from journalfs.journal.reports import file_reports
 from journalfs.store import open_store
 from journalfs.store.api import VirtualDirectory, VirtualFile
 from journalfs.store.core import Core
@@ -125,6 +127,24 @@ def test_the_text_says_the_same(little_store: LittleStore) -> None:
     assert bytes(source.read(0, source.size_bytes)).decode() == first
     assert view.size_bytes == len(first)
     assert journal.child("activemq-data-9.amq.explain") is None
+    store.close()
+
+
+def test_files_are_counted_once_for_all(little_store: LittleStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many files each listing would take a time that grows with the square of their number, or more."""
+    for number in range(2, 8):
+        JournalAppender.create(little_store.root / f"journal/activemq-data-{number}.amq", number).send(
+            1000 + number, QUEUE_A
+        )
+    store = little_store.open(index=False)
+    counted: list[int] = []
+    reports = file_reports
+    monkeypatch.setattr(account, "file_reports", lambda *args: counted.append(1) or reports(*args))  # type: ignore[func-returns-value]
+    journal = cast("VirtualDirectory", store.control().child("journal"))
+    texts = [cast("VirtualFile", file) for name, file in journal.children() if name.endswith(".explain")]
+    assert len(texts) == 7
+    assert all(text.size_bytes for text in texts)
+    assert len(counted) == 1
     store.close()
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from journalfs.journal import upkeep
+from journalfs.journal.reports import file_reports
 from tests.store.writing.conftest import Writable
 
 
@@ -27,3 +31,22 @@ async def test_the_writer_and_a_reader_say_the_same(writable: Writable) -> None:
     assert {one.queue for one in kept.queues} == {"work.b"}
     live = kept.live_messages
     assert 3 * live <= kept.needed_records <= 4 * live, "two references each, and acknowledgements of most"
+
+
+async def test_files_are_counted_again_when_something_is_written(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    reports = file_reports
+    monkeypatch.setattr(upkeep, "file_reports", lambda *args: counted.append(1) or reports(*args))  # type: ignore[func-returns-value]
+    async with writable.open() as store:
+        live: list[int] = []
+        for turn in range(3):
+            publisher = store.publisher("work", None, "in.txt")
+            await publisher.write(b"one\n")
+            await publisher.finish()
+            await store.look()
+            facts = [store.core.explanations.facts() for _ in range(3)]
+            assert len(counted) == turn + 1
+            live.append(sum(one.live_messages for one in facts[-1]))
+    assert live == [1, 2, 3]
