@@ -78,21 +78,26 @@ class MountedStore:
 
 
 def read_lines(folder: Path) -> list[dict[str, Any]]:
-    """Every line of a queue or view. A part may go between listing and reading; then all is listed again."""
+    """Every line of a queue or view. A part may go, or be made of the tail, between listing and reading; then
+    all is listed again.
+    """
     for _ in range(LISTINGS_MAX):
         try:
-            return _read_lines(folder)
+            names = os.listdir(folder)
+            found = _read_lines(folder, names)
+            if {*os.listdir(folder)} <= {*names, "_tail.jsonl"}:
+                return found
         except OSError as error:
             # ESTALE: it went between two looks of the kernel's at it.
             if error.errno not in {errno.ENOENT, errno.ESTALE} or not folder.exists():
                 raise
-    raise AssertionError(f"{folder}: parts went while reading, {LISTINGS_MAX} times in a row")
+    raise AssertionError(f"{folder}: parts went or came while reading, {LISTINGS_MAX} times in a row")
 
 
-def _read_lines(folder: Path) -> list[dict[str, Any]]:
+def _read_lines(folder: Path, names: list[str]) -> list[dict[str, Any]]:
     found = []
     # `_` sorts after digits and before letters, so the tail would come first: it is put where it belongs.
-    for name in sorted(os.listdir(folder), key=lambda name: (name.startswith("_"), name)):
+    for name in sorted(names, key=lambda name: (name.startswith("_"), name)):
         found += [json.loads(line) for line in (folder / name).read_bytes().splitlines()]
     return found
 
