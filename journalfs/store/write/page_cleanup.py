@@ -123,16 +123,21 @@ class PageCleanup:
     async def _tidy(self, address: str, pages: set[PageNumber], *, at_once: bool) -> None:
         current_now = self.paging.current()
         paged = self.core.paged(address)
-        if paged is None or not paged.files or not self._queues(address):
+        if paged is None or not paged.files:
+            return
+        if not self._queues(address):
+            paged.finished.clear()  # nothing is deleted before there are queues again, or the address goes
             return
         if not current_now:
             self._to_check.setdefault(address, set()).update(pages)
             return
-        held = self.paging.held(address)
         current = self.paging.current_page(address, paged)
         there = pages & paged.files.keys()
+        later = there & self.paging.held(address)
+        if not self.paging.is_idle(address):
+            later |= {page for page in there if page >= current}  # the next page may be being written
         position: Position | None = None
-        for page in sorted(page for page in there - held if page < current):
+        for page in sorted(page for page in there - later if page < current):
             if self.core.pages.get(address) is not paged or page not in paged.files:
                 continue  # the address went meanwhile
             position = self._complete(paged, page, self._queues_done(address, paged, page)) or position
@@ -140,8 +145,8 @@ class PageCleanup:
                 paged.finished.add(page)
             # Nothing is written to these pages any more, so nobody makes what is known of them wrong.
             await checkpoint()
-        if there & held:
-            self._to_check.setdefault(address, set()).update(there & held)
+        if later:
+            self._to_check.setdefault(address, set()).update(later)
         if position is not None:
             await self.journals.messages.durable(position)
         finished, left = len(paged.finished), len(paged.files) - len(paged.finished)

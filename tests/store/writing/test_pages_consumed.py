@@ -195,6 +195,22 @@ async def test_few_finished_pages_go_once_nobody_finishes_more(
         assert ids_of(store, "work.a") == ids[4 * PER_PAGE :]
 
 
+@pytest.mark.rule("S-112")
+async def test_a_page_consumed_while_it_is_appended_to_goes_when_it_is_not(writable: Writable) -> None:
+    with (writable.root / "journalfs.toml").open("a") as settings:
+        settings.write('[address-settings."work"]\npage-size-bytes = 4096\n')
+    write_page(writable.little, 1, [small(2000)])
+    write_page(writable.little, 2, [small(3000)])
+    async with unattended(writable) as store:
+        await store.acknowledge(A, [MessageId(3000)])
+        await store._paged.look()
+        assert [page.number for page in pages_of(writable.root)] == [1, 2]
+        await publish(store, "in.txt", b"%s\n" % (b"x" * 4000))
+        for _ in range(3):
+            await store._paged.look()
+        assert [page.number for page in pages_of(writable.root)] == [1, 3]
+
+
 @pytest.mark.rule("S-111")
 @pytest.mark.parametrize("fails", [False, True], ids=["written", "refused"])
 async def test_a_page_stays_until_the_next_one_is_written(
@@ -226,9 +242,14 @@ async def test_a_page_stays_until_the_next_one_is_written(
             nursery.start_soon(send)
             await reached.wait()
             await store.acknowledge(A, [MessageId(3000 + n) for n in range(PER_PAGE)])
+            await store._paged.look()
             assert side(store, MessageType.PAGE_COMPLETE) == []
             goes_on.set()
         assert not store.read_only
+        if not fails:
+            with trio.fail_after(30):
+                while [page.number for page in pages_of(writable.root)] != [1, 3]:
+                    await trio.lowlevel.checkpoint()
         await publish(store, "in.txt", b"later\n")
         expected = ["paged 2000", *([] if fails else ["x" * 4000]), "later"]
         assert bodies_of(store, "work.a") == expected
