@@ -176,10 +176,13 @@ class Framer:
         if error.too_deep:
             return BadEnvelope(f"nested deeper than {JSON_DEPTH_MAX} levels; {_AS_A_WHOLE}", line=line)
         # A misspelt word is shown from its first letter on, which may have come with an earlier write.
-        before = self._splitter.pending()[-_LITERAL_BEGUN_BYTES_MAX:]
+        pending = self._splitter.pending()
+        in_string = _ends_in_string(pending + data[: error.offset])
+        before = pending[-_LITERAL_BEGUN_BYTES_MAX:]
         begin -= len(before)
         data, at = before + data, len(before) + error.offset
         literal = _LITERAL_BEGUN.search(data, max(at - _LITERAL_BEGUN_BYTES_MAX, 0), at)
+        literal = None if in_string else literal
         at = at if literal is None else literal.start()
         text = data[at : at + _QUOTED_CHARACTERS * _CHARACTER_BYTES_MAX].decode(errors="replace")
         quoted = (text.partition("\n")[0] or text[:1])[:_QUOTED_CHARACTERS]
@@ -207,3 +210,8 @@ class Framer:
                 yield read_envelope(line)
             except BadEnvelope as error:
                 raise BadEnvelope(error.reason, key=error.key, line=number) from None
+
+
+def _ends_in_string(values: bytes) -> bool:
+    """Whether JSON that goes on from here does so within a string."""
+    return values.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"') % 2 == 1
