@@ -54,8 +54,8 @@ from journalfs_mount.nodes.root import RootDirectory
 from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.view import QueueDirectory
-from journalfs_mount.nodes.written import WritingFile
-from journalfs_mount.readings import Readings
+from journalfs_mount.nodes.written import WritingFile, WrittenFile
+from journalfs_mount.readings import NOTHING_TO_BRING, REPLACED, Readings
 from journalfs_mount.refusals import Refused
 from journalfs_mount.xattrs import attribute_name, listed_names
 
@@ -64,10 +64,6 @@ log = logging.getLogger("journalfs.mount")
 STATFS_BLOCK_BYTES: Final = 4096
 USER_PREFIX: Final = b"user."
 SETTING_PREFIX: Final = b"user.journalfs."
-REPLACED: Final = (
-    "to put another file in its place, or to make the queue like another folder, would acknowledge what it "
-    "holds, and replace nothing: copy into the queue under another name, and acknowledge with rm"
-)
 KEPT: Final = (
     "Hadoop removes so what a job is to overwrite, and would make a new snapshot under the name of this one: "
     "write elsewhere; to remove the snapshot, rmdir it in a shell"
@@ -343,6 +339,8 @@ class Operations(pyfuse3.Operations):
                     if isinstance(node, TailFile) and node.makes_way():
                         return
                     raise Refused(errno.EPERM, REPLACED)
+                if isinstance(node, MessageFile) and node.is_empty() and self._readings.brings(ctx.pid):
+                    raise Refused(errno.EPERM, NOTHING_TO_BRING)
                 self._spare(parent_inode, ctx)
             shown = self._readings.shown(ctx.pid, node.inode) if isinstance(node, TailFile) else None
             if isinstance(node, TailFile) and shown is not None:
@@ -458,6 +456,8 @@ class Operations(pyfuse3.Operations):
             # Nobody asked for these: tools that copy try whether there are such things.
             raise refuse(errno.EOPNOTSUPP)
         node = await self._settled(inode)
+        if isinstance(node, WrittenFile):
+            raise refuse(errno.EOPNOTSUPP)  # they copy those of a message, too
         with self._context.noted(node.path):
             node.context.changing()
             if setting is None or not name.startswith(SETTING_PREFIX):

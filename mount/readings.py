@@ -32,6 +32,15 @@ REPLACING: Final = frozenset(
 what they remove last may be what they have just brought.
 """
 
+REPLACED: Final = (
+    "to put another file in its place, or to make the queue like another folder, would acknowledge what it "
+    "holds, and replace nothing: copy into the queue under another name, and acknowledge with rm"
+)
+NOTHING_TO_BRING: Final = (
+    "the body of this message is empty, so nothing of it is where it is brought to: take its line, as "
+    "mv QUEUE/.all.jsonl does, or acknowledge it with rm"
+)
+
 
 class Growing(Protocol):
     """An open file to which messages may have come since it was opened."""
@@ -111,7 +120,11 @@ class Readings:
 
     def replaces(self, thread: int, inode: int) -> bool:
         """Whether a process removes a file to put another one in its place."""
-        return self._program_of(thread) in REPLACING and self._last(thread, inode) is None
+        return self.brings(thread) and self._last(thread, inode) is None
+
+    def brings(self, thread: int) -> bool:
+        """Whether what a process removes is what it brought elsewhere, or what it brings another for."""
+        return self._program_of(thread) in REPLACING
 
     def _last(self, thread: int, inode: int) -> _Reading | None:
         """When a process opened a file last."""

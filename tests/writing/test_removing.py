@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.mount.conftest import until
-from tests.mounting import MountedStore, QueueOnDisk, read_lines
+from tests.mounting import MountedStore, QueueOnDisk, journalfs, mounted_for_writing, read_lines
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
 
 
@@ -468,6 +468,22 @@ def test_a_queue_that_is_made_like_a_folder_loses_nothing(
     shell(f"rsync -a {when} {tmp_path}/new/ .", address.first.path, succeeds=False)
     assert bodies(address.first) == ["one", "two", "three", "four"]
     assert any("like another folder" in why for path, why in address.refusals() if "_tail.jsonl" in path)
+
+
+@pytest.mark.rule("S-82", "S-74")
+@pytest.mark.parametrize("command", ["mv", "rsync --remove-source-files"])
+def test_an_empty_body_is_not_taken_elsewhere(address: Address, tmp_path: Path, command: str) -> None:
+    """There would be nothing of it."""
+    lines = ('{"type":"text","body":""}', '{"type":"text","body":"one","properties":{"k":1}}')
+    (address.first.path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert journalfs("create", tmp_path / "elsewhere").returncode == 0
+    with mounted_for_writing(tmp_path / "elsewhere", tmp_path / "other") as other:
+        (other.path / "a" / "q").mkdir(parents=True)
+        shell(f"{command} .messages/* {other.path}/a/q/", address.first.path, succeeds=False)
+        assert bodies(other.queue("a", "q")) == ["one"]
+        assert not [event for event in other.events() if event["event"] == "refused"]
+    assert bodies(address.first) == [""]
+    assert any("its line" in why for _, why in address.refusals())
 
 
 @pytest.mark.rule("S-82")
