@@ -53,22 +53,22 @@ def file_reports(ledger: Ledger, files: Sequence[Accounted]) -> list[FileReport]
     slots = [file.slot for file in files]
     free = set(ledger.reclaimable(slots[:-1]))
     places = {slot: index for index, slot in enumerate(slots)}
-    cancels = [ledger.cancels(slot) for slot in slots]
+    cancels = [
+        {places[slot]: count for slot, count in ledger.cancels(file.slot).items() if slot in places}
+        for file in files
+    ]
     cancelled = Counter[int]()
     for index, found in enumerate(cancels):
-        cancelled.update(
-            {slot: count for slot, count in found.items() if places.get(slot, index + 1) <= index}
-        )
+        cancelled.update({place: count for place, count in found.items() if place <= index})
     reports = []
     for index, file in enumerate(files):
         counters = ledger.counters(file.slot)
         current = index == len(files) - 1
-        stay = sorted(
-            places[slot]
-            for slot, count in cancels[index].items()
-            if count and slot in places and slot not in free
+        earlier = tuple(
+            files[place].name
+            for place, count in sorted(cancels[index].items())
+            if place < index and count and slots[place] not in free
         )
-        earlier = tuple(files[place].name for place in stay if place < index)
         reports.append(
             FileReport(
                 name=file.name,
@@ -76,9 +76,9 @@ def file_reports(ledger: Ledger, files: Sequence[Accounted]) -> list[FileReport]
                 size_bytes=file.size_bytes,
                 live_bytes=counters.live_bytes,
                 live_adds=counters.live_adds,
-                uncancelled=max(0, counters.positives - cancelled[file.slot]),
+                uncancelled=max(0, counters.positives - cancelled[index]),
                 cancels_earlier=earlier,
-                cancelled_by_current=0 if current else cancels[-1].get(file.slot, 0),
+                cancelled_by_current=0 if current else cancels[-1].get(index, 0),
                 current=current,
                 reclaimable=file.slot in free,
             )

@@ -43,11 +43,11 @@ class Upkeep:
         self._squeezing = False
         """It compacts because the disk is full: whoever wants room waits for it."""
         self._overhead: tuple[int, int] = 0, 0
-        self._explained: tuple[tuple[Position, list[int]] | None, Sequence[FileReport]] = (None, ())
-        """What keeps each file, and where the journal and its files stood then."""
         """What compaction on a full disk is expected to write beside what counts as alive, since it failed,
         and until when.
         """
+        self._explained: tuple[tuple[Position, list[int]] | None, Sequence[FileReport]] = (None, ())
+        """What keeps each file, and where the journal and its files stood then."""
         self.files_freed = 0
         self._deleted = False
         """Files are gone since whoever reads the journal was last told to look."""
