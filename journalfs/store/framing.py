@@ -181,9 +181,10 @@ class Framer:
         before = pending[-_LITERAL_BEGUN_BYTES_MAX:]
         begin -= len(before)
         data, at = before + data, len(before) + error.offset
-        literal = _LITERAL_BEGUN.search(data, max(at - _LITERAL_BEGUN_BYTES_MAX, 0), at)
-        literal = None if in_string else literal
-        at = at if literal is None else literal.start()
+        if not in_string and (
+            literal := _LITERAL_BEGUN.search(data, max(at - _LITERAL_BEGUN_BYTES_MAX, 0), at)
+        ):
+            at = literal.start()
         text = data[at : at + _QUOTED_CHARACTERS * _CHARACTER_BYTES_MAX].decode(errors="replace")
         quoted = (text.partition("\n")[0] or text[:1])[:_QUOTED_CHARACTERS]
         return BadEnvelope(f"no JSON at offset {begin + at} of the file: {quoted!r}", line=line)
