@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -44,3 +45,7 @@ class FileStamp(msgspec.Struct, frozen=True):
     size_bytes: int
     mtime_ns: int
     inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileStamp:
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)

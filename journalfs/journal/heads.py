@@ -130,7 +130,7 @@ def _read(path: str) -> Head:
     descriptor = _opened(path)
     try:
         status = os.fstat(descriptor)
-        stamp = FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+        stamp = FileStamp.of(status)
         try:
             content = os.pread(descriptor, HEAD_BYTES, 0)
         except OSError as error:

@@ -50,13 +50,8 @@ class LargeDirectory:
     def listed(self, name: str) -> LargeFile | None:
         """The body file of a name; `None`: it is not there, or one of the problems."""
         parsed = parse_large_name(name)
-        if parsed is None:
-            return None
-        try:
-            status = os.stat(self.path / name)
-        except OSError:
-            return None
-        if not stat.S_ISREG(status.st_mode):
+        status = None if parsed is None else self._status(name)
+        if parsed is None or status is None:
             return None
         return LargeFile(name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns)
 
@@ -115,13 +110,16 @@ class LargeDirectory:
 
     def stamp(self, message_id: MessageId) -> FileStamp | None:
         """What the body's file is like now; `None` when there is none that could be read."""
+        status = self._status(format_large_name(message_id))
+        return None if status is None else FileStamp.of(status)
+
+    def _status(self, name: str) -> os.stat_result | None:
+        """Of a regular file of the directory."""
         try:
-            status = (self.path / format_large_name(message_id)).stat()
+            status = os.stat(self.path / name)
         except OSError:
             return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+        return status if stat.S_ISREG(status.st_mode) else None
 
     def file(self, message_id: MessageId | None) -> Path | None:
         """The body's file as it is on the disk, if there is one. Raises `BodyUnreadable`."""

@@ -258,4 +258,4 @@ def _page(number: PageNumber, path: Path) -> PageFile | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return PageFile(number, path, FileStamp(status.st_size, status.st_mtime_ns, status.st_ino))
+    return PageFile(number, path, FileStamp.of(status))

@@ -104,7 +104,7 @@ def _stamp(path: Path) -> FileStamp | None:
         status = path.stat()
     except OSError:
         return None
-    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+    return FileStamp.of(status)
 
 
 def _record_view(file: JournalFile) -> ByteSource:
