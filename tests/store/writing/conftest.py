@@ -36,13 +36,13 @@ class Writable:
 
     @asynccontextmanager
     async def open(
-        self, *, sync: SyncMode = SyncMode.ALWAYS, index: bool = False
+        self, *, sync: SyncMode = SyncMode.ALWAYS, index: bool = False, attended: bool = True
     ) -> AsyncIterator[WritingStore]:
-        """The store, with its own work going on."""
+        """The store, with its own work going on; not `attended`, only that of its journals."""
         store = open_for_writing(self.root, sync=sync, clock=self.clock, index=index)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(store.run)
+                nursery.start_soon(store.run if attended else store.journals.run)
                 yield store
                 nursery.cancel_scope.cancel()
         finally:

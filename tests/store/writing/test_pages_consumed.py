@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,8 +21,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber
 from journalfs.paging import folders
 from journalfs.store.write import page_cleanup
-from journalfs.store.write.opening import open_for_writing
-from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.store import WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, queue_of
@@ -94,16 +93,6 @@ async def pages_are_gone(writable: Writable) -> None:
             await trio.lowlevel.checkpoint()
 
 
-@asynccontextmanager
-async def unattended(writable: Writable) -> AsyncIterator[WritingStore]:
-    """The store, with nothing done to it now and then."""
-    with closing(open_for_writing(writable.root, sync=SyncMode.ALWAYS, clock=writable.clock)) as store:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.journals.run)
-            yield store
-            nursery.cancel_scope.cancel()
-
-
 def page_sizes(root: Path) -> list[int]:
     """Some pages may go meanwhile."""
     found: list[int] = []
@@ -164,7 +153,7 @@ async def test_one_page_after_the_other_takes_no_more(
     taken: list[int] = []
     for pages in (FEW, 4 * FEW):
         fill(writable.little, 1 + 1_000 * len(taken), pages)
-        async with unattended(writable) as store:
+        async with writable.open(attended=False) as store:
             listed = Listed(monkeypatch)
             await page_by_page(store)
             assert page_sizes(writable.root) == [0]
@@ -178,7 +167,7 @@ async def test_few_finished_pages_go_once_nobody_finishes_more(
 ) -> None:
     monkeypatch.setattr(page_cleanup, "DELETED_SHARE", 4)
     fill(writable.little, 1, 12)
-    async with unattended(writable) as store:
+    async with writable.open(attended=False) as store:
         await store._paged.look()
         ids = ids_of(store, "work.a")
         await store.acknowledge(A, ids[:PER_PAGE])
@@ -201,7 +190,7 @@ async def test_a_page_consumed_while_it_is_appended_to_goes_when_it_is_not(writa
         settings.write('[address-settings."work"]\npage-size-bytes = 4096\n')
     write_page(writable.little, 1, [small(2000)])
     write_page(writable.little, 2, [small(3000)])
-    async with unattended(writable) as store:
+    async with writable.open(attended=False) as store:
         await store.acknowledge(A, [MessageId(3000)])
         await store._paged.look()
         assert [page.number for page in pages_of(writable.root)] == [1, 2]
