@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from journalfs_mount.lifecycle import KERNEL_REFUSES
-from tests.mount.conftest import MountedFake, MountFake
+from tests.mount.conftest import MountedFake, MountFake, until
 
 pytestmark = pytest.mark.mount
 
@@ -43,7 +43,8 @@ def test_a_mistake_in_the_program_ends_a_request_and_not_the_mount(mount_fake: M
 def test_a_store_that_stops_following_stays_mounted_and_says_so(mount_fake: MountFake) -> None:
     mounted = mount_fake("small")
     assert mounted.report()["follow"] == "following"
-    mounted.tell("fail")
+    mounted.tell("fail")  # it answers first
+    until(lambda: mounted.report()["follow"] != "following", "it failed")
     report = mounted.report()
     assert (report["follow"], report["followFailure"]) == ("failed", "told to fail")
     assert len(os.listdir(mounted.path / "orders/billing/.messages")) == 26
