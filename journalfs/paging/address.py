@@ -12,13 +12,14 @@ import bisect
 import contextlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.page_listing import page_schedules
+from journalfs.engine.page_queues import PageShare, page_shares
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import Gone
 from journalfs.format.page_folder import format_page_name
@@ -49,9 +50,12 @@ class PageSummary:
     """Its page transactions, rising."""
     last_due_ms: int
     """Latest time at which one of the messages is due, 0 where none says."""
-    queues: frozenset[int]
+    queues: Mapping[int, PageShare]
+    """What was routed to each."""
     first_expiry_ms: int
     """When the first of its messages expires, live or not; 0: none does."""
+    large: bool
+    """Bodies of its messages are in files of their own, on which their lines depend."""
 
     @property
     def has_transactions(self) -> bool:
@@ -275,7 +279,7 @@ class PagedAddress:
             try:
                 self.scan(number)
             except Gone:
-                return PageSummary(page.stamp, 0, (), 0, -1, array("q"), 0, frozenset(), 0)
+                return PageSummary(page.stamp, 0, (), 0, -1, array("q"), 0, {}, 0, large=False)
             summary = self.summaries[number]
         return summary
 
@@ -321,9 +325,16 @@ class PagedAddress:
         return scan
 
     def forget_scans(self) -> None:
-        """What lines and files of its messages measure is to be found out again."""
+        """What lines and files of its large messages measure is to be found out again."""
         self._scans.clear()
         self._standings.clear()
+        self.version += 1
+
+    def doubt(self, number: PageNumber) -> None:
+        """A page is not what it was when it was scanned, though it seemed to be the same."""
+        self._scans.drop(number)
+        self.summaries.pop(number, None)
+        self._standings.pop(number, None)
         self.version += 1
 
     def _summarise(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> PageSummary:
@@ -336,8 +347,9 @@ class PagedAddress:
             last_id=max(ids, default=-1),
             tx_ids=array("q", sorted({tx_id for tx_id in scan.tx_ids() if tx_id > 0})),
             last_due_ms=max(page_schedules(scan, array("I", range(scan.count)), now_ms=0), default=0),
-            queues=frozenset(scan.queue_ids()[0]),
+            queues=page_shares(scan),
             first_expiry_ms=min((time for time in scan.expirations_ms() if time > 0), default=0),
+            large=bool(scan.large()),
         )
 
     def _damage_of(self, page: PageFile, scan: PageScan, mapped: MappedFile) -> Iterator[Damage]:
@@ -399,6 +411,9 @@ class PagedAddress:
         """The length of a stretch, which is looked at again only when something about its page changed."""
         if self.is_void(stretch):
             return 0
+        share = self._share(stretch)
+        if share is not None:
+            return share.records
         end = stretch.end if stretch.end < self.summary(stretch.number).records else ALL
         place = (stretch.number, stretch.queue, stretch.start, end, stretch.delivering)
         known = self._counts.get(place)
@@ -416,6 +431,24 @@ class PagedAddress:
         if stretch.delivering and not stretch.standing.held:
             return True
         return stretch.queue not in self.summary(stretch.number).queues
+
+    def line_bytes(self, stretch: LiveStretch, *, prefix_bytes: int, moment_ms: int) -> int | None:
+        """How long the lines of a stretch, of which there are some, were at a moment; `None`: its page has to
+        be looked at.
+        """
+        summary, share = self.summary(stretch.number), self._share(stretch)
+        if share is None or summary.large or summary.unreadable or summary.last_due_ms > moment_ms:
+            return None
+        return share.line_bytes + share.records * prefix_bytes
+
+    def _share(self, stretch: LiveStretch) -> PageShare | None:
+        """What a stretch holds if it is all that the page has for the queue, and all of that counts."""
+        standing, summary = stretch.standing, self.summary(stretch.number)
+        if standing.gone or standing.held or standing.dead or stretch.delivering:
+            return None
+        if stretch.start > 0 or stretch.end < summary.records:
+            return None
+        return summary.queues.get(stretch.queue)
 
     def is_consumed(self, number: PageNumber, queue: QueueId) -> bool:
         """Whether the queue needs nothing of the page any more, and nothing will come of what is prepared."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import MISSING_FILE, Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.page_queues import PageShare
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
@@ -215,7 +216,7 @@ class PageContent(Protocol):
     def has_transactions(self) -> bool: ...
 
     @property
-    def queues(self) -> Collection[int]: ...
+    def queues(self) -> Mapping[int, PageShare]: ...
 
 
 class KnownPage(PageContent, Protocol):
@@ -254,14 +255,11 @@ def _page_taken_away(core: Core, path: Path, page: PageContent) -> Damage:
 
 
 def _waits(core: Core, number: int, page: PageContent) -> bool:
-    """Whether a queue that is bound surely has messages in a page. Which queue has how many of its records
-    is not known where they are of several queues.
-    """
-    surely = page.records if len(page.queues) == 1 else 1
+    """Whether a queue that is bound has messages in a page."""
     return any(
         (queue, number) not in core.cursors.complete
-        and len(core.cursors.consumed.get((queue, number), ())) < surely
-        for queue in page.queues
+        and len(core.cursors.consumed.get((queue, number), ())) < share.records
+        for queue, share in page.queues.items()
         if QueueId(queue) in core.bindings.queues
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from journalfs.engine.state_batch import file_slots, large_messages
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.store.runs import JournalRun, Run
+from journalfs.store.runs import JournalRun, Run, pages_of
 
 if TYPE_CHECKING:
     from journalfs.store.content import QueueContent
@@ -46,9 +46,8 @@ class CloserLook:
         refs = array("I", [ref for run in self._runs if isinstance(run, JournalRun) for ref in run.refs])
         if isinstance(error, FileTorn):
             core.torn.update(file_slots(state, refs, content.files.slot_limit))
-        paged = content.paged
-        if paged is not None and any(not isinstance(run, JournalRun) for run in self._runs):
-            paged.forget_scans()
+        for number in pages_of(self._runs):
+            content.doubt_page(number)
         large = set(large_messages(state, refs).values())
         if not core.journal_doubted and core.bodies.doubt(large):
             core.index_void = True

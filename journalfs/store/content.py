@@ -81,10 +81,10 @@ class QueueContent:
         assert paged is not None, "a page run is made from a paged address"
         return paged.mapped(number)
 
-    def doubt_pages(self) -> None:
-        """A page is not what it was when it was scanned, though it seemed to be the same."""
+    def doubt_page(self, number: PageNumber) -> None:
+        """It is not what it was when it was scanned, though it seemed to be the same."""
         if self.paged is not None:
-            self.paged.forget_scans()
+            self.paged.doubt(number)
 
     def page_columns(self, number: PageNumber, indexes: array[int]) -> Listing:
         return page_listing(self.page_scan(number), indexes)
@@ -103,18 +103,21 @@ class QueueContent:
         """How long the lines of a stretch of a page are, as they were at `sealed_ms` or are now. They are
         measured again only when something about the page changed.
         """
-        if stretch.paged.is_void(stretch):
+        paged = stretch.paged
+        if paged.is_void(stretch):
             return 0
+        moment_ms = self.now_ms if sealed_ms is None else sealed_ms
+        known_bytes = paged.line_bytes(stretch, prefix_bytes=len(self.prefix), moment_ms=moment_ms)
+        if known_bytes is not None:
+            return known_bytes
         if sealed_ms is None and self.page_due_ms(stretch.number) > self.now_ms:
             return measure()  # lines get shorter when their messages become due
         key = stretch.standing, self.core.bodies.version, sealed_ms
         place = (stretch.number, stretch.start, stretch.end)
         known = self._sizes.get(place)
         if known is None or known[0] != key:
-            if len(self._sizes) > 2 * len(stretch.paged.files) + 64:
-                self._sizes = {
-                    one: size for one, size in self._sizes.items() if one[0] in stretch.paged.files
-                }
+            if len(self._sizes) > 2 * len(paged.files) + 64:
+                self._sizes = {one: size for one, size in self._sizes.items() if one[0] in paged.files}
             known = self._sizes[place] = key, measure()
         return known[1]
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from journalfs.damage import Damage, FileStamp
+from journalfs.engine.page_queues import PageShare
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import lies_within
 from journalfs.ids import FileId, MessageId, PageNumber, QueueId
@@ -28,7 +29,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 6
+FORMAT = 7
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -56,8 +57,9 @@ class IndexedPage(msgspec.Struct, frozen=True):
     last_id: int
     tx_ids: list[int]
     last_due_ms: int
-    queues: list[int]
+    queues: dict[int, PageShare]
     first_expiry_ms: int
+    large: bool
 
     @property
     def has_transactions(self) -> bool:
@@ -142,8 +144,9 @@ def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
             summary.last_id,
             list(summary.tx_ids),
             summary.last_due_ms,
-            sorted(summary.queues),
+            dict(summary.queues),
             summary.first_expiry_ms,
+            summary.large,
         )
         for number, summary in sorted(paged.summaries.items())
         if not summary.unreadable
@@ -162,8 +165,9 @@ def page_summaries(pages: list[IndexedPage]) -> list[tuple[PageNumber, PageSumma
                 page.last_id,
                 array("q", sorted(page.tx_ids)),
                 page.last_due_ms,
-                frozenset(page.queues),
+                page.queues,
                 page.first_expiry_ms,
+                page.large,
             ),
         )
         for page in pages

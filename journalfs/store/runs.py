@@ -7,7 +7,7 @@ gives the columns of a listing, and opens its lines for reading.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -221,6 +221,12 @@ class CountedRun:
         return [self]
 
 
+def pages_of(runs: Iterable[Run]) -> set[PageNumber]:
+    """The pages in which some of the messages lie."""
+    inner = (run.run if isinstance(run, CountedRun) else run for run in runs)
+    return {run.number for run in inner if isinstance(run, PageRun)}
+
+
 @dataclass(frozen=True, slots=True)
 class PageSegment:
     """Records of a page, scanned when they are read: a page is never overwritten, and a deleted one stays
@@ -242,7 +248,7 @@ class PageSegment:
             raise StaleView(self.mapped.path)
         lines = page_batch(self.content, scan, self.run.indexes_in(scan), now_ms=self.now_ms)
         if lines.size_bytes != self.size_bytes:
-            self.content.doubt_pages()
+            self.content.doubt_page(self.run.number)
             raise StaleView(self.mapped.path)
         return ReadAheadSource(lines)
 

@@ -4,6 +4,7 @@
  */
 #include "fuzz.h"
 #include "jfs_page_listing.h"
+#include "jfs_page_queues.h"
 #include "jfs_recordview.h"
 
 enum { LINES_MAX = 32 };
@@ -64,6 +65,29 @@ static void check_queues(const jfs_page *page) {
     free(numbers);
 }
 
+/* What a queue has is as many records, and as long lines, as when they are chosen one by one. */
+static void check_sums(const jfs_page *page, const uint8_t *data) {
+    uint32_t found, again;
+    jfs_page_queue *queues = calloc((size_t)page->queue_count + 1, sizeof *queues);
+    uint32_t *numbers = calloc((size_t)page->count + 1, sizeof *numbers);
+    jfs_line *lines = calloc((size_t)page->count + 1, sizeof *lines);
+    uint64_t *starts = calloc((size_t)page->count + 1, sizeof *starts);
+    FUZZ_CHECK(queues != NULL && numbers != NULL && lines != NULL && starts != NULL);
+    FUZZ_CHECK(jfs_page_queues(page, queues, page->queue_count, &found) == JFS_OK);
+    FUZZ_CHECK((found == 0) == (page->queue_count == 0));
+    if (found > 0) FUZZ_CHECK(jfs_page_queues(page, queues, found - 1, &again) == JFS_FULL && again == found);
+    for (uint32_t i = 0; i < found && i < LINES_MAX; i++) {
+        const uint32_t count = jfs_page_of_queue(page, queues[i].queue_id, numbers);
+        FUZZ_CHECK(count == queues[i].records && numbers[count - 1] == queues[i].newest);
+        FUZZ_CHECK(jfs_page_lines(page, data, numbers, count, 0, INT64_MAX, lines, starts) == JFS_OK);
+        FUZZ_CHECK(starts[count] == queues[i].line_bytes);
+    }
+    free(queues);
+    free(numbers);
+    free(lines);
+    free(starts);
+}
+
 static void check_view(const jfs_page *page, const uint8_t *data, size_t size) {
     static const uint8_t prefix[] = "{\"file\":\"f\"";
     jfs_record_view view = {.bytes = data, .size_bytes = size, .page = page, .prefix = prefix};
@@ -89,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     read_lines(&page, data);
     list_records(&page);
     check_queues(&page);
+    check_sums(&page, data);
     check_view(&page, data, size);
     jfs_page_free(&page);
     return 0;

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.lines import line_prefix
+from journalfs.engine.page_queues import page_shares
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.recordview import PageView
 from tests.differential.encode_messages import (
@@ -70,6 +72,22 @@ def test_every_kind_of_record(tmp_path: Path) -> None:
     ids, starts = scan.queue_ids()
     assert list(ids) == [7, 8, 7, 8, 9, 7, 7, 7]
     assert list(starts) == [0, 2, 3, 4, 4, 6, 7, 8]
+
+
+def test_what_each_queue_has_of_a_page(tmp_path: Path) -> None:
+    """As many records, and as long lines, as when they are chosen one by one; a queue named twice has one."""
+    thousand = [page_record(-1, 0, text_message(20 + at, "x" * at), range(1000, 2000)) for at in range(3)]
+    twice = page_record(-1, 0, text_message(30, "twice"), [2**62, 5, 5, -3])
+    scan = scanned(tmp_path, b"".join([*RECORDS, *thousand, twice, RECORDS[0]]))
+    shares = page_shares(scan)
+    assert list(shares) == sorted({queue for entry in scan for queue in entry.queue_ids})
+    for queue_id, share in shares.items():
+        chosen = scan.of_queue(queue_id)
+        lines = scan.fill_lines(chosen, queue="a queue", now_ms=0)
+        prefix_bytes = len(line_prefix("a queue")) * len(chosen)
+        assert (share.records, share.line_bytes + prefix_bytes) == (len(chosen), lines.size_bytes)
+    assert shares[5].records == 1
+    assert page_shares(scanned(tmp_path, b"")) == {}
 
 
 def test_a_page_that_grows_is_scanned_on(tmp_path: Path) -> None:

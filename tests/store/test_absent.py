@@ -312,6 +312,23 @@ def test_a_page_taken_away_between_two_mounts(little_store: LittleStore, queues:
     store.close()
 
 
+@pytest.mark.rule("S-49", "S-52")
+def test_a_page_of_two_queues_that_was_consumed_in_part(little_store: LittleStore) -> None:
+    """Each of them has consumed something, and one not all."""
+    write_page(little_store, 1, [small(2000)])
+    both, only_b = (QUEUE_A, QUEUE_B), (QUEUE_B,)
+    path = write_page(little_store, 2, [small(3000, queues=both), small(3001, queues=only_b)])
+    for record_id, queue in ((80, QUEUE_A), (81, QUEUE_B)):
+        body = struct.pack(">qqi", queue, 2, 0)
+        journal = little_store.journal
+        journal.append(journal._record(ADD, record_id=record_id, user_type=CURSOR_ACK, body=body))
+    little_store.open().close()
+    path.unlink()
+    store = little_store.open()
+    assert kinds(store) == [("paging/some-folder/000000002.page", "missing-file")]
+    store.close()
+
+
 @pytest.mark.rule("S-49")
 @pytest.mark.parametrize("said", ["complete", "consumed", "unbound", "since"])
 def test_a_page_that_was_consumed_is_not_missing(little_store: LittleStore, said: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.ids import PageNumber
 from journalfs.paging import address
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
@@ -74,3 +75,27 @@ async def test_a_look_reads_only_pages_that_changed(many: LittleStore) -> None:
         assert len(queue) == PAGES * PER_PAGE - {1: 1, 2: 2, 3: 3}[consumed]
         assert queue.status()["messageCount"] == len(queue)
         assert paged.bytes_scanned - scanned <= 2 * page_bytes
+
+
+@pytest.mark.rule("S-115")
+async def test_the_first_look_at_a_queue_reads_no_page_that_is_known(many: LittleStore) -> None:
+    """Its index says what untouched pages have for each queue; only one of which something was consumed is
+    looked at.
+    """
+    body = struct.pack(">qqi", QUEUE_A, 9, 4)
+    many.journal.append(record(11, 1, record_id=80, user_type=39, body=body))
+    store = many.open()
+    before = [(part.name, part.messages, part.size_bytes) for part in queue_of(store, "work.a").parts()]
+    assert sum(messages for _, messages, _ in before) == PAGES * PER_PAGE - 1
+    store.close()
+    store = many.open()
+    queue = queue_of(store, "work.a")
+    assert [(part.name, part.messages, part.size_bytes) for part in queue.parts()] == before
+    assert len(queue) == queue.status()["messageCount"] == PAGES * PER_PAGE - 1
+    (paged,) = store.core.pages.values()
+    assert paged.bytes_scanned == os.stat(paged.files[PageNumber(9)].path).st_size
+    source = queue.open_all()
+    assert source.size_bytes == sum(size_bytes for _, _, size_bytes in before)
+    read = sum(bytes(source.read(at, 1 << 20)).count(b"\n") for at in range(0, source.size_bytes, 1 << 20))
+    assert read == PAGES * PER_PAGE - 1
+    store.close()

@@ -263,7 +263,7 @@ class PageCleanup:
         self.paging.current()
         bound, paged = set(map(int, self._queues(address))), self.core.paged(address)
         for page, summary in removed.items():
-            places = ((queue, int(page)) for queue in sorted(bound | summary.queues))
+            places = ((queue, int(page)) for queue in sorted(bound.union(summary.queues)))
             self._replace(self._records(places), MessageType.PAGE_COMPLETE, [])
             if paged is not None:
                 self._delete_transactions_of(paged, summary.tx_ids)
