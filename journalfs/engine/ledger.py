@@ -72,9 +72,11 @@ class Ledger:
         """Take records (a `jfs_record` array, of a scan or a stage) into account, in replay order."""
         check(lib.jfs_ledger_apply(self.pointer, slot, records, count), "reading a journal file")
 
-    def counters(self, slot: int) -> FileCounters:
+    def counters(self, *slots: int) -> FileCounters:
+        """Of a file, or of several together."""
         out = ffi.new("jfs_ledger_file *")
-        check(lib.jfs_ledger_file_of(self.pointer, slot, out), "asking about a journal file")
+        numbers = ffi.new("uint32_t[]", slots)
+        check(lib.jfs_ledger_sum(self.pointer, numbers, len(slots), out), "asking about journal files")
         return FileCounters(
             out.live_bytes, out.positives, out.adds, out.replaceable, out.live_adds, out.open_bytes
         )
@@ -108,7 +110,9 @@ class Ledger:
     def reclaimable(self, slots: Sequence[int]) -> list[int]:
         """Those of the files (in reading order, without the current one) that nothing needs any more."""
         flags = ffi.new("uint8_t[]", max(len(slots), 1))
-        lib.jfs_ledger_reclaimable(self.pointer, ffi.new("uint32_t[]", list(slots)), len(slots), flags)
+        numbers = ffi.new("uint32_t[]", list(slots))
+        status = lib.jfs_ledger_reclaimable(self.pointer, numbers, len(slots), flags)
+        check(status, "looking for journal files that nothing needs")
         return [slot for index, slot in enumerate(slots) if flags[index]]
 
     def live_ids(self) -> array[int]:

@@ -156,7 +156,7 @@ class Compaction:
         return CompactionDone(
             tuple(file.name for file in old),
             tuple(file.name for file in outputs),
-            sum(writer.ledger.counters(file.slot).live_bytes for file in outputs),
+            writer.ledger.counters(*(file.slot for file in outputs)).live_bytes,
             sum(file.end for file in outputs),
         )
 

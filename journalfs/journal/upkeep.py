@@ -324,13 +324,11 @@ class Upkeep:
             return False
         if any(file.file_id in self.contradicted or self._lacks_copy(file) for file in files):
             return False
-        counters = [writer.ledger.counters(file.slot) for file in files]
-        live = sum(one.live_bytes + one.open_bytes for one in counters)
-        adds = sum(one.adds for one in counters)
-        replaceable = sum(one.replaceable for one in counters)
-        if adds > 0 and replaceable // adds > UPDATE_FACTOR:
+        all_of_them = writer.ledger.counters(*(file.slot for file in files))
+        if all_of_them.adds > 0 and all_of_them.replaceable // all_of_them.adds > UPDATE_FACTOR:
             return True
-        return live * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
+        live_bytes = all_of_them.live_bytes + all_of_them.open_bytes
+        return live_bytes * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
 
     async def _compact(self) -> CompactionDone:
         return await self._compacted(Compaction.run)

@@ -44,14 +44,15 @@ uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot
 
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count);
 
-jfs_status jfs_ledger_file_of(const jfs_ledger *ledger, uint32_t slot, jfs_ledger_file *out);
+jfs_status jfs_ledger_sum(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, jfs_ledger_file *out);
 jfs_status jfs_ledger_cancels(const jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
                               uint32_t *count);
 int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id);
 int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id);
 void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out);
 
-void jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, uint8_t *reclaimable);
+jfs_status jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count,
+                                  uint8_t *reclaimable);
 
 jfs_status jfs_ledger_live_ids(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count);
 jfs_status jfs_ledger_transactions(const jfs_ledger *ledger, jfs_ledger_tx *out, uint64_t room, uint64_t *count);

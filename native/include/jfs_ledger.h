@@ -68,7 +68,8 @@ uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot
  */
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count);
 
-jfs_status jfs_ledger_file_of(const jfs_ledger *ledger, uint32_t slot, jfs_ledger_file *out);
+/* The counters of some files, added up. JFS_RANGE: no such file. */
+jfs_status jfs_ledger_sum(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, jfs_ledger_file *out);
 
 /* What one file cancels, by the file that it is in. *count is in how many files; JFS_FULL when room is less, JFS_RANGE:
  * no such file.
@@ -83,8 +84,11 @@ int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id);
 
 void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out);
 
-/* Which of the files, given in reading order without the current one, nothing needs any more: reclaimable[i] = 1. */
-void jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, uint8_t *reclaimable);
+/* Which of the files, given in reading order without the current one, nothing needs any more: reclaimable[i] = 1.
+ * JFS_RANGE: no such file.
+ */
+jfs_status jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count,
+                                  uint8_t *reclaimable);
 
 /* Ids of live records, unsorted; ids of open transactions in order of appearance. *count is how many there are;
  * JFS_FULL when room is less.

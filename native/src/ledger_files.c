@@ -55,33 +55,68 @@ jfs_status jfs_ledger_cancels(const jfs_ledger *ledger, uint32_t in_slot, jfs_le
     return JFS_OK;
 }
 
-static int64_t negatives(const jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot) {
-    if (in_slot >= ledger->file_count) return 0;
-    for (uint32_t n = 0; n < ledger->files[in_slot].negative_count; n++) {
-        const jfs_ledger_cancelled *const found = &ledger->files[in_slot].negatives[n];
-        if (found->file == of_slot) return found->count;
+/* Where the files stand among those that are asked about. */
+typedef struct {
+    uint32_t *place;    /* by slot; UINT32_MAX: not asked about */
+    int64_t *cancelled; /* by place: how much of a file's is cancelled from it or later */
+} reckoning;
+
+static jfs_status reckoning_make(reckoning *made, const jfs_ledger *ledger, const uint32_t *slots, uint32_t count) {
+    made->place = malloc(((size_t)ledger->file_count + 1) * sizeof *made->place);
+    made->cancelled = calloc((size_t)count + 1, sizeof *made->cancelled);
+    if (made->place == NULL || made->cancelled == NULL) return JFS_NO_MEMORY;
+    memset(made->place, 0xff, ledger->file_count * sizeof *made->place);
+    for (uint32_t i = 0; i < count; i++) {
+        if (slots[i] >= ledger->file_count) return JFS_RANGE;
+        made->place[slots[i]] = i;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const file_entry *const file = &ledger->files[slots[i]];
+        for (uint32_t n = 0; n < file->negative_count; n++) {
+            const uint32_t place = made->place[file->negatives[n].file];
+            if (place <= i) made->cancelled[place] += file->negatives[n].count;
+        }
+    }
+    return JFS_OK;
+}
+
+/* Whether a file cancels something in an earlier one that stays. */
+static int is_needed(const reckoning *made, const file_entry *file, uint32_t place, const uint8_t *reclaimable) {
+    for (uint32_t n = 0; n < file->negative_count; n++) {
+        const uint32_t earlier = made->place[file->negatives[n].file];
+        if (earlier < place && !reclaimable[earlier] && file->negatives[n].count != 0) return 1;
     }
     return 0;
 }
 
 /* A file goes when nothing earlier that stays is cancelled by it, and all it holds is cancelled from it or later. */
-void jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, uint8_t *reclaimable) {
+jfs_status jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count,
+                                  uint8_t *reclaimable) {
+    reckoning made;
+    const jfs_status status = reckoning_make(&made, ledger, slots, count);
     memset(reclaimable, 0, count);
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t cancelled = 0;
-        int needed = slots[i] >= ledger->file_count;
-        for (uint32_t e = 0; e < i && !needed; e++) {
-            needed = !reclaimable[e] && negatives(ledger, slots[i], slots[e]) != 0;
-        }
-        if (needed) continue;
-        for (uint32_t g = i; g < count; g++) cancelled += negatives(ledger, slots[g], slots[i]);
-        reclaimable[i] = cancelled >= ledger->files[slots[i]].counters.positives;
+    for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
+        const file_entry *const file = &ledger->files[slots[i]];
+        if (is_needed(&made, file, i, reclaimable)) continue;
+        reclaimable[i] = made.cancelled[i] >= file->counters.positives;
     }
+    free(made.place);
+    free(made.cancelled);
+    return status;
 }
 
-jfs_status jfs_ledger_file_of(const jfs_ledger *ledger, uint32_t slot, jfs_ledger_file *out) {
-    if (slot >= ledger->file_count) return JFS_RANGE;
-    *out = ledger->files[slot].counters;
+jfs_status jfs_ledger_sum(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, jfs_ledger_file *out) {
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < count; i++) {
+        if (slots[i] >= ledger->file_count) return JFS_RANGE;
+        const jfs_ledger_file *const one = &ledger->files[slots[i]].counters;
+        out->live_bytes += one->live_bytes;
+        out->positives += one->positives;
+        out->adds += one->adds;
+        out->replaceable += one->replaceable;
+        out->live_adds += one->live_adds;
+        out->open_bytes += one->open_bytes;
+    }
     return JFS_OK;
 }
 

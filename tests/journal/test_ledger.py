@@ -170,4 +170,24 @@ def test_kept_while_appending_as_a_load_counts_it(seed: int, steps: int) -> None
 def _free(ledger: Ledger, files: list[WriteFile]) -> list[int]:
     slots = [file.slot for file in files[:-1]]
     free = set(ledger.reclaimable(slots))
+    assert free == _free_by_pairs(ledger, slots)
+    added = [ledger.counters(slot) for slot in slots]
+    together = ledger.counters(*slots)
+    assert together.live_bytes == sum(one.live_bytes for one in added)
+    assert together.positives == sum(one.positives for one in added)
     return [index for index, slot in enumerate(slots) if slot in free]
+
+
+def _free_by_pairs(ledger: Ledger, slots: list[int]) -> set[int]:
+    """By a look at each pair of files. One goes when it cancels nothing in an earlier one that stays, and all
+    that it holds is cancelled from it or later.
+    """
+    cancels = {slot: ledger.cancels(slot) for slot in slots}
+    free: set[int] = set()
+    for at, slot in enumerate(slots):
+        if any(cancels[slot].get(earlier, 0) for earlier in slots[:at] if earlier not in free):
+            continue
+        cancelled = sum(cancels[later].get(slot, 0) for later in slots[at:])
+        if cancelled >= ledger.counters(slot).positives:
+            free.add(slot)
+    return free
