@@ -17,6 +17,7 @@ from journalfs.engine.arrays import index_list, struct_bytes, struct_list, u32_p
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch, line_prefix, uninitialized
 from journalfs.engine.scan import Scan
+from journalfs.engine.spans import NamedFiles, spans_of
 from journalfs.engine.state_types import (
     Anomaly,
     AnomalyKind,
@@ -68,21 +69,21 @@ class LiveState:
         out = ffi.new("jfs_state **")
         check(lib.jfs_state_new(out), "making a live state")
         self.pointer = ffi.gc(out[0], lib.jfs_state_free)
-        self._files: dict[int, MappedFile] = {}
+        self._files = NamedFiles()
 
     # ---- files ----
 
     def set_file(self, file_slot: int, file: MappedFile) -> None:
         """Say which file a slot is (`apply` does so itself); needed for every used slot after `load`."""
-        self._files[file_slot] = file
+        self._files.put(file_slot, file)
 
     def forget_file(self, file_slot: int) -> None:
         """Let go of a file that nothing live lies in."""
-        self._files.pop(file_slot, None)
+        self._files.drop(file_slot)
 
     def files(self) -> Mapping[int, MappedFile]:
         """The files that `apply` and `set_file` named, by slot."""
-        return self._files
+        return self._files.files
 
     def used_files(self, file_count: int) -> list[int]:
         """File slots below `file_count` in which anything live, or of an open transaction, lies."""
@@ -90,19 +91,11 @@ class LiveState:
         lib.jfs_state_used_files(self.pointer, used, file_count)
         return [slot for slot in range(file_count) if used[slot]]
 
-    def _spans(self, files: Mapping[int, MappedFile]) -> tuple[Any, int]:
-        count = max(files, default=-1) + 1
-        spans = ffi.new("jfs_span[]", max(count, 1))
-        for slot, file in files.items():
-            spans[slot].bytes = file.pointer
-            spans[slot].size_bytes = file.size_bytes
-        return spans, count
-
     # ---- loading and following ----
 
     def apply(self, file_slot: int, file: MappedFile, scan: Scan) -> None:
         """Apply the scan's records in their order. Calls must come in replay order of the files."""
-        self._files[file_slot] = file
+        self._files.put(file_slot, file)
         span = ffi.new("jfs_span *", {"bytes": file.pointer, "size_bytes": file.size_bytes})
         records = scan.pointer
         check(
@@ -130,7 +123,7 @@ class LiveState:
 
         For those call `set_measure`. `files` defaults to those given to `apply` and `set_file`.
         """
-        spans, count = self._spans(self._files if files is None else files)
+        spans, count = self._files.spans() if files is None else spans_of(files)
         check(lib.jfs_state_measure(self.pointer, spans, count), "measuring messages")
         return self.unmeasured()
 
@@ -318,8 +311,8 @@ class LiveState:
 
         Large bodies are left out: whoever renders the lines adds them.
         """
-        held = self._files if files is None else files
-        spans, count = self._spans(held)
+        held = self._files.files if files is None else files
+        spans, count = spans_of(held)
         lines = uninitialized("jfs_line[]", max(len(refs), 1))
         check(
             lib.jfs_state_fill_lines(
@@ -517,7 +510,7 @@ class LiveState:
         )
         state = cls.__new__(cls)
         state.pointer = ffi.gc(out[0], lib.jfs_state_free)
-        state._files = dict(files)
+        state._files = NamedFiles(dict(files))
         return state
 
 
