@@ -24,6 +24,10 @@ HEADS_CHECKED_SHARE: Final = 16
 """One of so many journal headers is read again in every look, although the file's time says that it is the
 same: each within three seconds, for file systems that lie about times."""
 
+OWN_FILES_LISTED_SHARE: Final = 64
+"""Who writes a journal lists all its files when it went on in another as often as a share of so many of them:
+each time where there are few, and at a cost that does not grow where there are thousands."""
+
 LISTINGS_MAX: Final = 3
 """Times a directory is listed again because a file went between listing and opening; once is already rare."""
 

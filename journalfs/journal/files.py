@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from journalfs.damage import FileStamp
 from journalfs.engine.buffers import MappedFile, Unreadable
+from journalfs.ids import FileId
 from journalfs.journal.directory import JournalFile, reading_order
 from journalfs.limits import JOURNAL_FILES_MAPPED_MAX
 
@@ -72,6 +73,10 @@ class FileSet(Mapping[int, MappedFile]):
     def get_read(self, slot: int) -> ReadFile | None:
         """The file of a slot, `None` once it is gone."""
         return self._paths.get(slot)
+
+    def of_id(self, file_id: FileId) -> ReadFile | None:
+        """A file by its id; mostly one of the last is asked for."""
+        return next((read for read in reversed(self._paths.values()) if read.file.file_id == file_id), None)
 
     def read_files(self) -> list[ReadFile]:
         """All files in reading order, which is not that in which they were found: of files that get new ids

@@ -77,6 +77,10 @@ class Heads:
         self._kept = kept
         return found
 
+    def look(self, name: str) -> Head:
+        """Look at one file. Raises OSError and NotAFile."""
+        return self._look(name, anew=True).head
+
     def doubt(self, name: str) -> None:
         """Read this head in the next look, whatever the file's time says."""
         known = self._kept.get(name)

@@ -16,12 +16,11 @@ from pathlib import Path
 from journalfs.clock import NS_PER_MS, Clock
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
-from journalfs.engine.checksum import crc32c_of_file, crc32c_of_mapped
+from journalfs.engine.checksum import crc32c_of_mapped
 from journalfs.engine.scan import Gap, GapKind, Scan, scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import mark_unreadable
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.errors import refuse_shortage
 from journalfs.ids import FileId
 from journalfs.journal.anomalies import anomaly_damage
 from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
@@ -30,6 +29,8 @@ from journalfs.journal.file_ids import written_rid
 from journalfs.journal.files import FileSet, ReadFile
 from journalfs.journal.heads import data_end
 from journalfs.journal.hidden import HiddenMessages
+from journalfs.journal.own_files import OwnFiles
+from journalfs.journal.read_before import end_begins, ends_as_read, holds_prefix
 from journalfs.limits import (
     JOURNAL_BLOCK_BYTES_MAX,
     JOURNAL_FILE_BYTES_MAX,
@@ -46,9 +47,6 @@ NEWS_WINDOW_BYTES = JOURNAL_BLOCK_BYTES_MAX
 """What is compared to find out whether a file went on: appending begins within one block behind the last
 record.
 """
-
-END_BYTES = 4096
-"""What is compared to find out whether a file that grows is still the one that was read."""
 
 DAMAGE_REASONS = {
     GapKind.ZEROED: "zeros where records should be",
@@ -101,8 +99,8 @@ class JournalLoader:
     _contradictions: Contradictions = field(default_factory=Contradictions)
     _hidden: HiddenMessages = field(default_factory=HiddenMessages)
     _next_slot: int = 0
-    _advancing: ReadFile | None = None
-    """The file of the last `advance`, known to be the one read last."""
+    _own: OwnFiles = field(default_factory=OwnFiles)
+    """How far `advance` came."""
 
     def load(self) -> None:
         """Read everything, or up to `limit`, and settle the live state."""
@@ -276,27 +274,48 @@ class JournalLoader:
             # Renamed or deleted between listing and opening; what was applied so far is complete by itself.
             return PollResult.UNCHANGED
 
-    def advance(self, file_id: FileId, end: int, *, list_files: bool = False) -> PollResult:
+    def advance(
+        self,
+        file_id: FileId,
+        end: int,
+        *,
+        newest_first: Iterable[tuple[FileId, str]] = (),
+        list_files: bool = False,
+    ) -> PollResult:
         """Apply what this process made durable: all of the files before that one, and it up to `end`.
 
-        `list_files`: other files than the current one may have changed.
+        `newest_first`: id and name of the files it uses. `list_files`: others than the current one may have
+        changed.
         """
-        if self.limit is None or self._advancing is None:
+        if self.limit is None or self._own.last is None:
             self.state.foresee()
         self.limit = (file_id, end)
-        read = self._advancing
-        if list_files or read is None or read.file.file_id != file_id:
-            self._advancing = None
-            # What is left of the file before comes first.
-            result = self._poll_to_the_end()
-            if result is None:
-                return PollResult.APPENDED
-            if result is not PollResult.REWRITTEN:
-                self._advancing = next(
-                    (read for read in self.files.read_files() if read.file.file_id == file_id), None
-                )
+        if not list_files and (result := self._go_on(file_id, newest_first)) is not None:
             return result
-        return PollResult.APPENDED if self._take_own(read) else PollResult.UNCHANGED
+        self._own.last = None
+        # What is left of the file before comes first.
+        result = self._poll_to_the_end()
+        if result is None:
+            return PollResult.APPENDED
+        if result is not PollResult.REWRITTEN:
+            self._own.last = self.files.of_id(file_id)
+        return result
+
+    def _go_on(self, file_id: FileId, newest_first: Iterable[tuple[FileId, str]]) -> PollResult | None:
+        """The same without a look at all files; `None` where that cannot be."""
+        changed = False
+        try:
+            own = self._own.up_to(file_id, newest_first, self.files, self._opened_by_name)
+            for read in own:
+                changed |= self._take_own(read)
+                self._own.last = read
+        except OSError:
+            return None  # a look at all of them says what became of it
+        return None if not own else PollResult.APPENDED if changed else PollResult.UNCHANGED
+
+    def _opened_by_name(self, file_id: FileId, name: str) -> ReadFile | None:
+        file = self._reader.one(name) if self._reader is not None else None
+        return self._open(file) if file is not None and file.file_id == file_id else None
 
     def _poll_to_the_end(self) -> PollResult | None:
         """Compaction gives files other names, maybe just when they are to be opened: then they are listed
@@ -317,6 +336,7 @@ class JournalLoader:
         return self.limit[1] if read.file.file_id == self.limit[0] else read.position
 
     def _poll(self, *, settled: bool = False) -> PollResult:
+        self._own.unlisted = 0
         listing = self._list()
         matched = self._matched
         current = matched[1] if matched is not None and matched[0] is listing else self._match(listing)
@@ -402,7 +422,7 @@ class JournalLoader:
         if self.limit is not None:
             return True
         if grows:
-            return _ends_as_read(read, file)
+            return ends_as_read(read, file)
         if file.stamp == read.stamp:
             return True
         if not holds_prefix(file, read.position, read.prefix_crc):
@@ -481,7 +501,7 @@ class JournalLoader:
             lambda: crc32c_of_mapped(mapped, read.position, scan.end, read.prefix_crc)
         )
         self.files.note_unreadable(read.slot, mapped)
-        read.end_crc = mapped.reading(lambda: crc32c_of_mapped(mapped, _end_begins(scan.end), scan.end))
+        read.end_crc = mapped.reading(lambda: crc32c_of_mapped(mapped, end_begins(scan.end), scan.end))
         self.state.apply(read.slot, mapped, scan)
         read.records += scan.count
         read.position = scan.end
@@ -552,36 +572,3 @@ class JournalLoader:
 
 def _within(gap: Gap, hole: Unreadable) -> bool:
     return hole.offset <= gap.offset and gap.offset + gap.length <= hole.end
-
-
-def _end_begins(position: int) -> int:
-    return max(JOURNAL_HEADER_BYTES, position - END_BYTES)
-
-
-def _ends_as_read(read: ReadFile, file: JournalFile) -> bool:
-    """Whether the last of what was read of a file is still there, as far as it can be read. Looked at where
-    the file's time moved.
-    """
-    if read.end_crc is not None and file.stamp == read.file.stamp:
-        return True
-    try:
-        found = crc32c_of_file(file.path, _end_begins(read.position), read.position)
-    except OSError as error:
-        refuse_shortage(error, file.path)
-        return True  # whoever reads it on says so
-    if read.end_crc is None:
-        read.end_crc = found
-    return found == read.end_crc
-
-
-def holds_prefix(file: JournalFile, position: int, prefix_crc: int) -> bool:
-    """Whether the bytes between header and `position` have this checksum; what cannot be read has not. Raises
-    FileNotFoundError.
-    """
-    try:
-        return crc32c_of_file(file.path, JOURNAL_HEADER_BYTES, position) == prefix_crc
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        refuse_shortage(error, file.path)
-        return False

@@ -183,6 +183,10 @@ class JournalWriter:
         """
         return self.committer.reached_end
 
+    def newest_first(self) -> Iterator[tuple[FileId, str]]:
+        """Id and name of each file with records, from the current one back."""
+        return ((file.file_id, file.name) for file in reversed(self.data))
+
     def totals(self) -> LedgerTotals:
         return self.ledger.totals()
 

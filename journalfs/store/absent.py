@@ -26,7 +26,8 @@ from journalfs.ids import PageNumber, QueueId, rid_of
 from journalfs.journal.contradictions import MISSING_RECORDS
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.hidden import DOUBTFUL_HEADER
-from journalfs.journal.loader import JournalLoader, holds_prefix
+from journalfs.journal.loader import JournalLoader
+from journalfs.journal.read_before import holds_prefix
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.showing import shown
 from journalfs.store.bindings import read_bindings

@@ -21,7 +21,8 @@ from journalfs.engine.state_batch import lies_within
 from journalfs.ids import FileId, MessageId, PageNumber, QueueId
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.files import ReadFile
-from journalfs.journal.loader import JournalLoader, holds_prefix
+from journalfs.journal.loader import JournalLoader
+from journalfs.journal.read_before import holds_prefix
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.showing import shown

@@ -72,6 +72,83 @@ def test_no_file_is_left_out_that_moves_meanwhile(
     assert not store.core.damage()
 
 
+# ---- many files of its own ----
+
+
+class Counting(DirectoryReader):
+    """Counts how often all files are looked at."""
+
+    listings = 0
+
+    def read(self) -> JournalDirectory:
+        self.listings += 1
+        return super().read()
+
+
+def go_on(store: JournalStore, files: list[JournalAppender]) -> PollResult:
+    """Take over what was written, the last of it in the last of the files in use."""
+    named = [(FileId(one.file_id), one.path.name) for one in files]
+    last = files[-1]
+    loader = store.core.loader
+    result = loader.advance(FileId(last.file_id), last.at, newest_first=reversed(named))
+    store.core.measure()
+    return result
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_many_files_are_not_listed_for_each_new_one(
+    little_store: LittleStore, lines_of: ReadLines, step: int
+) -> None:
+    """A few come into use between two looks, each with a message; one was there before as a free one."""
+    files = [little_store.journal, *next_files(little_store, *range(2, 131))]
+    store = little_store.open()
+    loader = store.core.loader
+    files[-1].send(1000, QUEUE_A, "one")
+    assert go_on(store, files) is PollResult.APPENDED
+    (free,) = next_files(little_store, 131)
+    assert go_on(store, files) is PollResult.UNCHANGED
+    reader = Counting(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
+    loader._reader = reader
+    for number in range(131, 431, step):
+        new = next_files(little_store, *(one for one in range(number, number + step) if one != 131))
+        files += [free, *new] if number == 131 else new
+        for file in files[-step:]:
+            file.send(1000 + file.file_id, QUEUE_A, "more")
+        assert go_on(store, files) is PollResult.APPENDED
+        assert go_on(store, files) is PollResult.UNCHANGED
+    assert len(lines_of(store, "work.a")) == 301
+    assert 0 < reader.listings < 300 // step // 2
+    assert not store.core.damage()
+    again = little_store.open(index=False)
+    assert lines_of(again, "work.a") == lines_of(store, "work.a")
+
+
+def test_a_file_that_is_not_what_its_writer_says_is_looked_for(
+    little_store: LittleStore, lines_of: ReadLines
+) -> None:
+    """Another name, another id, nothing there, or a header that is none: all files are listed."""
+    files = [little_store.journal, *next_files(little_store, *range(2, 131))]
+    store = little_store.open()
+    loader = store.core.loader
+    files[-1].send(1000, QUEUE_A, "one")
+    go_on(store, files)
+    reader = Counting(loader.directory, extension=loader.extension, relative_to=loader.relative_to)
+    loader._reader = reader
+    for number, wrong in ((131, "activemq-data-1.amq"), (132, "nothing.amq"), (133, "journal"), (134, "..")):
+        (new,) = next_files(little_store, number)
+        new.send(1000 + number, QUEUE_A, "more")
+        named = [(FileId(one.file_id), one.path.name) for one in files]
+        listed = reader.listings
+        said = [(FileId(number), wrong), *reversed(named)]
+        assert loader.advance(FileId(number), new.at, newest_first=said) is PollResult.APPENDED
+        assert reader.listings == listed + 1
+        files.append(new)
+    store.core.measure()
+    assert len(lines_of(store, "work.a")) == 5
+    assert sorted(read.file.file_id for read in loader.files.read_files()) == list(range(1, 135))
+    assert not store.core.damage()
+
+
 # ---- a writer that is faster ----
 
 

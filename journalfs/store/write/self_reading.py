@@ -185,7 +185,10 @@ class SelfReadingStore(JournalStore):
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = None
-        result = self.core.loader.advance(*self.journals.messages.durable_end(), list_files=list_files)
+        writer = self.journals.messages
+        result = self.core.loader.advance(
+            *writer.durable_end(), newest_first=writer.newest_first(), list_files=list_files
+        )
         if result is PollResult.APPENDED or not self.core.measured:
             self.core.measure()
         if self._follow_pages() and result is PollResult.UNCHANGED:
