@@ -156,11 +156,17 @@ class LiveState:
     def queues(self) -> list[QueueInfo]:
         """Every queue that was registered or named by a reference, in order of slot."""
 
-        def fill(out: Any, room: int, count: Any) -> int:
-            return int(lib.jfs_state_queues(self.pointer, out, room, count))
-
-        found = struct_list("jfs_queue_info", fill, "listing queues")
+        found = struct_list("jfs_queue_info", self._fill_queues, "listing queues")
         return [_queue_info(slot, q) for slot, q in enumerate(found)]
+
+    def _fill_queues(self, out: Any, room: int, count: Any) -> int:
+        return int(lib.jfs_state_queues(self.pointer, out, room, count))
+
+    def queue_messages(self) -> dict[int, int]:
+        """How many messages each queue has, live or being delivered, by its id; of those that have any."""
+        # There may be thousands of queues, of which few have any.
+        found = struct_list("jfs_queue_info", self._fill_queues, "counting the messages of queues")
+        return {q.queue_id: total for q in found if (total := q.live_count + q.delivering_count)}
 
     def queue(self, slot: int) -> QueueInfo:
         """One queue. Raises CoreRefused if there is no such slot."""

@@ -93,10 +93,9 @@ class LostBindings:
 
     def _in_journal(self) -> set[QueueId]:
         found: set[QueueId] = set()
-        for info in self.core.loader.state.queues():
-            queue_id = QueueId(info.queue_id)
-            messages = info.live_count + info.delivering_count
-            if messages and queue_id not in self.core.bindings.queues:
+        for number, messages in self.core.loader.state.queue_messages().items():
+            queue_id = QueueId(number)
+            if queue_id not in self.core.bindings.queues:
                 self._messages[queue_id] += messages
                 found.add(queue_id)
         return found
