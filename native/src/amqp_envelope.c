@@ -54,8 +54,7 @@ static void put_members(jfs_sink *sink, const jfs_amqp *map, int types) {
     if (!jfs_piece_begin(sink, &piece, map->bytes.at, map->bytes.bytes,
                          types ? JFS_PIECE_TYPES : JFS_PIECE_PROPERTIES))
         return;
-    jfs_reader reader = jfs_reader_over(map->bytes);
-    reader.at += piece.mark.source;
+    jfs_reader reader = jfs_reader_behind(map->bytes, piece.mark.source);
     uint64_t written = piece.mark.index;
     while (reader.at < reader.end) {
         jfs_piece_step(sink, &piece, (uint64_t)(reader.at - map->bytes.at), written);
@@ -99,8 +98,7 @@ void jfs_put_data_base64(jfs_sink *sink, const jfs_message *message) {
     if (!jfs_piece_begin(sink, &piece, body.at, body.bytes, JFS_PIECE_CHAIN)) return;
     uint8_t open[3] = {(uint8_t)(piece.mark.index >> 8), (uint8_t)(piece.mark.index >> 16), 0};
     uint64_t count = piece.mark.index & 3;
-    jfs_reader reader = jfs_reader_over(body);
-    reader.at += piece.mark.source;
+    jfs_reader reader = jfs_reader_behind(body, piece.mark.source);
     jfs_amqp section;
     for (;;) {
         jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at),
@@ -194,8 +192,7 @@ void jfs_put_sequences(jfs_sink *sink, jfs_view body) {
     jfs_amqp list;
     jfs_put_byte(sink, '[');
     if (jfs_piece_begin(sink, &piece, body.at, body.bytes, JFS_PIECE_SEQUENCES)) {
-        jfs_reader reader = jfs_reader_over(body);
-        reader.at += piece.mark.source;
+        jfs_reader reader = jfs_reader_behind(body, piece.mark.source);
         uint64_t index = piece.mark.index;
         for (;; index++) {
             jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at), index);
@@ -218,8 +215,7 @@ static void put_lengths(jfs_sink *sink, jfs_view body) {
     jfs_piece piece;
     jfs_amqp section;
     if (!jfs_piece_begin(sink, &piece, body.at, body.bytes, JFS_PIECE_LENGTHS)) return;
-    jfs_reader reader = jfs_reader_over(body);
-    reader.at += piece.mark.source;
+    jfs_reader reader = jfs_reader_behind(body, piece.mark.source);
     for (uint64_t index = piece.mark.index;; index++) {
         jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at), index);
         if (!jfs_next_body_section(&reader, &section)) break;

@@ -47,8 +47,7 @@ static void put_items(jfs_sink *sink, const jfs_amqp *container) {
     jfs_piece piece;
     const uint32_t width = container->type == JFS_A_MAP ? 2 : 1;
     if (!jfs_piece_begin(sink, &piece, container->bytes.at, container->bytes.bytes, JFS_PIECE_AMQP)) return;
-    jfs_reader reader = jfs_reader_over(container->bytes);
-    reader.at += piece.mark.source;
+    jfs_reader reader = jfs_reader_behind(container->bytes, piece.mark.source);
     for (uint64_t i = piece.mark.index; i < container->count; i += width) {
         jfs_piece_step(sink, &piece, (uint64_t)(reader.at - container->bytes.at), i);
         if (i > 0) jfs_put_byte(sink, ',');

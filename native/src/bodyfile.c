@@ -8,8 +8,7 @@ static void put_data(jfs_sink *sink, const jfs_message *message) {
     jfs_piece piece;
     jfs_amqp section;
     if (!jfs_piece_begin(sink, &piece, message->body.at, message->body.bytes, JFS_PIECE_RAW_CHAIN)) return;
-    jfs_reader reader = jfs_reader_over(message->body);
-    reader.at += piece.mark.source;
+    jfs_reader reader = jfs_reader_behind(message->body, piece.mark.source);
     for (;;) {
         jfs_piece_step(sink, &piece, (uint64_t)(reader.at - message->body.at), 0);
         if (!jfs_next_body_section(&reader, &section)) break;

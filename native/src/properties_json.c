@@ -105,8 +105,7 @@ static void put_members(jfs_sink *sink, jfs_entries entries, put_entry put, uint
     jfs_piece piece;
     if (!jfs_piece_begin(sink, &piece, entries.bytes.at, entries.bytes.bytes, JFS_PIECE_ENTRIES + (kind << 8)))
         return;
-    jfs_reader reader = jfs_reader_over(entries.bytes);
-    reader.at += piece.mark.source;
+    jfs_reader reader = jfs_reader_behind(entries.bytes, piece.mark.source);
     uint64_t written = piece.mark.index;
     while (reader.at < reader.end) {
         jfs_piece_step(sink, &piece, (uint64_t)(reader.at - entries.bytes.at), written);
@@ -156,8 +155,7 @@ void jfs_put_stream(jfs_sink *sink, jfs_view body) {
     jfs_piece piece;
     jfs_put_byte(sink, '[');
     if (jfs_piece_begin(sink, &piece, body.at, body.bytes, JFS_PIECE_STREAM)) {
-        jfs_reader reader = jfs_reader_over(body);
-        reader.at += piece.mark.source;
+        jfs_reader reader = jfs_reader_behind(body, piece.mark.source);
         uint64_t written = piece.mark.index;
         while (reader.at < reader.end) {
             jfs_piece_step(sink, &piece, (uint64_t)(reader.at - body.at), written);

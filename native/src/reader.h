@@ -18,6 +18,13 @@ static inline jfs_reader jfs_reader_over(jfs_view view) {
     return (jfs_reader){view.at, view.bytes == 0 ? view.at : view.at + view.bytes, 0};
 }
 
+/* What lies behind the first `length` bytes, of which there are that many. */
+static inline jfs_reader jfs_reader_behind(jfs_view view, uint64_t length) {
+    jfs_reader reader = jfs_reader_over(view);
+    if (length > 0) reader.at += length;
+    return reader;
+}
+
 static inline uint64_t jfs_left(const jfs_reader *reader) { return (uint64_t)(reader->end - reader->at); }
 
 static inline uint16_t jfs_load16(const uint8_t *at) { return (uint16_t)((at[0] << 8) | at[1]); }

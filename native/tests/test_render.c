@@ -5,6 +5,7 @@
 #include "envelope.h"
 #include "jfs_lines.h"
 #include "jfs_page.h"
+#include "properties.h"
 #include "text.h"
 
 static uint64_t chance_state = 88172645463325252u;
@@ -188,11 +189,32 @@ static void test_payloads_cut_anywhere(void) {
     check_cuts(amqp, sizeof amqp, JFS_SOURCE_PERSISTER);
 }
 
+static void write_nothing(jfs_sink *sink, const void *what) {
+    (void)what;
+    const jfs_entries none = {{NULL, 0}, 0};
+    jfs_put_properties(sink, none);
+    jfs_put_property_types(sink, none);
+    jfs_put_typed_map(sink, none);
+    jfs_put_stream(sink, none.bytes);
+    jfs_put_sequences(sink, none.bytes);
+}
+
+/* What is read of no bytes at all has no address that one could add to. */
+static void test_nothing_is_rendered_as_that(void) {
+    uint8_t out[100];
+    jfs_sink sink = window(out, 0, sizeof out);
+    write_nothing(&sink, NULL);
+    out[sink.pos] = 0;
+    CHECK(strcmp((char *)out, "{}{}{}[][]") == 0);
+    check_windows(write_nothing, NULL, sink.pos);
+}
+
 int main(void) {
     RUN(test_sink_stores_only_its_window);
     RUN(test_base64_of_every_length);
     RUN(test_texts_measure_as_they_render);
     RUN(test_json_check);
     RUN(test_payloads_cut_anywhere);
+    RUN(test_nothing_is_rendered_as_that);
     return 0;
 }
