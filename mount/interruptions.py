@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -20,6 +21,13 @@ LOOK_S: Final = 0.05
 
 LOOKS_SOON: Final = 3
 """Looks after each hint: a signal counts that is pending at two of them."""
+
+LOOK_AGAIN_S: Final = 0.25
+"""From one look to the next for those of whom the kernel may not speak again: it tells of one signal to each,
+which may have been one that does not ask to stop."""
+
+RECENTLY_S: Final = 1.0
+"""A hint may be about somebody who comes to wait so long after it."""
 
 UNKNOWN_S: Final = 0.5
 """Somebody who cannot be seen waits this long at most, and is told to try again as after a signal."""
@@ -41,6 +49,8 @@ class _Wait:
     who: Waiting
     scope: trio.CancelScope
     since: float
+    hinted: bool
+    """The kernel may have told of a signal to who waits, and does so once."""
 
 
 class Interruptions:
@@ -52,6 +62,7 @@ class Interruptions:
         self.told = False
         """Whether `look_soon` is called whenever a signal may have come: then nobody looks without it."""
         self._soon = trio.Event()
+        self._hinted_at = float("-inf")
         self._waits: set[_Wait] = set()
         self._some = trio.Event()
         self._over = False
@@ -69,11 +80,12 @@ class Interruptions:
         if self._over:
             raise refuse(errno.EINTR)
         with trio.CancelScope() as scope:
-            wait = _Wait(who, scope, trio.current_time())
+            now = trio.current_time()
+            wait = _Wait(who, scope, now, hinted=now - self._hinted_at <= RECENTLY_S)
             self._waits.add(wait)
             self._some.set()
             # A signal may have come before.
-            self.look_soon()
+            self._soon.set()
             try:
                 await until()
             finally:
@@ -86,26 +98,43 @@ class Interruptions:
         while True:
             await self._some.wait()
             while self._waits:
-                if self.told:
-                    await self._soon.wait()
-                    self._soon = trio.Event()
-                for _ in range(LOOKS_SOON if self.told else 1):
+                if not self.told:
                     await trio.sleep(LOOK_S)
                     await self.look()
+                elif await self._is_soon():
+                    for _ in range(LOOKS_SOON):
+                        await trio.sleep(LOOK_S)
+                        await self.look()
+                else:
+                    await self._look_at([wait for wait in self._waits if wait.hinted])
             self._some = trio.Event()
+
+    async def _is_soon(self) -> bool:
+        """Wait for the next hint; False when it is time to look again without one."""
+        again_s = LOOK_AGAIN_S if any(wait.hinted for wait in self._waits) else math.inf
+        with trio.move_on_after(again_s):
+            await self._soon.wait()
+            self._soon = trio.Event()
+            return True
+        return False
 
     def look_soon(self) -> None:
         """Somebody may have been told to stop, or the kernel may listen no longer."""
+        self._hinted_at = trio.current_time()
+        for wait in self._waits:
+            wait.hinted = True
         self._soon.set()
 
     async def look(self) -> None:
         """End the waits of those who are told to stop."""
-        if not self.connected():
+        if self.connected():
+            await self._look_at(list(self._waits))
+        else:
             self.end()
-            return
-        waits, now = list(self._waits), trio.current_time()
+
+    async def _look_at(self, waits: Sequence[_Wait]) -> None:
         # With a hint that there was a signal, whoever cannot be seen is taken to be meant.
-        since = now - (0.0 if self.told else UNKNOWN_S)
+        since = trio.current_time() - (0.0 if self.told else UNKNOWN_S)
         for wait in await trio.to_thread.run_sync(lambda: [one for one in waits if _is_over(one, since)]):
             wait.scope.cancel()
 

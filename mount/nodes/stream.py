@@ -141,11 +141,13 @@ class Stream(OpenedFile):
 class Following(Stream):
     """A reader of `.follow`."""
 
-    __slots__ = ("_back_from", "_follower", "_told")
+    __slots__ = ("_asked", "_back_from", "_follower", "_told")
 
     def __init__(self, node: StreamFile, flags: int, follower: Follower) -> None:
         super().__init__(node, flags)
         self._follower = follower
+        self._asked = False
+        """Somebody wanted to know its size."""
         self._told = 0
         """How often somebody was told that there is something to read, before anything was."""
         self._back_from = 0
@@ -153,8 +155,13 @@ class Following(Stream):
 
     def size_bytes(self) -> int:
         """What it is said to have. Until something is read more with each question, for who went to the end
-        that it was told of waits for more behind that.
+        that it was told of waits for more behind that. At the first question nothing: who copies within the
+        mount asks once and lets the kernel do it, which takes a short line for the end of a file that has
+        more. Where there seems to be nothing it reads by itself.
         """
+        if not self._asked:
+            self._asked = True
+            return 0
         ready = self.ready()
         if self.position:
             return self.position + FOLLOWED_SIZE_BYTES + (FOLLOWED_MORE_BYTES if ready else 0)

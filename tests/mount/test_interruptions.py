@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 import trio
@@ -17,6 +18,8 @@ from pyfuse3 import FUSEError
 from journalfs_mount.callers import Caller, Writer
 from journalfs_mount.interruptions import UNKNOWN_S, Interruptions, Waiting
 from journalfs_mount.limits import WAITING_MAX
+
+T = TypeVar("T")
 
 NO_PROCESS = 2**22
 """No kernel gives so high an id."""
@@ -77,6 +80,70 @@ async def test_whoever_is_told_to_stop_stops(autojump_clock: trio.testing.MockCl
         await ended["first"].wait()
         assert found == [("second", errno.EINTR), ("first", errno.EINTR)]
         assert await given_up(interruptions, Told()) == errno.EINTR
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock would jump while a thread is at work."""
+
+    async def run(work: Callable[[], T]) -> T:
+        await trio.lowlevel.checkpoint()
+        return work()
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", run)
+
+
+@pytest.mark.usefixtures("without_threads")
+@pytest.mark.parametrize("hinted_after_s", [None, 0.2])
+async def test_the_kernel_tells_of_one_signal_only(
+    autojump_clock: trio.testing.MockClock, hinted_after_s: float | None
+) -> None:
+    """That was one that does not ask to stop. The next one counts, though nobody hints at it; so it does for
+    who came to wait just after the hint, which may have been about them.
+    """
+    interruptions, who, other = Interruptions(), Told(), Told()
+    interruptions.told = True
+    if hinted_after_s is not None:
+        interruptions.look_soon()
+        await trio.sleep(hinted_after_s)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(interruptions.run)
+        nursery.start_soon(given_up, interruptions, other)
+        async with trio.open_nursery() as waiter:
+
+            async def wait() -> None:
+                assert await given_up(interruptions, who) == errno.EINTR
+
+            waiter.start_soon(wait)
+            if hinted_after_s is None:
+                await trio.sleep(60)
+                interruptions.look_soon()
+            await trio.sleep(60)
+            who.told, told_at = True, trio.current_time()
+        assert trio.current_time() - told_at <= 1
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.usefixtures("without_threads")
+async def test_nobody_is_looked_at_without_a_hint(autojump_clock: trio.testing.MockClock) -> None:
+    """Where the kernel tells of each first signal, a mount with nothing to do sleeps."""
+    interruptions, looks = Interruptions(), 0
+    interruptions.told = True
+
+    class Watched(Told):
+        def is_told_to_stop(self) -> bool:
+            nonlocal looks
+            looks += 1
+            return False
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(interruptions.run)
+        nursery.start_soon(given_up, interruptions, Watched())
+        await trio.sleep(5)
+        before = looks
+        await trio.sleep(60)
+        assert looks == before
         nursery.cancel_scope.cancel()
 
 

@@ -45,6 +45,19 @@ def test_what_comes_is_seen_as_it_comes(address: Address, command: tuple[str, ..
     assert bodies(address.first) == ["before", "one", "two", "three"]
 
 
+@pytest.mark.rule("S-116")
+@pytest.mark.parametrize("command", ["exec cat {follow} > copy.jsonl", "exec cp {follow} copy.jsonl"])
+def test_what_comes_is_copied_within_the_mount(address: Address, command: str) -> None:
+    """Where the kernel copies for them, it would take the first line for all there is."""
+    follow = address.first.path / ".follow"
+    with running("bash", "-c", command.format(follow=follow), cwd=address.second.path) as process:
+        until(lambda: reads(process.pid, follow), "it waits in a read")
+        for count, text in enumerate(("one", "two", "three"), 1):
+            publish(address.first, text)
+            until(lambda count=count: len(bodies(address.second)) == count, "a copy")  # type: ignore[misc]
+    assert bodies(address.second) == ["one", "two", "three"]
+
+
 @pytest.mark.rule("S-18")
 def test_a_tail_that_was_read_to_its_end_shows_what_comes_though_that_became_a_part(address: Address) -> None:
     """`tail` asks for as much as the size says, and begins anew where that shrank."""

@@ -173,6 +173,21 @@ def test_a_signal_that_only_reports_does_not_end_the_wait(full: Address) -> None
     assert bodies(full.first) == ["old-2", "new"]
 
 
+@pytest.mark.rule("S-102", "S-123")
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_that_asks_to_stop_counts_after_one_that_does_not(
+    full: Address, ending: signal.Signals
+) -> None:
+    """Though the kernel tells of the first only. Nothing of what waited is published."""
+    signals = f"sleep 0.5; kill -WINCH $$; sleep 0.5; kill -{ending.name.removeprefix('SIG')} $$"
+    with waiting(full, f"trap 'true' WINCH; {{ {signals}; }} & echo new > in.txt") as writer:
+        pass
+    assert writer.returncode == -ending
+    consume(full.first)
+    shell("echo later > in.txt", full.first.path)
+    assert bodies(full.first) == ["old-2", "later"]
+
+
 @pytest.mark.rule("S-102")
 def test_a_long_write_that_is_interrupted_is_short(full: Address) -> None:
     """The kernel hands it on in pieces, each of which is taken or not."""
