@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PREFIX = "user.journalfs."
 
+PAUSED = "paused"
+
 
 @dataclass(frozen=True, slots=True)
 class KnownSettings:
@@ -49,12 +51,16 @@ def _address_settings(core: Core, address: Address) -> tuple[SettingInForce, ...
 
 
 def address_toml(core: Core, address: Address) -> str:
-    """Every address setting in force, with where it comes from."""
-    return settings_toml(_address_settings(core, address))
+    """Whether it is paused, which is said of the address itself, and every address setting in force, with
+    where it comes from.
+    """
+    return tomli_w.dumps({PAUSED: address.paused}) + settings_toml(_address_settings(core, address))
 
 
 def address_attributes(core: Core, address: Address) -> Mapping[str, bytes]:
     found = {PREFIX + "routing-types": ",".join(kind.name for kind in address.binding.routing_types).encode()}
+    if address.paused:
+        found[PREFIX + PAUSED] = _text(address.paused)
     for setting in _address_settings(core, address):
         # Eighty defaults would say nothing, and be more than ext4 takes when a tree is copied with them.
         if setting.value is not None and setting.origin != ORIGIN_DEFAULT:
@@ -91,7 +97,7 @@ def queue_settings(queue: Queue) -> dict[str, object]:
         "auto-delete-message-count": binding.auto_delete_message_count,
         "configuration-managed": binding.configuration_managed,
         "internal": binding.internal,
-        "paused": queue.paused,
+        PAUSED: queue.paused,
     }
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from typing import Any
 
 import pytest
 
+from tests.mount.conftest import ROOT
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
 
 
@@ -94,11 +96,15 @@ def test_of_many_too_and_in_the_next_mount(remount: Remount, paged: bool) -> Non
 
 @pytest.mark.rule("S-136")
 def test_who_removes_the_id_publishes_again(address: Address) -> None:
-    write_at_once(address.first.path / "in.jsonl", [line("a", "1")])
-    shell(
-        """set -e; jq -c . .all.jsonl > a.jsonl
-        jq -c 'del(.duplicateId, .properties._AMQ_DUPL_ID)' .all.jsonl > b.jsonl""",
-        address.first.path,
-    )
-    assert bodies(address.first) == ["a", "a"]
-    assert counted(address) == 1
+    """By what the documents recommend, for ids of all kinds."""
+    by_bytes = b'{"body":"b","properties":{"_AMQ_DUPL_ID":"BQD/"},"propertyTypes":{"_AMQ_DUPL_ID":"bytes"}}\n'
+    by_amqp = b'{"protocol":"AMQP","body":"c","properties":{"_AMQ_DUPL_ID":"1c","k":"v"}}\n'
+    none = b'{"protocol":"AMQP","body":"d"}\n'
+    write_at_once(address.first.path / "in.jsonl", [line("a", "1"), by_bytes, by_amqp, none])
+    known = json.loads((address.first.path / ".all.jsonl").read_bytes().splitlines()[1])
+    assert known["duplicateId_base64"] == "BQD/"
+    text = (ROOT / "docs" / "OPERATING.md").read_text()
+    (recipe,) = re.findall(r"^jq -c 'del\(\.duplicateId[^']*'$", text, re.MULTILINE)
+    shell(f"set -e; jq -c . .all.jsonl > a.jsonl; {recipe} .all.jsonl > b.jsonl", address.first.path)
+    assert sorted(bodies(address.first)) == [*"aabbcc", *"dddd"]
+    assert counted(address) == 3

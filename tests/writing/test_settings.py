@@ -53,6 +53,26 @@ def test_settings_are_changed_through_attributes_and_files(remount: Remount) -> 
         mount = remount()
 
 
+@pytest.mark.rule("S-34", "S-87")
+def test_a_paused_address_says_so(remount: Remount) -> None:
+    """By its attribute, which is there while it is paused, and by its settings."""
+    name = "user.journalfs.paused"
+    address = Address(remount())
+    settings, of_queue = address.path / ".settings", address.first.path / ".settings"
+    assert settings.read_text().startswith("paused = false\n")
+    assert name not in os.listxattr(address.path)
+    os.setxattr(address.path, name, b"true")
+    remount()
+    assert (os.getxattr(address.path, name), name in os.listxattr(address.path)) == (b"true", True)
+    assert settings.read_text().startswith("paused = true\n")
+    os.removexattr(address.path, name)
+    assert errno_of(os.getxattr, address.path, name) == errno.ENODATA
+    of_queue.write_text(of_queue.read_text().replace("[address]\npaused = false", "[address]\npaused = true"))
+    assert os.getxattr(address.path, name) == b"true"
+    settings.write_text(settings.read_text().replace("paused = true", "paused = false"))
+    assert name not in os.listxattr(address.path)
+
+
 @pytest.mark.rule("S-87")
 def test_attributes_are_set_to_what_they_are(address: Address) -> None:
     """As `mv` of a directory to another mount does with all of them."""
