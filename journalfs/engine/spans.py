@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from journalfs.engine._native import ffi
@@ -30,13 +30,13 @@ class NamedFiles:
 
     __slots__ = ("_pointers", "_room", "_spans", "files")
 
-    def __init__(self, files: Mapping[int, MappedFile] | None = None) -> None:
+    def __init__(self, files: Iterable[tuple[int, MappedFile]] = ()) -> None:
         self.files: dict[int, MappedFile] = {}
         self._room = ROOM_FIRST
         self._spans: Any = ffi.new("jfs_span[]", self._room)
         self._pointers: dict[int, Any] = {}
         """They own what the spans point to: a file may be mapped anew in its place."""
-        for slot, file in (files or {}).items():
+        for slot, file in files:
             self.put(slot, file)
 
     def put(self, slot: int, file: MappedFile) -> None:

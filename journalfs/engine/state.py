@@ -516,7 +516,7 @@ class LiveState:
         )
         state = cls.__new__(cls)
         state.pointer = ffi.gc(out[0], lib.jfs_state_free)
-        state._files = NamedFiles(dict(files))
+        state._files = NamedFiles(files)
         return state
 
 

@@ -33,8 +33,10 @@ class OwnFiles:
         known, where it is what its writer says.
         """
         last = self.last
-        if last is None or last.file.file_id == file_id:
-            return [] if last is None else [last]
+        if last is None:
+            return []
+        if last.file.file_id == file_id:
+            return [last]
         self.unlisted += 1
         if self.unlisted * OWN_FILES_LISTED_SHARE >= len(files):
             return []

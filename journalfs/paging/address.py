@@ -12,7 +12,7 @@ import bisect
 import contextlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +50,7 @@ class PageSummary:
     """Its page transactions, rising."""
     last_due_ms: int
     """Latest time at which one of the messages is due, 0 where none says."""
-    queues: Mapping[int, PageShare]
+    queues: dict[int, PageShare]
     """What was routed to each."""
     first_expiry_ms: int
     """When the first of its messages expires, live or not; 0: none does."""

@@ -110,7 +110,7 @@ class QueueContent:
         known_bytes = paged.line_bytes(stretch, prefix_bytes=len(self.prefix), moment_ms=moment_ms)
         if known_bytes is not None:
             return known_bytes
-        if sealed_ms is None and self.page_due_ms(stretch.number) > self.now_ms:
+        if sealed_ms is None and self.page_due_ms(stretch.number) > moment_ms:
             return measure()  # lines get shorter when their messages become due
         key = stretch.standing, self.core.bodies.version, sealed_ms
         place = (stretch.number, stretch.start, stretch.end)

@@ -145,7 +145,7 @@ def _describe_pages(paged: PagedAddress) -> list[IndexedPage]:
             summary.last_id,
             list(summary.tx_ids),
             summary.last_due_ms,
-            dict(summary.queues),
+            summary.queues,
             summary.first_expiry_ms,
             summary.large,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import tomli_w
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 PREFIX = "user.journalfs."
 
-PAUSED = "paused"
+PAUSED: Final = "paused"
+ROUTING_TYPES: Final = "routing-types"
+"""Both are said of an address by records of its own, and are not among its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def address_toml(core: Core, address: Address) -> str:
 
 
 def address_attributes(core: Core, address: Address) -> Mapping[str, bytes]:
-    found = {PREFIX + "routing-types": ",".join(kind.name for kind in address.binding.routing_types).encode()}
+    found = {PREFIX + ROUTING_TYPES: ",".join(kind.name for kind in address.binding.routing_types).encode()}
     if address.paused:
         found[PREFIX + PAUSED] = _text(address.paused)
     for setting in _address_settings(core, address):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 import msgspec
 
@@ -25,11 +24,10 @@ from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.core import Core
+from journalfs.store.settings import PAUSED, ROUTING_TYPES
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS, changed, check_default
 
-ROUTING_TYPES: Final = "routing-types"
-"""What an address allows is in its own record, and not among the settings."""
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 
 
@@ -246,7 +244,7 @@ class Administering:
         """Give a setting of a queue the value that a new queue of its address would get; None when it has
         that. Raises `SettingFixed`.
         """
-        if name == "paused":
+        if name == PAUSED:
             return self._pause(BindingType.QUEUE_STATUS, queue.queue_id, False)
         known = QUEUE_SETTINGS.get(name)
         if known is None:
@@ -262,7 +260,7 @@ class Administering:
         """Take back what was set for this address: what is set for others, and applies to it, or the default
         is in force again. Raises `SettingFixed`.
         """
-        if name == "paused" and address.address_id is not None:
+        if name == PAUSED and address.address_id is not None:
             return self._pause(BindingType.ADDRESS_STATUS, address.address_id, False)
         stored = self._state.address_settings.get(address.name)
         definition = _ADDRESS_SETTINGS.get(name)
@@ -377,7 +375,7 @@ def planned_queue(queue: Queue, changes: Mapping[str, str]) -> tuple[QueueBindin
     """The binding of a queue with `changes`, and whether it is paused. Raises `SettingRefused`."""
     binding, paused = queue.binding, queue.paused_itself
     for name, text in changes.items():
-        if name == "paused":
+        if name == PAUSED:
             paused = _boolean(name, text)
         else:
             binding = changed(binding, name, text)
@@ -387,10 +385,10 @@ def planned_queue(queue: Queue, changes: Mapping[str, str]) -> tuple[QueueBindin
 def planned_address(address: Address, changes: Mapping[str, str]) -> tuple[dict[str, Value], bool]:
     """What `changes` set for an address, and whether it is paused. Raises `SettingRefused`."""
     texts = dict(changes)
-    paused = _boolean("paused", texts.pop("paused")) if "paused" in texts else address.paused
+    paused = _boolean(PAUSED, texts.pop(PAUSED)) if PAUSED in texts else address.paused
     if paused != address.paused and address.address_id is None:
         reason = f"{address.name} has no record of its own; it goes with its queues"
-        raise SettingRefused("paused", reason)
+        raise SettingRefused(PAUSED, reason)
     return {name: _value(name, text) for name, text in texts.items()}, paused
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from journalfs.errors import SettingRefused
 from journalfs.store.core import Core
-from journalfs.store.settings import queue_settings, settings_in_force
+from journalfs.store.settings import PAUSED, queue_settings, settings_in_force
 from journalfs.store.write.administering import address_named, planned_address, planned_queue, queue_named
 
 Changes = dict[str, str]
@@ -43,7 +43,7 @@ def changed_settings(core: Core, address: str, queue: str | None, text: bytes) -
     in_force: Mapping[str, object] = {
         setting.name: setting.value for setting in settings_in_force(core).address(address)
     }
-    in_force = {"paused": address_model.paused, **in_force}
+    in_force = {PAUSED: address_model.paused, **in_force}
     if queue is None:
         return _differing(edited, in_force), {}
     of_address = edited.pop(_OF_ADDRESS, {})
