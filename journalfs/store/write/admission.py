@@ -363,13 +363,20 @@ class Admission:
         if everywhere:
             self._everything.stage(position, held)
 
-    def check_move(self, source: str, address: str) -> None:
-        """Raises `AddressFull` where messages from another address would be refused or lost. Whoever moves
-        messages does not wait: that is how room is made.
+    def decide_move(self, source: str, address: str) -> Action:
+        """What becomes of messages that are moved to an address; within one it holds as much afterwards.
+        Whoever moves messages does not wait: that is how room is made. Raises `AddressFull` where they would
+        be refused or lost.
         """
         decision = self.decide(address) if source != address else STORE
         if decision.action in (Action.FAIL, Action.DROP):
             raise self._full(address, decision)
+        return decision.action
+
+    def moved(self, address: str) -> None:
+        """Messages came to an address that were not weighed."""
+        self._touched.add(address)
+        self._account(address).outdate()
 
     def drop(self, address: str, messages: int) -> None:
         """So many messages were taken, and nothing becomes of them."""

@@ -75,14 +75,16 @@ class Leaving:
         """Take messages out of a queue; how many were there. Raises `HeldByReaders`."""
         return await self._leave(self._removing.choose(queue.content, choose(queue)), self._stage)
 
-    async def move(self, source: StoreQueue, target: StoreQueue, choose: Choice) -> int:
-        """The same, and put them into another queue."""
+    async def move(self, source: StoreQueue, target: StoreQueue, choose: Choice, *, full: bool) -> int:
+        """The same, and put them into another queue; into the pages of its address if that pages, or is
+        `full` and is to.
+        """
         if source is target:
             return 0
         kinds, to = self._sending.kinds, (target.content.queue_id,)
         knows = kinds.special(to)
         chosen = self._removing.choose(source.content, choose(source))
-        moved = await self._leave(chosen, lambda chosen: self._stage_move(chosen, target))
+        moved = await self._leave(chosen, lambda chosen: self._stage_move(chosen, target, full=full))
         if not knows and kinds.special(to):
             kinds.forget(to)  # it became one meanwhile
         return moved
@@ -171,7 +173,7 @@ class Leaving:
             await self._removing.stage_in(transaction, chosen)
             return transaction.commit()
 
-    async def _stage_move(self, chosen: Chosen, target: StoreQueue) -> Position:
+    async def _stage_move(self, chosen: Chosen, target: StoreQueue, *, full: bool) -> Position:
         """Messages in the journal stay the records that they are and change queues. Those in pages, which are
         never rewritten, are copied, and so are those that the other queue has already. Where others have to
         leave for them, or the other address pages, all are copied.
@@ -182,9 +184,10 @@ class Leaving:
             special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now
             if special and not pages_now(address):
                 return await self._stage_at_once(chosen, copies)
+            begins = full and self._sending.takes_pages(address)
             self._removing.refuse_beyond_room(chosen, moved=True)
             async with self._paced.transaction() as transaction:
-                if special or pages_now(address):
+                if special or begins or pages_now(address):
                     with self._sending.paging.transaction(address, transaction.tx) as pages:
                         for few in _few(chosen):
                             numbered, large = await copies.numbered(chosen.content, few)

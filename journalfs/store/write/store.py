@@ -336,9 +336,11 @@ class WritingStore(SelfReadingStore):
 
     async def _move(self, source: QueuePath, target: QueuePath, choose: Choice) -> int:
         self._writable()
-        self.admission.check_move(source[0], target[0])
+        full = self.admission.decide_move(source[0], target[0]) is Action.PAGE
         async with self._arrivals.bringing(target[0]):
-            return await self._leaving.move(self._queue(source), self._queue(target), choose)
+            moved = await self._leaving.move(self._queue(source), self._queue(target), choose, full=full)
+        self.admission.moved(target[0])
+        return moved
 
     async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """Send messages that were delivered in vain too often to the dead-letter address of their queue's

@@ -532,29 +532,6 @@ async def test_an_address_at_its_limit_is_told_of_once_a_minute(limited: Limited
         assert [event["event"] for event in store.core.events].count("limit-reached") == 2
 
 
-# -- moving --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("policy", "moved"), [("FAIL", False), ("DROP", False), ("BLOCK", True), ("PAGE", True)]
-)
-async def test_moving_into_a_full_address(limited: Limited, policy: str, moved: bool) -> None:
-    async with limited.open() as store:
-        await store.create_address("full")
-        await store.create_queue("full", "full.a")
-        await store.set_attribute("full", None, "user.journalfs.max-size-messages", b"0")
-        await store.set_attribute("full", None, "user.journalfs.address-full-policy", policy.encode())
-        await publish(store, "1")
-        (message,) = (MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a"))
-        if moved:
-            assert await store.move(AT, [message], ("full", "full.a")) == 1
-            assert held(store, "full").messages == 1
-        else:
-            with pytest.raises(AddressFull):
-                await store.move(AT, [message], ("full", "full.a"))
-        assert held(store).messages == (not moved)
-
-
 async def test_who_waits_learns_that_nothing_can_be_written_any_more(limited: Limited) -> None:
     async with limited.open("max-size-messages = 1", 'address-full-policy = "BLOCK"') as store:
         await publish(store, "1")

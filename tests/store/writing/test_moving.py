@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from journalfs.errors import AddressFull
 from journalfs.ids import MessageId
+from journalfs.store.write.store import WritingStore
 from tests.reference.store import load
 from tests.store.conftest import START_MS
-from tests.store.writing.conftest import Writable, lines_of
+from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 A, B = ("work", "work.a"), ("work", "work.b")
+FULL = ("full", "full.a")
 
 
 def envelopes(lines: list[bytes]) -> list[dict[str, Any]]:
@@ -107,3 +110,101 @@ async def test_deliveries_from_another_queue_do_not_count(writable: Writable) ->
         assert await store.move(A, [first], B) == 1
         after = envelopes(lines_of(store, "work.b"))
         assert [line.get("deliveryCount", 0) for line in after] == [3, 0]
+
+
+# -- into a full address -------------------------------------------------------------------------------------
+
+
+async def make_full(store: WritingStore, policy: str, messages: int) -> None:
+    """An address with one queue is full once it holds so many messages; another has as many and two more."""
+    await store.create_address(FULL[0])
+    await store.create_queue(*FULL)
+    await store.set_attribute(FULL[0], None, "user.journalfs.max-size-messages", b"%d" % messages)
+    await store.set_attribute(FULL[0], None, "user.journalfs.address-full-policy", policy.encode())
+    publisher = store.publisher(*A, "in")
+    await publisher.write(b"".join(b"%d\n" % number for number in range(messages + 2)))
+    await publisher.finish()
+
+
+def ids_of(store: WritingStore) -> list[MessageId]:
+    return [MessageId(one["id"]) for one in envelopes(lines_of(store, A[1]))]
+
+
+def bodies(store: WritingStore, queue: str) -> list[str]:
+    address, _, _ = queue.partition(".")
+    return [one["body"] for one in envelopes(lines_of(store, queue, address))]
+
+
+def paged_count(store: WritingStore, queue: str) -> object:
+    return queue_of(store, queue, FULL[0]).status()["pagedCount"]
+
+
+@pytest.mark.rule("S-106")
+@pytest.mark.parametrize("policy", ["FAIL", "DROP"])
+async def test_a_full_address_refuses_what_is_moved_to_it(writable: Writable, policy: str) -> None:
+    async with writable.open() as store:
+        await make_full(store, policy, messages=0)
+        with pytest.raises(AddressFull):
+            await store.move(A, ids_of(store), FULL)
+        assert bodies(store, A[1]) == ["0", "1"]
+
+
+@pytest.mark.rule("S-106")
+async def test_who_moves_does_not_wait_for_room(writable: Writable) -> None:
+    async with writable.open() as store:
+        await make_full(store, "BLOCK", messages=0)
+        assert await store.move(A, ids_of(store), FULL) == 2
+        assert bodies(store, FULL[1]) == ["0", "1"]
+        assert paged_count(store, FULL[1]) == 0
+
+
+@pytest.mark.rule("S-110")
+@pytest.mark.parametrize("at_once", [1, 2])
+async def test_what_is_moved_to_a_full_address_begins_to_page(writable: Writable, at_once: int) -> None:
+    texts = ["0", "1", "2", "3", "4", "5"]
+    async with writable.open() as store:
+        await make_full(store, "PAGE", messages=4)
+        ids = ids_of(store)
+        for first in range(0, len(ids), at_once):
+            some = ids[first : first + at_once]
+            assert await store.move(A, some, FULL) == len(some)
+        assert bodies(store, FULL[1]) == texts
+        assert not bodies(store, A[1])
+        assert paged_count(store, FULL[1]) == 2
+        events = [event["message"] for event in store.core.events if event["event"] == "limit-reached"]
+        assert events == ["full: max-size-messages is reached: it pages"]
+    assert [one["body"] for one in on_disk(writable, FULL[1])] == texts
+    async with writable.open() as store:
+        assert bodies(store, FULL[1]) == texts
+        assert not bodies(store, A[1])
+
+
+@pytest.mark.rule("S-110")
+async def test_what_changes_queues_within_a_full_address_stays_in_the_journal(writable: Writable) -> None:
+    async with writable.open() as store:
+        await make_full(store, "PAGE", messages=4)
+        await store.create_queue(FULL[0], "full.b")
+        assert await store.move(A, ids_of(store), FULL) == 6
+        ids = [MessageId(one["id"]) for one in envelopes(lines_of(store, FULL[1], FULL[0]))]
+        assert await store.move(FULL, ids, (FULL[0], "full.b")) == 6
+        assert paged_count(store, "full.b") == 0
+        assert bodies(store, "full.b") == ["0", "1", "2", "3", "4", "5"]
+
+
+@pytest.mark.rule("S-110")
+async def test_a_queue_whose_values_are_replaced_does_not_begin_to_page(writable: Writable) -> None:
+    async with writable.open() as store:
+        await make_full(store, "PAGE", messages=1)
+        await store.create_queue(FULL[0], "full.ring")
+        await store.set_attribute(FULL[0], "full.ring", "user.journalfs.ring-size", b"2")
+        ids = ids_of(store)
+        for queue in (FULL[1], "full.ring"):
+            for one in ids_of(store):
+                assert await store.move(A, [one], (FULL[0], queue)) == 1
+            publisher = store.publisher(*A, "in")
+            await publisher.write(b"0\n1\n2\n")
+            await publisher.finish()
+        assert len(ids) == 3
+        assert bodies(store, FULL[1]) == ["0", "1", "2"]
+        assert bodies(store, "full.ring") == ["1", "2"]
+        assert {paged_count(store, queue) for queue in (FULL[1], "full.ring")} == {0}
