@@ -227,8 +227,11 @@ class Admission:
         return STORE if reached is None else Decision(Action[limits.policy], reached)
 
     def _by_pages(self, address: str, limits: AddressLimits, reached: str | None) -> Decision:
-        """An address that has begun to page goes on until its pages are consumed."""
-        if reached is None and not self._pages.pages_now(address):
+        """An address that has begun to page goes on until its pages are consumed; one that cannot begin to
+        has no limit.
+        """
+        pages_now = self._pages.pages_now(address)
+        if not pages_now and (reached is None or not self._pages.takes_pages(address)):
             return STORE
         if limits.page_full_policy is not None:
             too_much = self._pages.reached(address, limits)

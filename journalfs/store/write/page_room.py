@@ -9,6 +9,7 @@ message each come to the limit exactly, however many publish at the same time.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,9 +43,11 @@ class _Most:
 class PageRoom:
     """Use from one event loop."""
 
-    def __init__(self, core: Core, paging: Paging) -> None:
+    def __init__(self, core: Core, paging: Paging, takes_pages: Callable[[str], bool]) -> None:
         self.pages_now = paging.pages_now
         """Whether what lies in pages of an address is not consumed yet."""
+        self.takes_pages = takes_pages
+        """Whether an address goes on paging, or can begin to."""
         self._core = core
         self._paging = paging
         self._entering: Counter[str] = Counter()

@@ -112,7 +112,8 @@ class WritingStore(SelfReadingStore):
         self._administering = Administering(core, journals)
         self._rules = AddressRules(core)
         self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
-        self.admission = Admission(core, disk, journals, self._current, PageRoom(core, paging))
+        page_room = PageRoom(core, paging, self._sending.takes_pages)
+        self.admission = Admission(core, disk, journals, self._current, page_room)
         self.ways = FindingWays(self._routing, self._sending, self.admission)
         core.limits_of = self.admission.acting
         paced = Paced(journals, self._catch_up_with_the_disk)

@@ -135,6 +135,12 @@ def bodies(store: WritingStore, queue: str) -> list[str]:
     return [one["body"] for one in envelopes(lines_of(store, queue, address))]
 
 
+def acting_limit(store: WritingStore) -> object:
+    address = store.address(FULL[0])
+    assert address is not None
+    return address.status()["limit"]
+
+
 def paged_count(store: WritingStore, queue: str) -> object:
     return queue_of(store, queue, FULL[0]).status()["pagedCount"]
 
@@ -173,6 +179,7 @@ async def test_what_is_moved_to_a_full_address_begins_to_page(writable: Writable
         assert paged_count(store, FULL[1]) == 2
         events = [event["message"] for event in store.core.events if event["event"] == "limit-reached"]
         assert events == ["full: max-size-messages is reached: it pages"]
+        assert acting_limit(store) == "max-size-messages"
     assert [one["body"] for one in on_disk(writable, FULL[1])] == texts
     async with writable.open() as store:
         assert bodies(store, FULL[1]) == texts
@@ -208,3 +215,5 @@ async def test_a_queue_whose_values_are_replaced_does_not_begin_to_page(writable
         assert bodies(store, FULL[1]) == ["0", "1", "2"]
         assert bodies(store, "full.ring") == ["1", "2"]
         assert {paged_count(store, queue) for queue in (FULL[1], "full.ring")} == {0}
+        assert acting_limit(store) is None
+        assert not [event for event in store.core.events if event["event"] == "limit-reached"]
