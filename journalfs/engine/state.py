@@ -168,6 +168,23 @@ class LiveState:
         found = struct_list("jfs_queue_info", self._fill_queues, "counting the messages of queues")
         return {q.queue_id: total for q in found if (total := q.live_count + q.delivering_count)}
 
+    def changed_queues(self, seen: array[int]) -> array[int]:
+        """Ids of the queues that changed, as array('q'), since a call with the same `seen`: versions by slot,
+        array('Q'), empty at first. It grows with the queues, and is brought up to date.
+        """
+        count = ffi.new("uint32_t *", len(seen))
+        while True:
+            seen.frombytes(bytes(8 * (count[0] - len(seen))))
+            out = array("q", bytes(8 * len(seen)))
+            versions, ids = ffi.from_buffer("uint64_t[]", seen), ffi.from_buffer("int64_t[]", out)
+            status = lib.jfs_state_queues_changed(self.pointer, versions, ids, len(seen), count)
+            ffi.release(versions)  # who holds it keeps the array from growing
+            if status == FULL:
+                continue
+            check(status, "looking for queues that changed")
+            del ids, out[count[0] :]
+            return out
+
     def queue(self, slot: int) -> QueueInfo:
         """One queue. Raises CoreRefused if there is no such slot."""
         q = ffi.new("jfs_queue_info *")

@@ -16,7 +16,7 @@ from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.store.absent import lost_since
 from journalfs.store.api import Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsReader, BindingsStamp, bindings_stamp
@@ -30,6 +30,7 @@ from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.queues import StoreAddress, StoreQueue
 from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
+from journalfs.store.tails import Tails
 
 if TYPE_CHECKING:
     from journalfs.store.snapshots import Snapshots
@@ -50,10 +51,12 @@ class JournalStore:
         self.rebuilds = 0
         self._make_loader = make_loader
         self._addresses: dict[str, StoreAddress] = {}
+        self._queues: dict[QueueId, StoreQueue] = {}
+        """By address and name."""
         self._page_parts: dict[QueueId, PageParts] = {}
         self._bindings = BindingsReader(core.layout.bindings_dir, relative_to=core.root)
         self._bindings_seen: BindingsStamp = ()
-        self._tails: dict[QueueId, tuple[int, int, int]] = {}
+        self._tails = Tails(core)
         self._reloading = False
         self.configuration = ConfigurationWatch(core, self._configured)
         self._gone = False
@@ -81,7 +84,7 @@ class JournalStore:
         return self._addresses.get(name)
 
     def queues(self) -> Sequence[StoreQueue]:
-        return [queue for address in self._addresses.values() for queue in address.queues()]
+        return list(self._queues.values())
 
     def control(self) -> VirtualDirectory:
         from journalfs.store.control import control_tree  # noqa: PLC0415 - few commands show it
@@ -197,7 +200,7 @@ class JournalStore:
     def _take_bindings(self) -> None:
         core = self.core
         addresses: dict[str, StoreAddress] = {}
-        known = {queue.content.queue_id: queue for queue in self.queues()}
+        known, self._queues = self._queues, {}
         by_address = core.lost.queues_by_address()
         models = {**core.bindings.addresses, **core.lost.addresses()}
         now_ms = core.clock.now_ms()
@@ -214,8 +217,9 @@ class JournalStore:
                     parts = self._parts_of(queue_model.queue_id)
                     queue = StoreQueue(core, queue_model, parts)
                     queue.made_ms = now_ms if self._addresses else 0
+                    self._tails.look_at(queue_model.queue_id)
                 queue.take_model(queue_model)
-                bound[queue_model.name] = queue
+                bound[queue_model.name] = self._queues[queue_model.queue_id] = queue
             if bound.keys() != address.bound.keys():
                 address.mtime_ns = now_ms * NS_PER_MS
             address.bound = bound
@@ -232,13 +236,12 @@ class JournalStore:
         """Give tails that waited long enough, or got nothing new for a while, a part of their own."""
         now_ms = self.core.clock.now_ms()
         made: list[SealedPart] = []
-        for queue in self.queues():
-            if everything or self._tail_is_due(queue):
-                while not self._seal_queue(queue, now_ms, made) and self.core.numbers.take(
-                    self._highest_number()
-                ):
-                    pass
-                self._tails.pop(queue.content.queue_id, None)
+        for queue in self.queues() if everything else self._tails.due(self._queues):
+            while not self._seal_queue(queue, now_ms, made) and self.core.numbers.take(
+                self._highest_number()
+            ):
+                pass
+            self._tails.sealed(queue.content.queue_id)
         if made and self._sealed is not None:
             self._sealed.add(self.core.numbers.generation, made, self._all_sealed)
 
@@ -276,18 +279,6 @@ class JournalStore:
         journal = (info.next_part - 1 for info in self.core.loader.state.queues())
         pages = (parts.next_number - 1 - PAGE_PART_BASE for parts in self._page_parts.values())
         return max((self.core.numbers.highest, *journal, *pages))
-
-    def _tail_is_due(self, queue: StoreQueue) -> bool:
-        now_ms = self.core.clock.monotonic_ns() // NS_PER_MS  # the other clock may be set back
-        messages = queue.tail().messages
-        if not messages:
-            self._tails.pop(queue.content.queue_id, None)
-            return False
-        since, grown, before = self._tails.get(queue.content.queue_id, (now_ms, now_ms, 0))
-        if messages != before:
-            grown = now_ms
-        self._tails[queue.content.queue_id] = (since, grown, messages)
-        return now_ms - since >= TAIL_WAIT_MS or now_ms - grown >= TAIL_IDLE_MS
 
     async def follow(self) -> None:
         """Look again and again, until cancelled. A failure to look is an event, and the next look tries

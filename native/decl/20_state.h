@@ -67,6 +67,8 @@ typedef struct {
 
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
 jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info *out);
+jfs_status jfs_state_queues_changed(const jfs_state *state, uint64_t *seen, int64_t *out, uint32_t room,
+                                    uint32_t *count);
 
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms);
 

@@ -107,6 +107,12 @@ typedef struct {
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
 jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info *out);
 
+/* Ids of the queues whose version is another than `seen` has for their slot; it has them then. With less room
+ * than there are queues, *count is how many there are and nothing else happens (JFS_FULL). Slots that were not
+ * seen yet have version 0 in it, as a queue has that never had a message. */
+jfs_status jfs_state_queues_changed(const jfs_state *state, uint64_t *seen, int64_t *out, uint32_t room,
+                                    uint32_t *count);
+
 /* Earliest timestamp among the live messages of a queue; 0: none. */
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms);
 

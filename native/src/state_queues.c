@@ -101,6 +101,19 @@ jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_
     return listed(state->queues.count, capacity, count);
 }
 
+jfs_status jfs_state_queues_changed(const jfs_state *state, uint64_t *seen, int64_t *out, uint32_t room,
+                                    uint32_t *count) {
+    *count = state->queues.count;
+    if (*count > room) return JFS_FULL;
+    *count = 0;
+    for (uint32_t i = 0; i < state->queues.count; i++) {
+        if (seen[i] == state->queues.items[i].version) continue;
+        seen[i] = state->queues.items[i].version;
+        out[(*count)++] = state->queues.items[i].queue_id;
+    }
+    return JFS_OK;
+}
+
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms) {
     const queue_item *queue;
     *timestamp_ms = 0;

@@ -293,6 +293,33 @@ static void follows_what_is_appended(void) {
     journal_close(&j);
 }
 
+static void changed_queues_are_told_once(void) {
+    enum { ROOM = 4 };
+    uint64_t seen[ROOM] = {0};
+    int64_t changed[ROOM];
+    uint32_t count;
+    journal j;
+    live l;
+    journal_open(&j, 2, 1);
+    sent(&j, 1, Q);
+    sent(&j, 2, R);
+    l = live_of(&j);
+    CHECK_EQ(jfs_state_queues_changed(l.state, seen, changed, 1, &count), JFS_FULL);
+    CHECK_EQ(count, 2);
+    CHECK_EQ(seen[0], 0);
+    CHECK_EQ(jfs_state_queues_changed(l.state, seen, changed, ROOM, &count), JFS_OK);
+    CHECK_EQ(count, 2);
+    CHECK_EQ(jfs_state_queues_changed(l.state, seen, changed, ROOM, &count), JFS_OK);
+    CHECK_EQ(count, 0);
+    update(&j, ACK, 2, R, 0);
+    live_apply(&l, 0, &j);
+    CHECK_EQ(jfs_state_queues_changed(l.state, seen, changed, ROOM, &count), JFS_OK);
+    CHECK_EQ(count, 1);
+    CHECK_EQ(changed[0], R);
+    jfs_state_free(l.state);
+    journal_close(&j);
+}
+
 static void a_busy_queue_stays_small(void) {
     journal j;
     live l = live_new();
@@ -331,6 +358,7 @@ int main(void) {
     RUN(side_records_live_and_go);
     RUN(what_becomes_of_pages_is_told);
     RUN(follows_what_is_appended);
+    RUN(changed_queues_are_told_once);
     RUN(a_busy_queue_stays_small);
     return 0;
 }

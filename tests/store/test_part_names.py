@@ -214,7 +214,7 @@ async def show():
         await store.look()
         await trio.sleep(0.01)
 
-import journalfs.store.store as module
+import journalfs.store.tails as module
 module.TAIL_IDLE_MS = 20
 trio.run(show)
 """
