@@ -167,7 +167,7 @@ struct jfs_state {
     VECTOR(side_item) sides;
     VECTOR(jfs_operation) page_changes; /* since they were taken; empty while they are lost */
     VECTOR(jfs_anomaly) anomalies;
-    VECTOR(uint32_t) pending; /* messages to measure; may name freed ones */
+    VECTOR(uint32_t) pending; /* messages without a measure, perhaps twice; may name freed ones */
     VECTOR(expiry_item) expiries; /* a heap, the earliest first */
     item_index message_index;
     item_index wide_index;

@@ -49,20 +49,58 @@ static jfs_status measure_body(void *context) {
     return status;
 }
 
-jfs_status jfs_state_measure(jfs_state *state, const jfs_span *files, uint32_t file_count) {
-    measure_job job = {state, files, file_count, 0};
-    const jfs_status status = jfs_guarded(measure_body, &job);
-    if (status != JFS_OK) return status; /* asked again, it goes over all of them again: done ones are skipped */
-    state->measure_all = 0;
-    state->pending.count = 0;
+static int is_unmeasured(const message_item *m) {
+    return (m->state & MESSAGE_USED) && !(m->state & MESSAGE_MEASURED);
+}
+
+static int by_number(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What is still unmeasured stays in `pending`, each once: messages whose bodies are in files of their own. */
+static jfs_status keep_unmeasured(jfs_state *state) {
+    uint32_t *const items = state->pending.items;
+    uint32_t left = 0, to = 0;
+    if (state->measure_all) {
+        for (uint32_t i = 0; i < state->messages.count && state->pending.count < state->unmeasured; i++) {
+            jfs_status status;
+            if (!is_unmeasured(&state->messages.items[i])) continue;
+            status = VECTOR_ROOM(&state->pending);
+            if (status != JFS_OK) return status;
+            state->pending.items[state->pending.count++] = i;
+        }
+        return JFS_OK;
+    }
+    for (uint32_t i = 0; i < state->pending.count; i++) {
+        if (is_unmeasured(&state->messages.items[items[i]])) items[left++] = items[i];
+    }
+    if (left > 1) qsort(items, left, sizeof *items, by_number);
+    for (uint32_t i = 0; i < left; i++) {
+        if (i == 0 || items[i] != items[i - 1]) items[to++] = items[i];
+    }
+    state->pending.count = to;
     return JFS_OK;
 }
 
+jfs_status jfs_state_measure(jfs_state *state, const jfs_span *files, uint32_t file_count) {
+    measure_job job = {state, files, file_count, 0};
+    jfs_status status = jfs_guarded(measure_body, &job);
+    if (status != JFS_OK) return status; /* asked again, it goes over all of them again: done ones are skipped */
+    if (state->measure_all) state->pending.count = 0;
+    status = keep_unmeasured(state);
+    if (status == JFS_OK) state->measure_all = 0;
+    return status;
+}
+
 jfs_status jfs_state_unmeasured(const jfs_state *state, jfs_unmeasured *out, uint32_t capacity, uint32_t *count) {
+    const int all = state->measure_all || !state->finished;
+    const uint32_t end = all ? state->messages.count : state->pending.count;
     uint32_t found = 0;
-    for (uint32_t i = 0; i < state->messages.count && found < state->unmeasured; i++) {
+    for (uint32_t at = 0; at < end && (!all || found < state->unmeasured); at++) {
+        const uint32_t i = all ? at : state->pending.items[at];
         const message_item *const m = &state->messages.items[i];
-        if (!(m->state & MESSAGE_USED) || (m->state & MESSAGE_MEASURED)) continue;
+        if (!is_unmeasured(m)) continue;
         if (found < capacity) {
             memset(&out[found], 0, sizeof out[found]);
             out[found].message_id = m->id;

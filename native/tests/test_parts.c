@@ -193,6 +193,57 @@ static void parts_survive_closing_up(void) {
     journal_close(&j);
 }
 
+static void large(journal *j, int64_t id, const char *header) {
+    put_add(j, JFS_ADD, id, 30, header, strlen(header));
+    update(j, ADD_REF, id, Q, 0);
+}
+
+/* What was left unmeasured is told again until somebody measures it, once each, whatever became of its place. */
+static void the_unmeasured_are_told_each_once(void) {
+    const jfs_measure measure = {.tail_bytes = 5, .body_bytes = 6};
+    jfs_unmeasured found[8];
+    uint32_t count;
+    journal j;
+    live l;
+    journal_open(&j, 2, 1);
+    large(&j, 1, "header");
+    sent(&j, 2, Q);
+    l = live_of(&j);
+    large(&j, 3, "header");
+    sent(&j, 4, Q);
+    large(&j, 5, "header");
+    live_apply(&l, 0, &j);
+    CHECK_EQ(jfs_state_measure(l.state, l.files, l.file_count), JFS_OK);
+    CHECK_EQ(jfs_state_unmeasured(l.state, found, 8, &count), JFS_OK);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(found[0].message_id, 1);
+    CHECK_EQ(found[1].message_id, 3);
+    CHECK_EQ(found[2].message_id, 5);
+    CHECK_EQ(jfs_state_set_measure(l.state, found[1].message, 3, &measure), JFS_OK);
+    update(&j, ACK, 5, Q, 0);
+    put_delete(&j, 5);
+    large(&j, 6, "header"); /* where 5 was */
+    large(&j, 3, "longer header");
+    live_apply(&l, 0, &j);
+    CHECK_EQ(jfs_state_measure(l.state, l.files, l.file_count), JFS_OK);
+    CHECK_EQ(jfs_state_measure(l.state, l.files, l.file_count), JFS_OK);
+    CHECK_EQ(jfs_state_unmeasured(l.state, found, 2, &count), JFS_FULL);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(jfs_state_unmeasured(l.state, found, 8, &count), JFS_OK);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(found[0].message_id, 1);
+    CHECK_EQ(found[1].message_id + found[2].message_id, 3 + 6);
+    CHECK_EQ(found[1].message_id * found[2].message_id, 3 * 6);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK_EQ(jfs_state_set_measure(l.state, found[i].message, found[i].message_id, &measure), JFS_OK);
+    }
+    CHECK_EQ(jfs_state_measure(l.state, l.files, l.file_count), JFS_OK);
+    CHECK_EQ(jfs_state_unmeasured(l.state, found, 8, &count), JFS_OK);
+    CHECK_EQ(count, 0);
+    jfs_state_free(l.state);
+    journal_close(&j);
+}
+
 static void a_new_measure_changes_the_sums(void) {
     journal j;
     live l;
@@ -285,6 +336,7 @@ int main(void) {
     RUN(a_line_keeps_what_it_was_sealed_with);
     RUN(what_was_hidden_comes_back_to_the_tail);
     RUN(parts_survive_closing_up);
+    RUN(the_unmeasured_are_told_each_once);
     RUN(a_new_measure_changes_the_sums);
     RUN(parts_are_found_again);
     return 0;
