@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import (
@@ -95,6 +95,10 @@ class BindingsState:
     """Every record id that a delete names, whether it came to count or not."""
     history_whole: bool = False
     """The journal still has every record that was ever written to it."""
+    _by_address: dict[str, tuple[Queue, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Filled when somebody asks: there may be thousands of queues, and each publication asks."""
 
     def surely_bound(self, queue_id: QueueId) -> bool:
         """Whether a queue that messages are in must be bound: nothing deleted it, and it is no newer than
@@ -104,15 +108,16 @@ class BindingsState:
 
     def queues_by_address(self) -> Mapping[str, tuple[Queue, ...]]:
         """All queues by their address, each address's by name."""
-        grouped: dict[str, list[Queue]] = {}
-        for queue in sorted(self.queues.values(), key=lambda queue: queue.name):
-            grouped.setdefault(queue.address, []).append(queue)
-        return {address: tuple(queues) for address, queues in grouped.items()}
+        if self.queues and not self._by_address:
+            grouped: dict[str, list[Queue]] = {}
+            for queue in sorted(self.queues.values(), key=lambda queue: queue.name):
+                grouped.setdefault(queue.address, []).append(queue)
+            self._by_address.update({address: tuple(queues) for address, queues in grouped.items()})
+        return self._by_address
 
     def queues_of(self, address: str) -> tuple[Queue, ...]:
         """The queues bound to `address`, by name."""
-        bound = (queue for queue in self.queues.values() if queue.address == address)
-        return tuple(sorted(bound, key=lambda queue: queue.name))
+        return self.queues_by_address().get(address, ())
 
     def queue_named(self, name: str) -> Queue | None:
         return next((queue for queue in self.queues.values() if queue.name == name), None)

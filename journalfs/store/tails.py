@@ -55,13 +55,10 @@ class Tails:
             del self._waiting[gone]
         self._to_look_at |= self._waiting.keys() | self._changed()
         pages = self._changed_pages()
-        look_at = [
-            queue_id
-            for queue_id, queue in queues.items()
-            if queue_id in self._to_look_at or queue.model.address in pages
-        ]
-        self._to_look_at = set(look_at)
-        for queue_id in look_at:
+        if pages:
+            self._to_look_at |= {one for one, queue in queues.items() if queue.model.address in pages}
+        self._to_look_at &= queues.keys()
+        for queue_id in sorted(self._to_look_at):
             is_due = self._is_due(queue_id, queues[queue_id])
             self._to_look_at.discard(queue_id)  # not before: a look may fail
             if is_due:
