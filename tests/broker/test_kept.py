@@ -30,7 +30,9 @@ def damage(root: Path) -> list[Damage]:
 def test_a_broker_passes_over_checksums(
     artemis_home: Path, tmp_path: Path, journal_type: JournalType
 ) -> None:
-    broker = Broker(tmp_path / "broker", settings=BrokerSettings(journal_type=journal_type))
+    # Compacted files have one checksum each, and when they are compacted is the upkeep's affair.
+    settings = BrokerSettings(journal_type=journal_type, journal_compact_min_files=0)
+    broker = Broker(tmp_path / "broker", settings=settings)
     broker.lay_out()
     assert journalfs("create", broker.root).returncode == 0
 
