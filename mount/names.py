@@ -44,6 +44,7 @@ PART_NUMBER_DIGITS: Final = 10
 _EMPTY: Final = b"%"
 _SHORT_FORM: Final = re.compile(rb"~[0-9a-f]{%d}\Z" % limits.NAME_HASH_CHARS)
 _ESCAPE: Final = re.compile(rb"%([0-9A-F]{2})")
+_ESCAPE_IN_EITHER_CASE: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _MESSAGE_NAME: Final = re.compile(rb"(0|[1-9][0-9]{0,18})\.([a-z]{3,4})")
 _PART_NAME: Final = re.compile(rb"part-([0-9]{4,19})-([0-9]{10,19})\.jsonl")
 # C1 controls count too: a terminal may take them for the beginning of a command. None, and U+007F, is in a
@@ -83,14 +84,28 @@ def decode_name(file_name: bytes) -> str:
         raise NameRefused(file_name, "this is the short form of a long name, and no such name exists")
     if file_name == _EMPTY:
         return ""
-    raw = _ESCAPE.sub(lambda match: bytes((int(match.group(1), 16),)), file_name)
     try:
-        name = raw.decode("utf-8", "surrogatepass")
+        name = _unescaped(file_name, _ESCAPE)
     except UnicodeDecodeError as error:
         raise NameRefused(file_name, "it is no UTF-8") from error
     if encode_name(name) != file_name:
-        raise NameRefused(file_name, f"the name it seems to mean is written {encode_name(name)!r}")
+        raise NameRefused(file_name, _spelling(file_name, encode_name(name)))
     return name
+
+
+def _unescaped(file_name: bytes, escape: re.Pattern[bytes]) -> str:
+    raw = escape.sub(lambda match: bytes((int(match[1], 16),)), file_name)
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def _spelling(file_name: bytes, literal: bytes) -> str:
+    """What is written in place of a wrong spelling; `literal` if only escapes in capitals are ones."""
+    try:
+        meant = encode_name(_unescaped(file_name, _ESCAPE_IN_EITHER_CASE))
+    except UnicodeDecodeError:
+        meant = literal
+    rest = "" if meant == literal else f"; or {literal!r}, if its % stands for itself"
+    return f"the name it seems to mean is written {meant!r}{rest}"
 
 
 class NameTable:

@@ -139,3 +139,23 @@ def test_part_name_spelling() -> None:
 def test_part_names_sort_as_their_numbers(generation: int, numbers: list[int]) -> None:
     by_name = sorted(numbers, key=lambda number: names.format_part_name(generation, number))
     assert by_name == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("file_name", "spellings"),
+    [
+        (b"a%2fb", [b"a%2Fb", b"a%252fb"]),
+        (b"%41", [b"A"]),
+        (b"%4a%2F", [b"J%2F", b"%254a%2F"]),
+        (b"a%ff", [b"a%25ff"]),
+        (b"100%", [b"100%25"]),
+    ],
+)
+def test_a_wrong_spelling_is_told_the_right_ones(file_name: bytes, spellings: list[bytes]) -> None:
+    """Each can be given, and the hexadecimal digits of escapes are capitals."""
+    with pytest.raises(NameRefused) as refused:
+        names.decode_name(file_name)
+    told = str(refused.value)
+    assert re.findall(r"b'(.*?)'", told.partition(": ")[2]) == [one.decode() for one in spellings]
+    for one in spellings:
+        assert names.encode_name(names.decode_name(one)) == one
