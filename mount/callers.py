@@ -30,6 +30,9 @@ _INODE: Final = b"ino:"
 
 _JAVA: Final = b"java"
 
+_MANY_IN_ONE: Final = frozenset((b"busybox", b"toybox", b"coreutils"))
+"""`busybox tar`. By a link of its own name it is known by that."""
+
 _START_FIELD: Final = 19
 """Of /proc/PID/stat, counted from the one behind the program's name."""
 
@@ -49,8 +52,14 @@ class Caller:
 
 
 def program_of(thread: int) -> bytes:
-    """Name of the program that a thread runs; empty where nothing can be said of it."""
-    return _read(f"/proc/{thread}/comm").rstrip(b"\n")
+    """Name of the program that a thread runs; empty where nothing can be said of it. Of one that is many,
+    the name of the one that it was asked to be.
+    """
+    name = _read(f"/proc/{thread}/comm").rstrip(b"\n")
+    if name not in _MANY_IN_ONE:
+        return name
+    words = [word.rpartition(b"/")[2] for word in _read(f"/proc/{thread}/cmdline").split(b"\0")]
+    return next((word for word in words if word and word not in _MANY_IN_ONE), name)
 
 
 def is_java(thread: int) -> bool:

@@ -27,26 +27,26 @@ _FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EF
 
 
 class GivenNames:
-    """The last name that each process gave. Nobody else finds it."""
+    """The last name that each process gave, or took away. Nobody else finds it."""
 
-    __slots__ = ("_given",)
+    __slots__ = ("_given", "_kept_s")
 
-    def __init__(self) -> None:
+    def __init__(self, kept_s: float = GIVEN_NAMES_S) -> None:
         self._given: dict[int, tuple[int, bytes, float, bool]] = {}
+        self._kept_s = kept_s
 
-    def give(
-        self, process: int, directory_inode: int, name: bytes, now_s: float, *, is_directory: bool
-    ) -> None:
-        self._given[process] = (directory_inode, name, now_s + GIVEN_NAMES_S, is_directory)
+    def give(self, process: int, directory_inode: int, name: bytes, *, is_directory: bool = False) -> None:
+        until_s = trio.current_time() + self._kept_s
+        self._given[process] = (directory_inode, name, until_s, is_directory)
         if len(self._given) > GIVEN_NAMES_MAX:
             del self._given[next(iter(self._given))]
 
     def forget(self, process: int) -> None:
         self._given.pop(process, None)
 
-    def knows(self, process: int, directory_inode: int, name: bytes, now_s: float) -> bool:
+    def knows(self, process: int, directory_inode: int, name: bytes) -> bool:
         given = self._given.get(process)
-        return given is not None and given[:2] == (directory_inode, name) and now_s < given[2]
+        return given is not None and given[:2] == (directory_inode, name) and trio.current_time() < given[2]
 
     def is_directory(self, process: int) -> bool:
         """Whether it was a directory that the process gave its last name."""

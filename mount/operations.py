@@ -16,7 +16,6 @@ import os
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from functools import partial
 from typing import Final, NoReturn
 
 import pyfuse3
@@ -41,22 +40,22 @@ from journalfs.store.api import Bytes
 from journalfs_mount.callers import EndingCaller, is_java
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, guarded, refuse
-from journalfs_mount.given_names import GivenNames, RefusedChanges, RefusedNames
+from journalfs_mount.given_names import GivenNames, RefusedNames
 from journalfs_mount.handles import HandleTable, files_max
-from journalfs_mount.inodes import ROOT, NodeTable, parent_and_name
+from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Directory, EmptyDirectory, Node, OpenedDirectory, OpenedFile
 from journalfs_mount.nodes.message import MessageFile
-from journalfs_mount.nodes.part import LinesFile, TailFile
+from journalfs_mount.nodes.part import LinesFile
 from journalfs_mount.nodes.root import RootDirectory
 from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
-from journalfs_mount.readings import NOTHING_TO_BRING, REPLACED, Readings
 from journalfs_mount.refusals import Refused
+from journalfs_mount.removals import Removals
 from journalfs_mount.xattrs import attribute_name, listed_names
 
 log = logging.getLogger("journalfs.mount")
@@ -93,9 +92,7 @@ class Operations(pyfuse3.Operations):
         """How long `notify` waits for a change before it looks again."""
         self._given = GivenNames()
         self._refused = RefusedNames()
-        self._refused_changes = RefusedChanges(errno.EPERM)
-        self._kept_addresses = RefusedChanges(errno.ENOTEMPTY)
-        self._readings = Readings()
+        self._removals = Removals(context)
         context.is_open = self._is_open
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
@@ -144,7 +141,7 @@ class Operations(pyfuse3.Operations):
                 await self._measured(node)
             return self._entry(node)
         except FUSEError:
-            if not self._given.knows(ctx.pid, parent_inode, name, trio.current_time()):
+            if not self._given.knows(ctx.pid, parent_inode, name):
                 raise
             assert isinstance(parent, Directory)
             as_directory = self._given.is_directory(ctx.pid)
@@ -225,11 +222,12 @@ class Operations(pyfuse3.Operations):
                 await self._measured(node)
             opened = node.open_stream(flags) if isinstance(node, StreamFile) else node.open()
             if isinstance(node, LinesFile | MessageFile):
-                self._readings.note(ctx.pid, inode, opened.growing)
+                self._removals.readings.note(ctx.pid, inode, opened.growing)
             return await self._handle(opened, ctx)
-        with self._refused_changes.kept(ctx.pid, inode), self._context.noted(node.path):
+        with self._removals.refused_changes.kept(ctx.pid, inode), self._context.noted(node.path):
             node.context.changing()
             opened = node.open_to_write(flags)
+        self._removals.made(node, ctx.pid)
         return await self._handle(opened, ctx)
 
     @guarded
@@ -246,6 +244,7 @@ class Operations(pyfuse3.Operations):
         except FUSEError:
             self._context.nodes.drop_unused(node)
             raise
+        self._removals.made(node, ctx.pid)
         return info, self._entry(node)
 
     @guarded
@@ -331,22 +330,12 @@ class Operations(pyfuse3.Operations):
         async with self._named(parent_inode, name) as node:
             if isinstance(node, Directory):
                 raise refuse(errno.EISDIR)
-            if isinstance(node, LinesFile | MessageFile):
-                if self._refused_changes.has(ctx.pid, node.inode):
-                    why = "to change it was just refused, and to remove it would acknowledge what it holds"
-                    raise Refused(errno.EPERM, why)
-                if self._readings.replaces(ctx.pid, node.inode):
-                    if isinstance(node, TailFile) and node.makes_way():
-                        return
-                    raise Refused(errno.EPERM, REPLACED)
-                if isinstance(node, MessageFile) and node.is_empty() and self._readings.brings(ctx.pid):
-                    raise Refused(errno.EPERM, NOTHING_TO_BRING)
-                self._spare(parent_inode, ctx)
-            shown = self._readings.shown(ctx.pid, node.inode) if isinstance(node, TailFile) else None
-            if isinstance(node, TailFile) and shown is not None:
-                await self._done(node, partial(node.remove_shown, shown), ctx)
-            else:
+            if not isinstance(node, LinesFile | MessageFile):
                 await self._done(node, node.remove, ctx)
+                return
+            with self._removals.of(node, parent_inode, name, ctx.pid) as take_away:
+                if take_away is not None:
+                    await self._done(node, take_away, ctx)
 
     @guarded
     async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
@@ -354,23 +343,13 @@ class Operations(pyfuse3.Operations):
             if not isinstance(node, Directory):
                 raise refuse(errno.ENOTDIR)
             if isinstance(node, QueueDirectory):
-                self._spare(parent_inode, ctx)
+                self._removals.spare(parent_inode, ctx.pid)
             if isinstance(node, SnapshotDirectory) and is_java(ctx.pid):
                 raise Refused(errno.EPERM, KEPT)
-            kept = self._kept_addresses.kept(ctx.pid, node.inode)
+            kept = self._removals.kept_addresses.kept(ctx.pid, node.inode)
             with kept if isinstance(node, AddressDirectory) else nullcontext():
                 await node.remove_directory()
             self._retire(node)
-
-    def _spare(self, inode: int, ctx: RequestContext) -> None:
-        """Refuse what would empty an address that the caller was just refused to delete as it is."""
-        while inode != ROOT and (node := self._context.nodes.node(inode)) is not None:
-            if self._kept_addresses.has(ctx.pid, inode):
-                why = (
-                    "the address was not empty when it was to be deleted; give queues for a job to overwrite"
-                )
-                raise Refused(errno.EPERM, f"{why}, or remove the address with rm -r")
-            inode, _ = parent_and_name(node.key)
 
     @guarded
     async def rename(  # noqa: PLR0917  (pyfuse3's own)
@@ -393,14 +372,13 @@ class Operations(pyfuse3.Operations):
                 if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
                     raise refuse(errno.EEXIST)
                 # The kernel takes the new name for what was renamed as long as its name was good: not at all.
-                with self._refused_changes.kept(ctx.pid, node.inode):
+                with self._removals.refused_changes.kept(ctx.pid, node.inode):
                     await self._done(node, lambda: node.move(target, name_new), ctx)
         self._given.forget(ctx.pid)
         if not self._exists(target, name_new):
             if isinstance(node, Directory):
                 self._retire(node)
-            now_s = trio.current_time()
-            self._given.give(ctx.pid, parent_inode_new, name_new, now_s, is_directory=is_directory)
+            self._given.give(ctx.pid, parent_inode_new, name_new, is_directory=is_directory)
 
     def _retire(self, node: Directory) -> None:
         """It is there no more, but somebody may stand in it."""

@@ -26,20 +26,12 @@ CLOCK_STEP_S: Final = 0.02
 """How exactly it is known when a thread was started, and more."""
 
 REPLACING: Final = frozenset(
-    (b"mv", b"cp", b"install", b"tar", b"bsdtar", b"unzip", b"cpio", b"pax", b"7z", b"7za", b"7zr")
-) | frozenset((b"rsync", b"rclone", b"unison", b"lftp"))
+    b"mv cp install ln tar bsdtar star pax spax paxtar cpio bsdcpio unzip bsdunzip 7z 7za 7zr 7zz 7zzs unar "
+    b"unrar rar unsquashfs dar borg duplicity rdiff-backup git hg svn wget rsync rclone unison lftp".split()
+)
 """Programs that remove a file to put another one in its place, and those that make a folder like another one:
 what they remove last may be what they have just brought.
 """
-
-REPLACED: Final = (
-    "to put another file in its place, or to make the queue like another folder, would acknowledge what it "
-    "holds, and replace nothing: copy into the queue under another name, and acknowledge with rm"
-)
-NOTHING_TO_BRING: Final = (
-    "the body of this message is empty, so nothing of it is where it is brought to: take its line, as "
-    "mv QUEUE/.all.jsonl does, or acknowledge it with rm"
-)
 
 
 class Growing(Protocol):
@@ -120,7 +112,11 @@ class Readings:
 
     def replaces(self, thread: int, inode: int) -> bool:
         """Whether a process removes a file to put another one in its place."""
-        return self.brings(thread) and self._last(thread, inode) is None
+        return self.brings(thread) and not self.has_read(thread, inode)
+
+    def has_read(self, thread: int, inode: int) -> bool:
+        """Whether a process opened a file to read it."""
+        return self._last(thread, inode) is not None
 
     def brings(self, thread: int) -> bool:
         """Whether what a process removes is what it brought elsewhere, or what it brings another for."""

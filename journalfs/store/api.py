@@ -522,6 +522,9 @@ class WritableStore(Store, Protocol):
     def staging_directory(self) -> Path:
         """Where names that begin with a dot or an underscore wait for a plain one. Disposable."""
 
+    def replaced(self, what: str, reason: str) -> None:
+        """Note there that messages were acknowledged by somebody who seems not to have meant to."""
+
     def dropped(self, what: str, reason: str) -> None:
         """Note there that something that was written is not going to be published, as its writer wanted."""
 

@@ -164,10 +164,13 @@ class TailFile(LinesFile):
         """Be gone, if it is empty, for whoever removes it to write another file of its name: until that is
         made, or there is something in it. Returns whether it is.
         """
-        empty = self._is_written_to() and not self._now().size_bytes
+        empty = self._is_written_to() and self.holds_nothing()
         if empty:
             self.context.without_tail[self._directory.queue_path()] = self._directory.view().all().messages
         return empty
+
+    def holds_nothing(self) -> bool:
+        return not self._now().size_bytes
 
     async def remove(self) -> None:
         self._refuse_became_part()
@@ -181,7 +184,7 @@ class TailFile(LinesFile):
         """Who got the name of a tail from a listing, and it would not be listed any more, means what is in a
         part by now, and would take it for done.
         """
-        if not self._now().size_bytes and not self._directory.lists_tail():
+        if self.holds_nothing() and not self._directory.lists_tail():
             raise refuse(errno.ENOENT)
 
     async def remove_shown(self, shown: Shown) -> None:

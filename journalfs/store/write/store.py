@@ -540,6 +540,9 @@ class WritingStore(SelfReadingStore):
     def leave_words(self, text: str) -> None:
         leave_words(self.core.root, text)
 
+    def replaced(self, what: str, reason: str) -> None:
+        self.core.events.add("replaced", f"{what}: {reason}", what=what, reason=reason)
+
     def dropped(self, what: str, reason: str) -> None:
         self.core.events.add("dropped", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
 
