@@ -259,7 +259,8 @@ class Directory(Node):
         raise Refused(errno.EPERM, "no directory is made here")
 
     async def remove_directory(self) -> None:
-        raise Refused(errno.EPERM, "this directory cannot be removed")
+        why = "this directory always stays; messages that were removed from it are acknowledged"
+        raise Refused(errno.EPERM, why)
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         """A staged file or directory gets a name here."""

@@ -486,6 +486,19 @@ def test_an_empty_body_is_not_taken_elsewhere(address: Address, tmp_path: Path, 
     assert any("its line" in why for _, why in address.refusals())
 
 
+@pytest.mark.rule("S-83")
+@pytest.mark.parametrize("view", [".messages", ".where/n = 1"])
+def test_a_view_stays_when_all_in_it_is_removed(address: Address, view: str) -> None:
+    lines = "".join(f'{{"body":"{n}","properties":{{"n":{n}}}}}\n' for n in (1, 2))
+    (address.first.path / "in.jsonl").write_text(lines)
+    shell(f"rm -r '{view}'", address.first.path, succeeds=False)
+    assert bodies(address.first) == ([] if view == ".messages" else ["2"])
+    ((what, why),) = address.refusals()
+    assert what == f"{address.first.path.name}/{view}: EPERM"
+    assert "always stays" in why
+    assert "acknowledged" in why
+
+
 @pytest.mark.rule("S-82")
 def test_one_message_goes_to_another_place_as_its_line(address: Address) -> None:
     line = '{"type":"text","priority":7,"properties":{"k":1},"body":"one\\ntwo"}\n'
