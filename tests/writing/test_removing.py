@@ -428,48 +428,6 @@ def test_a_queue_is_drained_by_mv_while_messages_come(address: Address, tmp_path
     assert sorted([*taken, *bodies(address.first)], key=int) == [str(n) for n in range(1, 301)]
 
 
-@pytest.mark.rule("S-76", "S-82")
-@pytest.mark.parametrize(
-    "command",
-    [
-        "mv {copy}/part* {copy}/_tail.jsonl .",
-        "tar xf {copy}.tar --strip-components=1",
-        "cp --remove-destination {copy}/* .",
-        "install {copy}/_tail.jsonl .",
-    ],
-)
-def test_who_puts_a_file_in_the_place_of_messages_acknowledges_none(
-    address: Address, tmp_path: Path, command: str
-) -> None:
-    """What is moved from another file system, or unpacked, would be removed first."""
-    publish(address, "one")
-    part = sealed(address.first)
-    publish(address, "two")
-    shell(f"cp -r . {tmp_path}/copy; tar cf {tmp_path}/copy.tar -C {tmp_path} copy", address.first.path)
-    part.unlink()
-    shell(command.format(copy=tmp_path / "copy"), address.first.path, succeeds=False)
-    assert "two" in bodies(address.first)
-    refused = [why for path, why in address.refusals() if "_tail.jsonl" in path]
-    assert any("replace nothing" in why for why in refused)
-    assert part.name in os.listdir(tmp_path / "copy") or "one" in bodies(address.first)
-
-
-@pytest.mark.rule("S-76")
-@pytest.mark.parametrize("when", ["--delete", "--delete-before", "--delete-after", "--delete-delay"])
-def test_a_queue_that_is_made_like_a_folder_loses_nothing(
-    address: Address, tmp_path: Path, when: str
-) -> None:
-    """Least of all what was just brought."""
-    publish(address, "one")
-    sealed(address.first)
-    publish(address, "two")
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new/in.txt").write_text("three\nfour\n")
-    shell(f"rsync -a {when} {tmp_path}/new/ .", address.first.path, succeeds=False)
-    assert bodies(address.first) == ["one", "two", "three", "four"]
-    assert any("like another folder" in why for path, why in address.refusals() if "_tail.jsonl" in path)
-
-
 @pytest.mark.rule("S-82", "S-74")
 @pytest.mark.parametrize("command", ["mv", "rsync --remove-source-files"])
 def test_an_empty_body_is_not_taken_elsewhere(address: Address, tmp_path: Path, command: str) -> None:

@@ -2,33 +2,72 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mount.conftest import until
-from tests.writing.conftest import Address, bodies, shell, write_at_once
-
-
-def publish(address: Address, *texts: str) -> None:
-    write_at_once(address.first.path / "in.txt", ["".join(f"{text}\n" for text in texts).encode()])
+from tests.writing.conftest import Address, bodies, shell
+from tests.writing.test_removing import publish, sealed
 
 
 @pytest.fixture
 def part(address: Address) -> Path:
     """Two messages in a part; a third is in the tail."""
     publish(address, "one", "two")
-    until(lambda: any(address.first.path.glob("part-*")), "they get a part")
+    found = sealed(address.first)
     publish(address, "three")
-    return next(address.first.path.glob("part-*"))
+    return found
 
 
 def replaced(address: Address) -> list[dict[str, Any]]:
     events = address.mount.events()
     mine = f"{address.name}/"
     return [event for event in events if event["event"] == "replaced" and event["what"].startswith(mine)]
+
+
+@pytest.mark.rule("S-76", "S-82")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv {copy}/part* {copy}/_tail.jsonl .",
+        "tar xf {copy}.tar --strip-components=1",
+        "cp --remove-destination {copy}/* .",
+        "install {copy}/_tail.jsonl .",
+    ],
+)
+def test_who_puts_a_file_in_the_place_of_messages_acknowledges_none(
+    address: Address, tmp_path: Path, command: str
+) -> None:
+    """What is moved from another file system, or unpacked, would be removed first."""
+    publish(address, "one")
+    part = sealed(address.first)
+    publish(address, "two")
+    shell(f"cp -r . {tmp_path}/copy; tar cf {tmp_path}/copy.tar -C {tmp_path} copy", address.first.path)
+    part.unlink()
+    shell(command.format(copy=tmp_path / "copy"), address.first.path, succeeds=False)
+    assert "two" in bodies(address.first)
+    refused = [why for path, why in address.refusals() if "_tail.jsonl" in path]
+    assert any("replace nothing" in why for why in refused)
+    assert part.name in os.listdir(tmp_path / "copy") or "one" in bodies(address.first)
+
+
+@pytest.mark.rule("S-76")
+@pytest.mark.parametrize("when", ["--delete", "--delete-before", "--delete-after", "--delete-delay"])
+def test_a_queue_that_is_made_like_a_folder_loses_nothing(
+    address: Address, tmp_path: Path, when: str
+) -> None:
+    """Least of all what was just brought."""
+    publish(address, "one")
+    sealed(address.first)
+    publish(address, "two")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/in.txt").write_text("three\nfour\n")
+    shell(f"rsync -a {when} {tmp_path}/new/ .", address.first.path, succeeds=False)
+    assert bodies(address.first) == ["one", "two", "three", "four"]
+    assert any("like another folder" in why for path, why in address.refusals() if "_tail.jsonl" in path)
 
 
 @pytest.mark.rule("S-76")
