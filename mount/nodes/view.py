@@ -125,11 +125,9 @@ class ViewDirectory(Directory):
         }
 
     def entries(self) -> Sequence[Entry]:
-        view = self.view()
-        entries: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in view.parts()]
-        if self.lists_tail():
-            entries.append((TAIL_NAME, partial(self.child, TAIL_NAME)))
-        return entries
+        """The tail first: what takes file by file as they are listed takes it before it becomes a part."""
+        parts: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in self.view().parts()]
+        return [(TAIL_NAME, partial(self.child, TAIL_NAME)), *parts] if self.lists_tail() else parts
 
     def lists_tail(self) -> bool:
         """An empty tail is listed only where `*.jsonl` would find nothing otherwise: in a new directory that

@@ -90,3 +90,16 @@ def test_a_queue_is_as_old_as_it_is(address: Address, tmp_path: Path) -> None:
     queue = address.queue("third")
     found = shell(f"find {address.path} -newer {tmp_path}/before -name {queue.path.name}", tmp_path)
     assert found.split() == [str(queue.path)]
+
+
+@pytest.mark.rule("S-13", "S-15", "S-83")
+def test_the_tail_is_listed_before_parts(address: Address) -> None:
+    """Who takes files as they are listed, as `rm -r` and `find` do, takes it before it becomes one."""
+    publish(address, "one")
+    part = sealed(address.first)
+    publish(address, "two")
+    for view in (address.first.path, address.first.path / ".where/JMSPriority = 4"):
+        with os.scandir(view) as listed:
+            assert [entry.name for entry in listed] == ["_tail.jsonl", part.name]
+    shell(f"rm -r {address.first.path}", address.path)
+    assert not address.first.path.exists()
