@@ -128,9 +128,9 @@ class Outgoing(ABC):
             or self.record_bytes(address) + RECORD_SPARE_BYTES > record_bytes_max
         )
 
-    def envelope(self, address: str = "", *, now_ms: int = 0) -> Mapping[str, object]:
-        """What a selector sees of it. Bodies of large messages, which no selector looks at, are left out."""
-        record = self.large_record if self.large else self.record
+    def envelope(self, address: str, *, now_ms: int, large: bool) -> Mapping[str, object]:
+        """What a selector sees of it; of a `large` message without the body, at which none looks."""
+        record = self.large_record if large else self.record
         user_type, payload = record(0, address, now_ms)
         source = SOURCE_CORE_LARGE if user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
         return decode_envelope(LineBatch.of_payloads([payload], queue=None, sources=[source]).line(0))

@@ -117,7 +117,7 @@ def test_a_message_is_there_as_soon_as_its_line_ends() -> None:
 def test_properties_for_lines() -> None:
     properties = Properties((Property("from", Code.STRING, "shell"),))
     (message,) = Framer(Framing.LINES, properties=properties).feed(b"x\n")
-    assert message.envelope("a")["properties"] == {"from": "shell"}
+    assert message.envelope("a", now_ms=0, large=False)["properties"] == {"from": "shell"}
 
 
 # ---- JSON values ----

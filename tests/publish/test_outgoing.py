@@ -62,7 +62,7 @@ def test_what_nobody_states() -> None:
 
 def test_a_user_id_stays_once_it_is_given() -> None:
     message = text("x")
-    seen = message.envelope("a", now_ms=NOW_MS)
+    seen = message.envelope("a", now_ms=NOW_MS, large=False)
     assert shown(message)["userId"] == shown(message)["userId"] == seen["userId"]
 
 

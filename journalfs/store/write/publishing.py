@@ -292,9 +292,7 @@ class Publishing:
         """Write the bodies that go to files of their own, and return whose those are. Raises
         `SystemFailure`, and then there are none.
         """
-        large = [
-            (message_id, message) for message_id, message in numbered if self._is_large(address, message)
-        ]
+        large = [(message_id, message) for message_id, message in numbered if self.is_large(address, message)]
         if large:
             await self._write_bodies(large)
         return frozenset(message_id for message_id, _ in large)
@@ -307,7 +305,8 @@ class Publishing:
             with suppress(OSError):
                 await offload(lambda: self._bodies.remove(message_ids))
 
-    def _is_large(self, address: str, message: Outgoing) -> bool:
+    def is_large(self, address: str, message: Outgoing) -> bool:
+        """Whether its body goes to a file of its own."""
         return message.is_large(
             address,
             min_large_bytes=self._min_large_bytes,

@@ -10,7 +10,7 @@ take turns among themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -88,6 +88,8 @@ class Alike:
 @dataclass(slots=True)
 class Routing:
     core: Core
+    is_large: Callable[[str, Outgoing], bool]
+    """Whether the body of what is sent to an address goes to a file of its own."""
     is_consumed: Callable[[QueueId], bool] = lambda _queue: False
     """Whether anybody consumes a queue. Set by whoever delivers."""
     _turns: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -135,13 +137,14 @@ class Routing:
         """Messages with the queues that get them. `queue`: that one. Raises `NoRoute`, also where one of them
         states a routing type of no queue.
         """
+        kept = [message.kept() for message in messages]
         if queue is None:
-            routes = self.by_address(address, messages)
-            self._require_types(address, messages, routes)
+            routes = self.by_address(address, kept)
+            self._require_types(address, kept, routes)
         else:
             only = self.to_queue(address, queue)
-            routes = [(only.queue_id,) if self._takes(only) else ()] * len(messages)
-        return [Routed(message.kept(), queues) for message, queues in zip(messages, routes, strict=True)]
+            routes = [(only.queue_id,) if self._takes(only) else ()] * len(kept)
+        return [Routed(message, queues) for message, queues in zip(kept, routes, strict=True)]
 
     def of_any(self, address: str, queue: str | None) -> AnyRoute | None:
         """Where messages go that say nothing of where they want to; None if each has to be looked at, or the
@@ -260,11 +263,7 @@ class Routing:
         return (queue.queue_id,) if _wanted(queue, message) else ()
 
     def _chosen(self, address: str, bound: Sequence[Queue], message: Outgoing) -> tuple[QueueId, ...]:
-        accepting = [
-            queue
-            for queue in bound
-            if self._takes(queue) and _wanted(queue, message) and self._accepts(queue, address, message)
-        ]
+        accepting = list(self._accepting(address, bound, message))
         chosen = [queue for queue in accepting if queue.binding.routing_type is RoutingType.MULTICAST]
         groups: dict[str, list[Queue]] = {}
         for queue in accepting:
@@ -277,15 +276,31 @@ class Routing:
         chosen.sort(key=lambda queue: queue.address == address)
         return tuple(queue.queue_id for queue in chosen)
 
-    def _accepts(self, queue: Queue, address: str, message: Outgoing) -> bool:
-        text = queue.binding.filter
-        if not text:
-            return True
+    def _accepting(self, address: str, bound: Sequence[Queue], message: Outgoing) -> Iterator[Queue]:
+        """Those that take a message at this moment."""
+        envelope: Mapping[str, object] | None = None
+        for queue in bound:
+            if not (self._takes(queue) and _wanted(queue, message)):
+                continue
+            if queue.binding.filter:
+                if envelope is None:
+                    envelope = self._envelope(address, message)
+                if not self._selector(queue.binding.filter).accepts(envelope):
+                    continue
+            yield queue
+
+    def _envelope(self, address: str, message: Outgoing) -> Mapping[str, object]:
+        """What filters see: the message as it is stored. The time by which they judge it is its own then."""
+        now_ms = self.core.clock.now_ms()
+        if message.timestamp_ms is None:
+            message.timestamp_ms = now_ms
+        return message.envelope(address, now_ms=now_ms, large=self.is_large(address, message))
+
+    def _selector(self, text: str) -> Selector:
         selector = self._selectors.get(text)
         if selector is None:
             selector = self._selectors[text] = compile_selector(text)
-        envelope: Mapping[str, object] = message.envelope(address)
-        return selector.accepts(envelope)
+        return selector
 
 
 def _reaches(bound: str, address: str, syntax: WildcardSyntax) -> bool:

@@ -87,7 +87,6 @@ class WritingStore(SelfReadingStore):
     ) -> None:
         super().__init__(core, index, make_loader=make_loader, journals=journals)
         self.sync, self._lock = sync, lock
-        self._routing = Routing(core)
         self.min_large_bytes = min_large_bytes
         bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
         self._removing = Removing(core, journals, bodies)
@@ -96,6 +95,7 @@ class WritingStore(SelfReadingStore):
         self._publishing = Publishing(
             journals, duplicates, settled, bodies, core.clock, kinds=kinds, min_large_bytes=min_large_bytes
         )
+        self._routing = Routing(core, self._publishing.is_large)
         self._paged = Paged(
             core, journals, self._publishing, bodies, datasync=datasync, take_over=self._current
         )
