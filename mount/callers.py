@@ -30,7 +30,7 @@ _INODE: Final = b"ino:"
 
 _JAVA: Final = b"java"
 
-_MANY_IN_ONE: Final = frozenset((b"busybox", b"toybox", b"coreutils"))
+_MANY_IN_ONE: Final = frozenset((b"busybox", b"toybox"))
 """`busybox tar`. By a link of its own name it is known by that."""
 
 _START_FIELD: Final = 19
