@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 
+from journalfs_mount.readings import REPLACING
 from tests.tidy.sources import ROOT, python_sources
 
 DOCUMENT = ROOT / "docs" / "SEMANTICS.md"
@@ -14,6 +15,13 @@ RULE = re.compile(r"^\*\*S-(\d+)\*\* ", re.MULTILINE)
 
 def rules() -> list[int]:
     return [int(number) for number in RULE.findall(DOCUMENT.read_text())]
+
+
+def rule_text(number: int) -> str:
+    """What a rule says, up to the next one or the next heading."""
+    return re.split(
+        r"^(?:\*\*S-\d+\*\*|#+) ", DOCUMENT.read_text().partition(f"**S-{number}** ")[2], flags=re.MULTILINE
+    )[0]
 
 
 def named_by_tests() -> dict[str, list[str]]:
@@ -61,3 +69,10 @@ def test_text_refers_only_to_rules_that_exist() -> None:
         if match[0] not in known
     ]
     assert not wrong, wrong
+
+
+def test_programs_that_replace_files_are_told() -> None:
+    """Whose removals are refused must be there to be looked up."""
+    told = {code.split()[0] for code in re.findall(r"`([^`\n]+)`", rule_text(76))}
+    missing = {name.decode() for name in REPLACING} - told
+    assert not missing, f"S-76 does not name {sorted(missing)}"
