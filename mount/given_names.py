@@ -27,16 +27,15 @@ _FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EF
 
 
 class GivenNames:
-    """The last name that each process gave, or took away. Nobody else finds it."""
+    """The last name that each process gave. Nobody else finds it."""
 
-    __slots__ = ("_given", "_kept_s")
+    __slots__ = ("_given",)
 
-    def __init__(self, kept_s: float = GIVEN_NAMES_S) -> None:
+    def __init__(self) -> None:
         self._given: dict[int, tuple[int, bytes, float, bool]] = {}
-        self._kept_s = kept_s
 
     def give(self, process: int, directory_inode: int, name: bytes, *, is_directory: bool = False) -> None:
-        until_s = trio.current_time() + self._kept_s
+        until_s = trio.current_time() + GIVEN_NAMES_S
         self._given[process] = (directory_inode, name, until_s, is_directory)
         if len(self._given) > GIVEN_NAMES_MAX:
             del self._given[next(iter(self._given))]

@@ -10,10 +10,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from journalfs_mount.given_names import GivenNames, RefusedChanges
+import trio
+
+from journalfs_mount.given_names import RefusedChanges
 from journalfs_mount.inodes import ROOT, parent_and_name
 from journalfs_mount.nodes.base import Node
 from journalfs_mount.nodes.message import MessageFile
@@ -28,6 +31,8 @@ Taking: TypeAlias = Callable[[], Awaitable[None]]
 
 MADE_AGAIN_S: Final = 10.0
 """How long after removing a file who makes it anew has put another one in its place."""
+REMOVED_MAX: Final = 256
+"""Threads whose last removal is remembered, those that removed last."""
 
 _CHANGED: Final = "to change it was just refused, and to remove it would acknowledge what it holds"
 _REPLACED: Final = (
@@ -48,6 +53,17 @@ _MADE_AGAIN: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Removed:
+    parent_inode: int
+    name: bytes
+    inode: int
+    until_s: float
+
+    def was(self, parent_inode: int, name: bytes) -> bool:
+        return (self.parent_inode, self.name) == (parent_inode, name) and trio.current_time() < self.until_s
+
+
 class Removals:
     """Of one mount."""
 
@@ -56,8 +72,8 @@ class Removals:
         self.readings = Readings()
         self.refused_changes = RefusedChanges(errno.EPERM)
         self.kept_addresses = RefusedChanges(errno.ENOTEMPTY)
-        self._unread = GivenNames(kept_s=MADE_AGAIN_S)
-        """What each thread removed last without having read it."""
+        self._removed: dict[int, _Removed] = {}
+        """What each thread removed last that held messages."""
 
     @contextmanager
     def of(
@@ -70,19 +86,28 @@ class Removals:
             yield None
             return
         held = not isinstance(node, TailFile) or not node.holds_nothing()
-        read = self.readings.has_read(thread, node.inode)
         shown = self.readings.shown(thread, node.inode) if isinstance(node, TailFile) else None
         if isinstance(node, TailFile) and shown is not None:
             yield partial(node.remove_shown, shown)
         else:
             yield node.remove
-        if held and not read:
-            self._unread.give(thread, parent_inode, name)
+        if held:
+            self._note(thread, _Removed(parent_inode, name, node.inode, trio.current_time() + MADE_AGAIN_S))
+
+    def _note(self, thread: int, removed: _Removed) -> None:
+        self._removed.pop(thread, None)
+        self._removed[thread] = removed
+        if len(self._removed) > REMOVED_MAX:
+            del self._removed[next(iter(self._removed))]
 
     def made(self, node: Node, thread: int) -> None:
         """A file was made, or opened to be written to."""
-        if self._unread.knows(thread, *parent_and_name(node.key)):
-            self._unread.forget(thread)
+        removed = self._removed.get(thread)
+        if removed is None or not removed.was(*parent_and_name(node.key)):
+            return
+        del self._removed[thread]
+        # Asked only now: it takes a look at all threads of the process, and few make again what they removed.
+        if not self.readings.has_read(thread, removed.inode):
             self._context.changing().replaced(node.path(), _MADE_AGAIN)
 
     def _allows(self, node: LinesFile | MessageFile, parent_inode: int, thread: int) -> bool:
