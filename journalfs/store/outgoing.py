@@ -112,6 +112,15 @@ class Outgoing(ABC):
     def wanting(self, routing_type: int | None) -> Self:
         """A copy that wants queues of that kind, None: of either."""
 
+    def in_page(self, now_ms: int) -> Self:
+        """Itself, or a copy as pages hold it: they have no place for what a queue knows of a message, so a
+        schedule goes along as the message's own.
+        """
+        due_ms = self.queue_schedule_ms
+        if due_ms is None or due_ms <= now_ms:
+            return self
+        return self.with_properties({core_message.SCHEDULED: (Code.LONG, due_ms)})
+
     @abstractmethod
     def kept(self) -> Self:
         """Itself, or a copy that is durable if it is not. A broker takes for granted that a journal holds

@@ -21,10 +21,9 @@ from journalfs.engine.page_texts import PageTexts
 from journalfs.engine.text_batch import TextBatch
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import SystemFailure
-from journalfs.format import core_message, record_bodies
+from journalfs.format import record_bodies
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.page_record import NO_TRANSACTION, page_record
-from journalfs.format.properties import Code
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, RecordId, TxId
 from journalfs.journal.writer import Position
@@ -365,13 +364,8 @@ class Paging:
 
     @staticmethod
     def _record(address: str, message_id: MessageId, message: Outgoing, large: bool, now_ms: int) -> Record:
-        """A page has no place for what a queue knows of a message: a schedule goes along as the message's
-        own.
-        """
-        due_ms = message.queue_schedule_ms
-        if due_ms is not None and due_ms > now_ms:
-            message = message.with_properties({core_message.SCHEDULED: (Code.LONG, due_ms)})
-        encode = message.large_record if large else message.record
+        held = message.in_page(now_ms)
+        encode = held.large_record if large else held.record
         return encode(message_id, address, now_ms)
 
     def _record_history(self, message_id: MessageId, one: Routed, kind: int, payload: bytes) -> None:

@@ -10,7 +10,7 @@ take turns among themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -133,13 +133,19 @@ class Routing:
             self.core.events.add("not-taken", f"{queue.address}::{queue.name} gets nothing: {reason}")
         return reason is None
 
-    def routed(self, address: str, queue: str | None, messages: Sequence[Outgoing]) -> list[Routed]:
-        """Messages with the queues that get them. `queue`: that one. Raises `NoRoute`, also where one of them
-        states a routing type of no queue.
+    def routed(
+        self,
+        address: str,
+        queue: str | None,
+        messages: Sequence[Outgoing],
+        pages: Container[str] = (),
+    ) -> list[Routed]:
+        """Messages with the queues that get them. `queue`: that one; `pages`: addresses whose queues get them
+        from pages. Raises `NoRoute`, also where one of them states a routing type of no queue.
         """
         kept = [message.kept() for message in messages]
         if queue is None:
-            routes = self.by_address(address, kept)
+            routes = self.by_address(address, kept, pages)
             self._require_types(address, kept, routes)
         else:
             only = self.to_queue(address, queue)
@@ -233,7 +239,9 @@ class Routing:
             raise NoRoute(address, "no queue is bound to it; make one with mkdir in its directory")
         return bound
 
-    def by_address(self, address: str, messages: Sequence[Outgoing]) -> list[tuple[QueueId, ...]]:
+    def by_address(
+        self, address: str, messages: Sequence[Outgoing], pages: Container[str] = ()
+    ) -> list[tuple[QueueId, ...]]:
         """The queues of each message; none where every filter refuses it, or none is of the routing type that
         it states. Raises `NoRoute` when no queue is bound to the address.
         """
@@ -241,7 +249,7 @@ class Routing:
         if len(bound) == 1 and not bound[0].binding.filter and self._takes(bound[0]):
             only = bound[0]
             return [self._only(only, message) for message in messages]
-        return [self._chosen(address, bound, message) for message in messages]
+        return [self._chosen(address, bound, message, pages) for message in messages]
 
     def _require_types(
         self, address: str, messages: Sequence[Outgoing], routes: Sequence[tuple[QueueId, ...]]
@@ -262,8 +270,10 @@ class Routing:
     def _only(queue: Queue, message: Outgoing) -> tuple[QueueId, ...]:
         return (queue.queue_id,) if _wanted(queue, message) else ()
 
-    def _chosen(self, address: str, bound: Sequence[Queue], message: Outgoing) -> tuple[QueueId, ...]:
-        accepting = list(self._accepting(address, bound, message))
+    def _chosen(
+        self, address: str, bound: Sequence[Queue], message: Outgoing, pages: Container[str]
+    ) -> tuple[QueueId, ...]:
+        accepting = list(self._accepting(address, bound, message, pages))
         chosen = [queue for queue in accepting if queue.binding.routing_type is RoutingType.MULTICAST]
         groups: dict[str, list[Queue]] = {}
         for queue in accepting:
@@ -276,25 +286,29 @@ class Routing:
         chosen.sort(key=lambda queue: queue.address == address)
         return tuple(queue.queue_id for queue in chosen)
 
-    def _accepting(self, address: str, bound: Sequence[Queue], message: Outgoing) -> Iterator[Queue]:
+    def _accepting(
+        self, address: str, bound: Sequence[Queue], message: Outgoing, pages: Container[str]
+    ) -> Iterator[Queue]:
         """Those that take a message at this moment."""
-        envelope: Mapping[str, object] | None = None
+        envelopes: dict[bool, Mapping[str, object]] = {}
         for queue in bound:
             if not (self._takes(queue) and _wanted(queue, message)):
                 continue
             if queue.binding.filter:
-                if envelope is None:
-                    envelope = self._envelope(address, message)
-                if not self._selector(queue.binding.filter).accepts(envelope):
+                paged = queue.address in pages
+                if paged not in envelopes:
+                    envelopes[paged] = self._envelope(address, message, paged=paged)
+                if not self._selector(queue.binding.filter).accepts(envelopes[paged]):
                     continue
             yield queue
 
-    def _envelope(self, address: str, message: Outgoing) -> Mapping[str, object]:
+    def _envelope(self, address: str, message: Outgoing, *, paged: bool) -> Mapping[str, object]:
         """What filters see: the message as it is stored. The time by which they judge it is its own then."""
         now_ms = self.core.clock.now_ms()
         if message.timestamp_ms is None:
             message.timestamp_ms = now_ms
-        return message.envelope(address, now_ms=now_ms, large=self.is_large(address, message))
+        large, stored = self.is_large(address, message), message.in_page(now_ms) if paged else message
+        return stored.envelope(address, now_ms=now_ms, large=large)
 
     def _selector(self, text: str) -> Selector:
         selector = self._selectors.get(text)

@@ -120,7 +120,7 @@ class Sending:
         self, address: str, queue: str | None, messages: Sequence[Outgoing], ways: Ways
     ) -> list[Routed]:
         """Messages with the queues that get them, and how."""
-        routed = self.routing.routed(address, queue, self.rules.expiring(address, messages))
+        routed = self.routing.routed(address, queue, self.rules.expiring(address, messages), ways.pages)
         if not ways.pages and not ways.drops:
             return routed
         return [part for one in routed for part in self._parts(one, ways)]

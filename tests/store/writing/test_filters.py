@@ -23,6 +23,8 @@ FILTERS = (
     "JMSPriority > 4",
     "AMQUserID IS NOT NULL",
     "color = 'red'",
+    "_AMQ_SCHED_DELIVERY > 0",
+    "\"m.x-opt-delivery-time\" > 0",
 )
 
 
@@ -54,6 +56,9 @@ async def test_a_queue_gets_what_its_filter_selects_of_another(writable: Writabl
         {"body": "not kept", "durable": False, "priority": 9},
         {"body": "red", "properties": {"color": "red"}},
         {"body": "x" * LARGE_BYTES, "properties": {"color": "red"}},
+        {"body": "later", "scheduledTime": START_MS + 60_000},
+        {"body": "over", "scheduledTime": START_MS - 60_000},
+        {"body": "later", "protocol": "AMQP", "scheduledTime": START_MS + 60_000},
     )
     async with writable.open() as store:
         await make(store, FILTERS)
@@ -65,13 +70,14 @@ async def test_a_queue_gets_what_its_filter_selects_of_another(writable: Writabl
         await store.published()
         everything = queue_of(store, "all", "filtered")
         assert bool(everything.status()["pagedCount"]) == pages
-        assert len(ids(store, "all")) == 7
+        assert len(ids(store, "all")) == 10
         for number, text in enumerate(FILTERS):
             listing = everything.where(text).listing()
             selected = [listing.message_id(index) for index in range(len(listing))]
             assert sorted(ids(store, f"queue-{number}")) == sorted(selected), text
-        assert len(ids(store, "queue-0")) == 6
+        assert len(ids(store, "queue-0")) == 8
         assert len(ids(store, "queue-3")) == 2
+        assert len(ids(store, f"queue-{FILTERS.index('_AMQ_SCHED_DELIVERY > 0')}")) == 2 * pages
 
 
 @pytest.mark.rule("S-66")
