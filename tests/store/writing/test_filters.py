@@ -24,7 +24,7 @@ FILTERS = (
     "AMQUserID IS NOT NULL",
     "color = 'red'",
     "_AMQ_SCHED_DELIVERY > 0",
-    "\"m.x-opt-delivery-time\" > 0",
+    '"m.x-opt-delivery-time" > 0',
 )
 
 
