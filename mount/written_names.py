@@ -35,7 +35,7 @@ _VIEWS: Final = frozenset(
 _JOB_DONE: Final = b"_SUCCESS"
 _CHECKSUMS: Final = re.compile(rb"\..+\.crc", re.DOTALL)
 _SINK_LOG: Final = b"_spark_metadata"
-_PACKED: Final = frozenset((b"gz", b"bz2", b"xz", b"lzma", b"zst", b"lz4", b"lz", b"lzo", b"br", b"Z"))
+_PACKED: Final = frozenset((b"gz", b"bz2", b"xz", b"lzma", b"zst", b"lz4", b"lz", b"lzo", b"br", b"Z", b"z"))
 _ALONE: Final = os.O_CREAT | os.O_EXCL
 _OWNER_ONLY: Final = stat.S_IRUSR | stat.S_IWUSR
 

@@ -125,14 +125,14 @@ def test_emptying_the_tail_takes_nothing_away(address: Address, command: str, su
 
 
 @pytest.mark.rule("S-76")
-@pytest.mark.parametrize("command", ["gzip {}", "zstd -q --rm {}"])
+@pytest.mark.parametrize("command", ["gzip {}", "gzip -S .z {}", "zstd -q --rm {}"])
 def test_what_compresses_in_place_takes_nothing_away(address: Address, part: Path, command: str) -> None:
     """It writes another file, which would be one message, and removes the one that it read."""
     queue = address.first.path
     for name in (part.name, "_tail.jsonl", ".all.jsonl"):
         shell(command.format(name), queue, succeeds=False)
     assert bodies(address.first) == ["one", "two"]
-    assert not [name for name in os.listdir(queue) if name.endswith((".gz", ".zst"))]
+    assert not [name for name in os.listdir(queue) if name.endswith((".gz", ".z", ".zst"))]
     for name in (f"{part.name}.gz", "_tail.jsonl.gz", ".all.jsonl.zst"):
         assert errno_of(lambda name=name: (queue / name).stat()) == errno.ENOENT
     assert any("ELSEWHERE" in reason for _, reason in address.refusals())
