@@ -44,7 +44,7 @@ class Outgoing(ABC):
     """0: never. May be changed."""
     delivery_count: int = 0
     queue_schedule_ms: int | None = None
-    """The schedule that it had in the queue it comes from."""
+    """When it is due in the queue it comes from, 0: at once; None: as it says itself."""
     large: bool = False
     """Its body belongs in a file of its own, however small it is."""
     sent_to: str | None = None
@@ -66,8 +66,14 @@ class Outgoing(ABC):
 
     @property
     @abstractmethod
-    def scheduled_ms(self) -> int | None:
-        """When it is due; None: at once. May be over."""
+    def own_schedule_ms(self) -> int | None:
+        """When it says itself that it is due; None: at once. May be over."""
+
+    @property
+    def scheduled_ms(self) -> int:
+        """When it is due; 0: at once. May be over."""
+        known = self.queue_schedule_ms
+        return (self.own_schedule_ms or 0) if known is None else known
 
     @abstractmethod
     def record_bytes(self, address: str) -> int:
@@ -112,14 +118,17 @@ class Outgoing(ABC):
     def wanting(self, routing_type: int | None) -> Self:
         """A copy that wants queues of that kind, None: of either."""
 
+    @abstractmethod
+    def due_at(self, due_ms: int) -> Self:
+        """A copy that says itself when it is due, 0: at once."""
+
     def in_page(self, now_ms: int) -> Self:
-        """Itself, or a copy as pages hold it: they have no place for what a queue knows of a message, so a
+        """Itself, or a copy as pages hold it: they have no place for what a queue knows of a message, so its
         schedule goes along as the message's own.
         """
-        due_ms = self.queue_schedule_ms
-        if due_ms is None or due_ms <= now_ms:
-            return self
-        return self.with_properties({core_message.SCHEDULED: (Code.LONG, due_ms)})
+        due_ms = self.scheduled_ms if self.scheduled_ms > now_ms else 0
+        own_ms = self.own_schedule_ms or 0
+        return self if due_ms == (own_ms if own_ms > now_ms else 0) else self.due_at(due_ms)
 
     @abstractmethod
     def kept(self) -> Self:
@@ -250,8 +259,8 @@ class CoreMessage(Outgoing):
         return found.value if isinstance(found.value, bytes) else None
 
     @property
-    def scheduled_ms(self) -> int | None:
-        return self.queue_schedule_ms or self.properties.integer(core_message.SCHEDULED)
+    def own_schedule_ms(self) -> int | None:
+        return self.properties.integer(core_message.SCHEDULED)
 
     def record_bytes(self, address: str) -> int:
         return core_message.message_bytes(
@@ -300,6 +309,14 @@ class CoreMessage(Outgoing):
             changed.properties = self.properties.without(core_message.ROUTING_TYPE)
         else:
             changed.properties = self.properties.with_({core_message.ROUTING_TYPE: (Code.BYTE, routing_type)})
+        return changed
+
+    def due_at(self, due_ms: int) -> Self:
+        changed = copy(self)
+        if due_ms:
+            changed.properties = self.properties.with_({core_message.SCHEDULED: (Code.LONG, due_ms)})
+        else:
+            changed.properties = self.properties.without(core_message.SCHEDULED)
         return changed
 
     def kept(self) -> Self:

@@ -48,6 +48,9 @@ _ROUTING_OF_DESTINATION: Final = {0: 1, 1: 0, 2: 1, 3: 0}
 
 _ROUTING_TYPE: Final = "x-opt-routing-type"
 
+_DUE_AT: Final = "x-opt-delivery-time"
+_DUE_AFTER: Final = "x-opt-delivery-delay"
+
 
 class AmqpMessage(Outgoing):
     """A message stored as AMQP."""
@@ -69,6 +72,8 @@ class AmqpMessage(Outgoing):
         """Its sections are to say what `expiration_ms` says."""
         self._wanted: tuple[int | None] | None = None
         """The routing type that its annotations are to say; None: as they do."""
+        self._due: tuple[int] | None = None
+        """When its annotations are to say that it is due, 0: at once; None: as they do."""
         self.sent_to = parts.address
         self.expiration_ms = parts.expiration_ms
         self.large = cache is not None
@@ -105,8 +110,8 @@ class AmqpMessage(Outgoing):
         return value.encode("utf-16-le", "surrogatepass")
 
     @property
-    def scheduled_ms(self) -> int | None:
-        return self.queue_schedule_ms or self._scheduled_ms or None
+    def own_schedule_ms(self) -> int | None:
+        return self._due[0] if self._due is not None else self._scheduled_ms
 
     def _annotation(self, name: str) -> object:
         for key, value in self._said["amqp"].get("messageAnnotations", ()):
@@ -175,6 +180,11 @@ class AmqpMessage(Outgoing):
         changed._readdressed = True
         return changed
 
+    def due_at(self, due_ms: int) -> AmqpMessage:
+        changed = copy(self)
+        changed._due = (due_ms,)
+        return changed
+
     def kept(self) -> Self:
         """Of a small message the header counts, and without one it is not durable; of a large one its
         record.
@@ -188,7 +198,7 @@ class AmqpMessage(Outgoing):
 
     @property
     def _changed(self) -> bool:
-        return bool(self._notes) or self._readdressed
+        return bool(self._notes) or self._readdressed or self._due is not None
 
     def _rewritten(self, sections: Sequence[Section], address: str) -> Iterator[Section]:
         """The sections with what was changed, all in their order."""
@@ -217,11 +227,16 @@ class AmqpMessage(Outgoing):
     def _annotations(self, encoded: bytes) -> bytes:
         notes, without = list(self._notes), []
         if self._wanted is not None:
-            key, (kind,) = scalar("symbol", _ROUTING_TYPE.encode()), self._wanted
+            key, (kind,) = _symbol(_ROUTING_TYPE), self._wanted
             if kind is None:
                 without.append(key)
             else:
                 notes.append((key, scalar("byte", kind)))
+        if self._due is not None:
+            (due_ms,) = self._due
+            without += [_symbol(_DUE_AT), _symbol(_DUE_AFTER)]
+            if due_ms:
+                notes.append((_symbol(_DUE_AT), scalar("long", due_ms)))
         if not notes and (not without or encoded == NULL):
             return encoded
         return annotated(encoded, notes, without=without).encoded
@@ -249,8 +264,12 @@ def _text(text: str) -> Value:
     return scalar("string", text.encode("utf-8", "surrogatepass"))
 
 
+def _symbol(text: str) -> Value:
+    return scalar("symbol", text.encode())
+
+
 def _annotation_key(name: str) -> Value:
-    return scalar("symbol", annotation_of(name).encode())
+    return _symbol(annotation_of(name))
 
 
 def _annotation_value(code: Code, value: PropertyValue) -> Value:

@@ -16,6 +16,7 @@ from journalfs.store.write.store import WritingStore
 from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
+from tests.broker.sent import FAR_MS
 from tests.broker.settings import BrokerSettings
 from tests.broker.test_interop import BACKENDS
 from tests.broker.test_interop_amqp import PAGE_LIMITS, shown
@@ -32,6 +33,7 @@ from tests.broker.writing import (
     write_in,
 )
 from tests.frozen import PristineStores
+from tests.mount.conftest import until
 
 SENT = 100
 LARGE_BYTES = 200_000
@@ -254,6 +256,61 @@ def test_pages_that_journalfs_begins(artemis_home: Path, tmp_path: Path) -> None
         bodies.remove(body_text("after"))
         assert bodies == [bodies[0].replace(b"0\0", b"%d\0" % n, 1) for n in range(5)]
         broker.stop()
+
+
+def test_a_broker_keeps_to_the_schedule_that_a_page_says(artemis_home: Path, tmp_path: Path) -> None:
+    """Of core and of AMQP: what is not due, and what was released in the queue that it comes from."""
+    settings = BrokerSettings(paging_addresses=("paged",), journal_type="NIO")
+    broker = Broker(tmp_path / "broker", settings=settings)
+    with broker, CoreClient(broker.port) as client:
+        for name in ("paged", "before"):
+            client.create_queue(name)
+        broker.stop()
+
+    def lines(body: str) -> bytes:
+        kinds = [("CORE", False), ("AMQP", False), ("CORE", True), ("AMQP", True)]
+        return b"".join(
+            json.dumps(
+                {"body": body, "protocol": kind, "scheduledTime": FAR_MS, "largeMessage": large}
+            ).encode()
+            + b"\n"
+            for kind, large in kinds
+        )
+
+    async def work(store: WritingStore) -> None:
+        await store.set_attribute("paged", None, "user.journalfs.max-size-messages", b"0")
+        await publish(store, "paged", None, "in.jsonl", lines("later"))
+        # Written to the pages of an address first, they say themselves when they are due.
+        await store.set_attribute("before", None, "user.journalfs.max-size-messages", b"0")
+        await publish(store, "before", None, "in.jsonl", lines("released"))
+        await store.create_address("between")
+        await store.create_queue("between", "between")
+        ids = [MessageId(one["id"]) for one in lines_in(store, "before")]
+        assert await store.move(("before", "before"), ids, ("between", "between")) == 4
+        assert queue_in(store, "between").status()["pagedCount"] == 0
+        ids = [MessageId(one["id"]) for one in lines_in(store, "between")]
+        for one in ids:
+            await store.set_message_attribute(
+                ("between", "between"), one, "user.journalfs.scheduledTime", b"0"
+            )
+        assert await store.move(("between", "between"), ids, ("paged", "paged")) == 4
+        assert queue_in(store, "paged").status()["pagedCount"] == 8
+        assert len(queue_in(store, "paged").scheduled()) == 4
+
+    write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        assert [one for one in complaints(broker.log) if not PAGE_LIMITS.search(one)] == []
+        assert client.message_count("paged") == 8
+        assert len(client.consume_many("paged", 4)) == 4
+        until(lambda: client.attribute("queue.paged", "scheduledCount") == 4, "the others are scheduled")
+        assert client.message_count("paged") == 4
+        broker.stop()
+    left = write_in(broker.root, left_in_paged)
+    assert [(line["body"], line["scheduledTime"]) for line in left] == [("later", FAR_MS)] * 4
+
+
+async def left_in_paged(store: WritingStore) -> list[dict[str, object]]:
+    return lines_in(store, "paged")
 
 
 def test_large_amqp_messages_in_pages(artemis_home: Path, stores: PristineStores, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_routing_duplicates_and_schedules(
     assert (message.routing_type, message.duplicate_id, message.scheduled_ms) == (
         routing,
         duplicate,
-        scheduled,
+        scheduled or 0,
     )
 
 
@@ -196,7 +196,7 @@ def test_annotations(
     properties = {"creationTime": {"t": "timestamp", "v": 1000}}
     line = {"amqp": {"messageAnnotations": pairs, "properties": properties}}
     message = read_envelope(json.dumps(line).encode())
-    assert (message.routing_type, message.scheduled_ms) == (routing, scheduled)
+    assert (message.routing_type, message.scheduled_ms) == (routing, scheduled or 0)
 
 
 def test_the_delivery_count_comes_along() -> None:

@@ -201,20 +201,21 @@ def _amqp_large(cursor: Cursor, large: bytes | None, *, paged: bool) -> Message:
     cursor.take(8)
     application = amqp.value(cursor)
     expiration = cursor.i64() if paged or cursor.left() >= 8 else 0
-    if paged or cursor.left() >= 1:
-        cursor.boolean()
+    changed = cursor.boolean() if paged or cursor.left() >= 1 else False
+    cached = {
+        "header": header,
+        "messageAnnotations": annotations,
+        "properties": properties,
+        "applicationProperties": application,
+    }
     if large is None:
         # The body is gone: what the record itself caches is all there is.
-        cached = {
-            "header": header,
-            "messageAnnotations": annotations,
-            "properties": properties,
-            "applicationProperties": application,
-        }
         message = _amqp_message(b"", message_id, address=address, expiration=expiration, cached=cached)
         message.envelope["damage"] = "body missing"
     else:
-        message = _amqp_message(large, message_id, address=address, expiration=expiration)
+        # Sections that were changed since the file was written stand in the record.
+        newer = cached if changed else None
+        message = _amqp_message(large, message_id, address=address, expiration=expiration, cached=newer)
     message.envelope["largeMessage"] = True
     message.envelope["durable"] = durable
     return message
@@ -304,7 +305,12 @@ def _amqp_body(envelope: dict[str, Value], sections: amqp.Sections) -> bytes | N
 
 
 def _amqp_schedule(sections: amqp.Sections) -> int:
-    for key, element in sections.maps.get("messageAnnotations", []):
-        if key["v"] == "x-opt-delivery-time" and isinstance(element["v"], int):
-            return element["v"]
-    return 0
+    said = {
+        key["v"]: element["v"]
+        for key, element in sections.maps.get("messageAnnotations", [])
+        if isinstance(element["v"], int)
+    }
+    if "x-opt-delivery-time" in said:
+        return int(said["x-opt-delivery-time"])
+    made_ms = _field(sections.properties or {}, "creationTime", "timestamp", 0)
+    return made_ms + int(said["x-opt-delivery-delay"]) if made_ms and "x-opt-delivery-delay" in said else 0

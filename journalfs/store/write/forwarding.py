@@ -210,6 +210,7 @@ class Forwarding:
         wanted = message.integer(core_message.ORIGINAL_ROUTING_TYPE)
         copy = message.with_properties(notes).wanting(known_routing_type(wanted))
         copy = copy.expiring_at(self._rules.expiry(to).expiration_ms(0, now_ms)).kept()
+        copy.queue_schedule_ms = 0  # it was due, whatever it says itself
         return Routed(copy, self._routing.by_address(to, [copy])[0])
 
     # ---- records ----

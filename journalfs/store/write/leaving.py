@@ -311,10 +311,10 @@ class Copies:
         large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
         and `DecodeError` for one that is not whole.
         """
-        due_ms = _due(source, run)
+        in_journal, due_ms = isinstance(run, JournalRun), _due(source, run)
         numbered: list[tuple[MessageId, Outgoing]] = []
         for message_id, message in stored_messages(source, run):
-            message.queue_schedule_ms = due_ms.get(message_id)
+            message.queue_schedule_ms = due_ms.get(message_id, 0) if in_journal else None
             numbered.append((self._publishing.new_id(), message.kept()))
         large = await self._publishing.write_bodies(self._address, numbered)
         self._large += large

@@ -549,8 +549,7 @@ def has_ids(routed: Iterable[Routed]) -> bool:
 
 def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[int, bytes]]:
     """What belongs to a message in one queue, beside the reference."""
-    scheduled_ms = message.scheduled_ms
-    if scheduled_ms is not None and scheduled_ms > now_ms:
-        yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, scheduled_ms)
+    if message.scheduled_ms > now_ms:
+        yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, message.scheduled_ms)
     if message.delivery_count:
         yield MessageType.DELIVERY_COUNT, record_bodies.delivery_count(queue, message.delivery_count)

@@ -150,7 +150,7 @@ class QueueKinds:
         """Stage, as part of the transaction that brings a message, that others leave these queues. One that
         is not due makes none go until it is: it is not in the queue yet.
         """
-        due_ms = message.scheduled_ms or 0
+        due_ms = message.scheduled_ms
         for queue_id in queues:
             if queue_id not in self._special:
                 continue

@@ -164,6 +164,23 @@ async def test_messages_of_a_page(writable: Writable) -> None:
     assert [one["body"] for one in on_disk(writable, "dead")] == ["paged 2000", "paged 2002"]
 
 
+@pytest.mark.rule("S-96")
+async def test_what_was_due_is_due_where_it_goes(writable: Writable) -> None:
+    """Whatever it says itself: the time of its queue was set to be over."""
+    later_ms = START_MS + 60_000
+    configure(writable)
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        (one,) = await published(store, {"body": "x", "properties": {"_AMQ_SCHED_DELIVERY": later_ms}})
+        assert len(queue_of(store, "work.a").scheduled()) == 1
+        await store.set_message_attribute(A, one, "user.journalfs.scheduledTime", b"0")
+        assert await store.send_to_dead_letters(A, [one]) == 1
+        (copy,) = dead(store)
+        assert "scheduledTime" not in copy
+        assert copy["properties"]["_AMQ_SCHED_DELIVERY"] == later_ms
+    assert [one.get("scheduledTime", 0) for one in on_disk(writable, "dead")] == [0]
+
+
 async def test_a_copy_of_a_copy_wants_what_its_sender_wanted(writable: Writable) -> None:
     configure(writable)
     line = {

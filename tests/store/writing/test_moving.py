@@ -101,6 +101,58 @@ async def test_what_is_not_due_stays_so(writable: Writable) -> None:
     assert sorted(time for time in times if time) == [later_ms, later_ms]
 
 
+LATER_MS = START_MS + 3_600_000
+OWN_SCHEDULES: list[dict[str, Any]] = [
+    {"body": "core", "properties": {"_AMQ_SCHED_DELIVERY": LATER_MS}},
+    *(
+        {
+            "amqp": {
+                "messageAnnotations": [[{"t": "symbol", "v": key}, {"t": "long", "v": value}]],
+                "properties": {"creationTime": {"t": "timestamp", "v": START_MS}},
+                "body": {"section": "value", "value": {"t": "string", "v": key}},
+            }
+        }
+        for key, value in (
+            ("x-opt-delivery-time", LATER_MS),
+            ("x-opt-delivery-delay", LATER_MS - START_MS),
+        )
+    ),
+]
+COPIED = {"ring-size": b"10", "max-size-messages": b"0", "enabled": b"true"}
+"""What has copies made of what is moved to a queue; but the last one."""
+
+
+@pytest.mark.rule("S-84", "S-114")
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("line", OWN_SCHEDULES, ids=["core", "time", "delay"])
+@pytest.mark.parametrize("setting", COPIED)
+@pytest.mark.parametrize("due_ms", [0, START_MS + 60_000, LATER_MS])
+async def test_the_schedule_of_the_queue_counts_and_not_that_of_the_message(
+    writable: Writable, setting: str, line: dict[str, Any], due_ms: int, *, large: bool
+) -> None:
+    async with writable.open() as store:
+        await store.create_address("other")
+        await store.create_queue("other", "other.a")
+        of = None if setting == "max-size-messages" else "other.a"
+        await store.set_attribute("other", of, f"user.journalfs.{setting}", COPIED[setting])
+        publisher = store.publisher(*A, "in.jsonl")
+        await publisher.write(json.dumps(line | {"largeMessage": large}).encode() + b"\n")
+        await publisher.finish()
+        (before,) = envelopes(lines_of(store, A[1]))
+        assert before["scheduledTime"] == LATER_MS
+        first = MessageId(before["id"])
+        await store.set_message_attribute(A, first, "user.journalfs.scheduledTime", b"%d" % due_ms)
+        assert await store.move(A, [first], ("other", "other.a")) == 1
+        (after,) = envelopes(lines_of(store, "other.a", "other"))
+        assert after.get("scheduledTime", 0) == due_ms
+        assert (after["id"] == first) == (setting == "enabled")
+        assert after["type"] == before["type"]
+        scheduled = queue_of(store, "other.a", "other").scheduled()
+        assert len(scheduled) == bool(due_ms)
+        assert queue_of(store, "other.a", "other").status()["pagedCount"] == (of is None)
+    assert [one.get("scheduledTime", 0) for one in on_disk(writable, "other.a")] == [due_ms]
+
+
 async def test_deliveries_from_another_queue_do_not_count(writable: Writable) -> None:
     async with writable.open() as store:
         publisher = store.publisher("work", None, "in.jsonl")

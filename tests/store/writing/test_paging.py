@@ -384,9 +384,11 @@ async def test_those_who_publish_together_lose_nothing_and_keep_their_order(pagi
 
 
 @pytest.mark.rule("S-114")
-async def test_a_schedule_goes_along(paging: Writable) -> None:
+@pytest.mark.parametrize("protocol", ["CORE", "AMQP"])
+async def test_a_schedule_goes_along(paging: Writable, protocol: str) -> None:
     due_ms = paging.clock.now_ms() + 60_000
-    line = json.dumps({"body": "later", "scheduledTime": due_ms}).encode() + b"\n"
+    envelope = {"body": "later", "protocol": protocol, "scheduledTime": due_ms}
+    line = json.dumps(envelope).encode() + b"\n"
     async with paging.open() as store:
         await publish(store, "in.jsonl", line)
         assert len(queue_of(store, "work.a").scheduled()) == 1
