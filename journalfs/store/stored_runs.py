@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_UNREADABLE
-from journalfs.errors import Damaged
+from journalfs.errors import Damaged, DecodeError
 from journalfs.format import amqp_message, core_message
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
@@ -25,7 +25,7 @@ from journalfs.store.stored_message import message_of_record
 def stored_messages(content: QueueContent, run: Run) -> Iterator[tuple[MessageId, Outgoing]]:
     """The messages of a run of this queue, in its order.
 
-    Raises `Damaged` and `DecodeError` at one that cannot be copied whole, `FileTorn` when its file was cut.
+    Raises `Damaged` at one that cannot be copied whole, `FileTorn` when its file was cut.
     """
     if isinstance(run, JournalRun):
         for ref in run.refs:
@@ -48,7 +48,14 @@ def _message(
     core: Core, message_id: MessageId, source: int, payload: bytes, place: tuple[Path, int]
 ) -> Outgoing:
     if source & SOURCE_UNREADABLE:
-        raise Damaged(*place, "a part of the message cannot be read")
+        raise Damaged(*place, f"a part of message {message_id} cannot be read")
+    try:
+        return _decoded(core, message_id, source, payload)
+    except DecodeError as error:
+        raise Damaged(*place, f"message {message_id} cannot be copied: {error.reason}") from error
+
+
+def _decoded(core: Core, message_id: MessageId, source: int, payload: bytes) -> Outgoing:
     if source == SOURCE_CORE_LARGE:
         body = _body(core, message_id, lambda: origin_of_large(source, payload))
         return message_of_record(MessageType.LARGE_MESSAGE, payload, body)

@@ -309,7 +309,7 @@ class Copies:
     ) -> tuple[list[tuple[MessageId, Outgoing]], frozenset[MessageId]]:
         """Copies of a few messages, with the schedule that they have in their queue, and which of them are
         large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
-        and `DecodeError` for one that is not whole.
+        for one that is not whole.
         """
         in_journal, due_ms = isinstance(run, JournalRun), _due(source, run)
         numbered: list[tuple[MessageId, Outgoing]] = []

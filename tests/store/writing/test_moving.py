@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from journalfs.errors import AddressFull
-from journalfs.ids import MessageId
+from journalfs.errors import AddressFull, Damaged
+from journalfs.format import record_bodies
+from journalfs.format.core_message import CoreHeader, CoreType, encode_message
+from journalfs.format.encoding import nullable_simple_string
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, RecordId
 from journalfs.store.write.store import WritingStore
 from tests.reference.store import load
 from tests.store.conftest import START_MS
@@ -151,6 +155,37 @@ async def test_the_schedule_of_the_queue_counts_and_not_that_of_the_message(
         assert len(scheduled) == bool(due_ms)
         assert queue_of(store, "other.a", "other").status()["pagedCount"] == (of is None)
     assert [one.get("scheduledTime", 0) for one in on_disk(writable, "other.a")] == [due_ms]
+
+
+@pytest.mark.rule("S-84")
+@pytest.mark.parametrize("setting", COPIED)
+async def test_a_damaged_message_is_moved_as_it_is_or_not_at_all(writable: Writable, setting: str) -> None:
+    async with writable.open() as store:
+        await store.create_address("other")
+        await store.create_queue("other", "other.a")
+        of = None if setting == "max-size-messages" else "other.a"
+        await store.set_attribute("other", of, f"user.journalfs.{setting}", COPIED[setting])
+        writer, damaged = store.journals.messages, store.journals.ids.draw()
+        header = CoreHeader(None, CoreType.TEXT, True, 0, START_MS, 4, b"\1\0\0\0\5cut")
+        record = encode_message(damaged, nullable_simple_string("work"), b"", header)
+        writer.stage_add(RecordId(damaged), MessageType.MESSAGE, record)
+        reference = record_bodies.reference(queue_of(store, A[1]).content.queue_id)
+        await writer.durable(writer.stage_update(RecordId(damaged), MessageType.ADD_REFERENCE, reference))
+        store.core.look_again()
+        publisher = store.publisher(*A, "in")
+        await publisher.write(b"whole\n")
+        await publisher.finish()
+        ids = [one["id"] for one in envelopes(lines_of(store, A[1]))]
+        assert ids[0] == damaged
+        if setting == "enabled":
+            assert await store.move(A, ids_of(store), ("other", "other.a")) == 2
+            return
+        with pytest.raises(
+            Damaged, match=rf"\.amq: damaged at offset \d+: message {damaged} cannot be copied"
+        ):
+            await store.move(A, ids_of(store), ("other", "other.a"))
+        assert [one["id"] for one in envelopes(lines_of(store, A[1]))] == ids
+        assert not lines_of(store, "other.a", "other")
 
 
 async def test_deliveries_from_another_queue_do_not_count(writable: Writable) -> None:
