@@ -119,6 +119,10 @@ class Outgoing(ABC):
         """A copy that wants queues of that kind, None: of either."""
 
     @abstractmethod
+    def arrives(self, now_ms: int) -> None:
+        """It is sent at that time, from which on counts what it says to count from its arrival."""
+
+    @abstractmethod
     def due_at(self, due_ms: int) -> Self:
         """A copy that says itself when it is due, 0: at once."""
 
@@ -310,6 +314,9 @@ class CoreMessage(Outgoing):
         else:
             changed.properties = self.properties.with_({core_message.ROUTING_TYPE: (Code.BYTE, routing_type)})
         return changed
+
+    def arrives(self, now_ms: int) -> None:
+        """Nothing that it says does."""
 
     def due_at(self, due_ms: int) -> Self:
         changed = copy(self)

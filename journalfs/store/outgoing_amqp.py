@@ -113,6 +113,13 @@ class AmqpMessage(Outgoing):
     def own_schedule_ms(self) -> int | None:
         return self._due[0] if self._due is not None else self._scheduled_ms
 
+    def arrives(self, now_ms: int) -> None:
+        """A delay counts from when it was made, and from its arrival where it does not say that."""
+        delay_ms = self._annotation(_DUE_AFTER)
+        states_time = self.timestamp_ms or self._annotation(_DUE_AT) is not None
+        if self.queue_schedule_ms is None and not states_time and type(delay_ms) is int and delay_ms > 0:
+            self.queue_schedule_ms = now_ms + delay_ms
+
     def _annotation(self, name: str) -> object:
         for key, value in self._said["amqp"].get("messageAnnotations", ()):
             if key == {"t": "symbol", "v": name}:

@@ -143,7 +143,9 @@ class Routing:
         """Messages with the queues that get them. `queue`: that one; `pages`: addresses whose queues get them
         from pages. Raises `NoRoute`, also where one of them states a routing type of no queue.
         """
-        kept = [message.kept() for message in messages]
+        kept, now_ms = [message.kept() for message in messages], self.core.clock.now_ms()
+        for message in kept:
+            message.arrives(now_ms)
         if queue is None:
             routes = self.by_address(address, kept, pages)
             self._require_types(address, kept, routes)

@@ -397,6 +397,34 @@ async def test_a_schedule_goes_along(paging: Writable, protocol: str) -> None:
         assert bodies_of(store, "work.a") == ["paged 2000", "later"]
 
 
+@pytest.mark.rule("S-114")
+@pytest.mark.parametrize("pages", [False, True])
+@pytest.mark.parametrize(("made_ago_ms", "left_ms"), [(None, 60_000), (20_000, 40_000), (70_000, 0)])
+async def test_a_delay_counts_from_when_it_was_made_or_came(
+    paging: Writable, made_ago_ms: int | None, left_ms: int, *, pages: bool
+) -> None:
+    delay = [{"t": "symbol", "v": "x-opt-delivery-delay"}, {"t": "uint", "v": 60_000}]
+    sections: dict[str, object] = {"messageAnnotations": [delay]}
+    now_ms = paging.clock.now_ms()
+    if made_ago_ms is not None:
+        sections["properties"] = {"creationTime": {"t": "timestamp", "v": now_ms - made_ago_ms}}
+    async with paging.open() as store:
+        await store.create_address("other")
+        await store.create_queue("other", "other.a")
+        if pages:
+            await store.set_attribute("other", None, "user.journalfs.max-size-messages", b"0")
+        publisher = store.publisher("other", None, "in.jsonl")
+        await publisher.write(json.dumps({"amqp": sections}).encode() + b"\n")
+        await publisher.finish()
+        queue = queue_of(store, "other.a", "other")
+        assert queue.status()["pagedCount"] == pages
+        for waited_ms in (0, 30_000):
+            due = json.loads(lines_of(store, "other.a", "other")[0]).get("scheduledTime")
+            assert due == (now_ms + left_ms if left_ms else None), waited_ms
+            paging.clock.advance(by_ms=30_000)
+        assert len(queue.scheduled()) == 0
+
+
 @pytest.mark.rule("S-11", "S-111")
 async def test_no_part_is_made_of_what_may_come_to_count(
     paging: Writable, monkeypatch: pytest.MonkeyPatch
