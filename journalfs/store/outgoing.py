@@ -66,14 +66,14 @@ class Outgoing(ABC):
 
     @property
     @abstractmethod
-    def own_schedule_ms(self) -> int | None:
-        """When it says itself that it is due; None: at once. May be over."""
+    def own_schedule_ms(self) -> int:
+        """When it says itself that it is due; 0: at once. May be over."""
 
     @property
     def scheduled_ms(self) -> int:
         """When it is due; 0: at once. May be over."""
         known = self.queue_schedule_ms
-        return (self.own_schedule_ms or 0) if known is None else known
+        return self.own_schedule_ms if known is None else known
 
     @abstractmethod
     def record_bytes(self, address: str) -> int:
@@ -130,9 +130,10 @@ class Outgoing(ABC):
         """Itself, or a copy as pages hold it: they have no place for what a queue knows of a message, so its
         schedule goes along as the message's own.
         """
-        due_ms = self.scheduled_ms if self.scheduled_ms > now_ms else 0
-        own_ms = self.own_schedule_ms or 0
-        return self if due_ms == (own_ms if own_ms > now_ms else 0) else self.due_at(due_ms)
+        if self.queue_schedule_ms is None:
+            return self
+        due_ms, own_ms = (ms if ms > now_ms else 0 for ms in (self.queue_schedule_ms, self.own_schedule_ms))
+        return self if due_ms == own_ms else self.due_at(due_ms)
 
     @abstractmethod
     def kept(self) -> Self:
@@ -263,8 +264,8 @@ class CoreMessage(Outgoing):
         return found.value if isinstance(found.value, bytes) else None
 
     @property
-    def own_schedule_ms(self) -> int | None:
-        return self.properties.integer(core_message.SCHEDULED)
+    def own_schedule_ms(self) -> int:
+        return self.properties.integer(core_message.SCHEDULED) or 0
 
     def record_bytes(self, address: str) -> int:
         return core_message.message_bytes(

@@ -110,7 +110,7 @@ class AmqpMessage(Outgoing):
         return value.encode("utf-16-le", "surrogatepass")
 
     @property
-    def own_schedule_ms(self) -> int | None:
+    def own_schedule_ms(self) -> int:
         return self._due[0] if self._due is not None else self._scheduled_ms
 
     def arrives(self, now_ms: int) -> None:

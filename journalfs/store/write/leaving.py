@@ -257,12 +257,12 @@ class Leaving:
 
 
 def _due(content: QueueContent, run: Run) -> dict[int, int]:
-    """When those of a run that are in the journal and not due yet are, by message."""
+    """When those of a run that are in the journal are due in their queue, by message; 0: at once."""
     if not isinstance(run, JournalRun):
         return {}
     ids, now_ms = message_ids(content.state, run.refs), content.now_ms
     found = zip(ids, _places(content, ids).scheduled_ms, strict=True)
-    return {message_id: due_ms for message_id, due_ms in found if due_ms > now_ms}
+    return {message_id: due_ms if due_ms > now_ms else 0 for message_id, due_ms in found}
 
 
 def _places(content: QueueContent, ids: array[int]) -> Places:
@@ -311,10 +311,10 @@ class Copies:
         large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
         for one that is not whole.
         """
-        in_journal, due_ms = isinstance(run, JournalRun), _due(source, run)
+        due_ms = _due(source, run)
         numbered: list[tuple[MessageId, Outgoing]] = []
         for message_id, message in stored_messages(source, run):
-            message.queue_schedule_ms = due_ms.get(message_id, 0) if in_journal else None
+            message.queue_schedule_ms = due_ms.get(message_id)
             numbered.append((self._publishing.new_id(), message.kept()))
         large = await self._publishing.write_bodies(self._address, numbered)
         self._large += large
