@@ -7,23 +7,31 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
-import trio
 from pyfuse3 import FUSEError
 
 from journalfs.errors import JournalfsError
+from journalfs_mount.recent import Recent
 from journalfs_mount.refusals import Refused
 
 GIVEN_NAMES_S: Final = 1.0
 """How long whoever gave a name finds it: `mv` looks at once."""
 REFUSED_NAMES_S: Final = 10.0
 """How long whoever was refused a name does not get it by writing: those who copy instead do so at once."""
-GIVEN_NAMES_MAX: Final = 256
-"""Processes that are remembered, those that renamed last."""
 
 _FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EFBIG, errno.EIO, errno.EPERM))
 """What a rename is refused with when to try again at once would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A name that a rename gave."""
+
+    directory_inode: int
+    name: bytes
+    is_directory: bool
 
 
 class GivenNames:
@@ -32,25 +40,18 @@ class GivenNames:
     __slots__ = ("_given",)
 
     def __init__(self) -> None:
-        self._given: dict[int, tuple[int, bytes, float, bool]] = {}
+        self._given = Recent[Given](GIVEN_NAMES_S)
 
     def give(self, process: int, directory_inode: int, name: bytes, *, is_directory: bool = False) -> None:
-        until_s = trio.current_time() + GIVEN_NAMES_S
-        self._given[process] = (directory_inode, name, until_s, is_directory)
-        if len(self._given) > GIVEN_NAMES_MAX:
-            del self._given[next(iter(self._given))]
+        self._given.did(process, Given(directory_inode, name, is_directory))
 
     def forget(self, process: int) -> None:
-        self._given.pop(process, None)
+        self._given.forget(process)
 
-    def knows(self, process: int, directory_inode: int, name: bytes) -> bool:
-        given = self._given.get(process)
-        return given is not None and given[:2] == (directory_inode, name) and trio.current_time() < given[2]
-
-    def is_directory(self, process: int) -> bool:
-        """Whether it was a directory that the process gave its last name."""
-        given = self._given.get(process)
-        return given is not None and given[3]
+    def find(self, process: int, directory_inode: int, name: bytes) -> Given | None:
+        given = self._given.of(process)
+        found = given is not None and (given.directory_inode, given.name) == (directory_inode, name)
+        return given if found else None
 
 
 class RefusedNames:
@@ -61,28 +62,23 @@ class RefusedNames:
     __slots__ = ("_refused",)
 
     def __init__(self) -> None:
-        self._refused: dict[int, tuple[int, bytes, int, float]] = {}
+        self._refused = Recent[tuple[int, bytes, int]](REFUSED_NAMES_S)
 
     @contextmanager
     def kept(self, process: int, directory_inode: int, name: bytes) -> Iterator[None]:
         """Around a rename to `name`: it is remembered if it fails for good."""
-        self._refused.pop(process, None)
+        self._refused.forget(process)
         try:
             yield
         except FUSEError as error:
             if error.errno in _FOR_GOOD:
-                until_s = trio.current_time() + REFUSED_NAMES_S
-                self._refused[process] = (directory_inode, name, error.errno, until_s)
-                if len(self._refused) > GIVEN_NAMES_MAX:
-                    del self._refused[next(iter(self._refused))]
+                self._refused.did(process, (directory_inode, name, error.errno))
             raise
 
     def number(self, process: int, directory_inode: int, name: bytes) -> int | None:
         """The errno with which a process was refused this name."""
-        refused = self._refused.get(process)
-        if refused is None or refused[:2] != (directory_inode, name) or trio.current_time() >= refused[3]:
-            return None
-        return refused[2]
+        refused = self._refused.of(process)
+        return refused[2] if refused is not None and refused[:2] == (directory_inode, name) else None
 
 
 class RefusedChanges:
@@ -97,7 +93,7 @@ class RefusedChanges:
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self._refused: dict[int, tuple[int, float]] = {}
+        self._refused = Recent[int](REFUSED_NAMES_S)
 
     @contextmanager
     def kept(self, process: int, inode: int) -> Iterator[None]:
@@ -106,11 +102,8 @@ class RefusedChanges:
             yield
         except (FUSEError, Refused, JournalfsError) as error:
             if error.errno == self._number:
-                self._refused[process] = (inode, trio.current_time() + REFUSED_NAMES_S)
-                if len(self._refused) > GIVEN_NAMES_MAX:
-                    del self._refused[next(iter(self._refused))]
+                self._refused.did(process, inode)
             raise
 
     def has(self, process: int, inode: int) -> bool:
-        refused = self._refused.get(process)
-        return refused is not None and refused[0] == inode and trio.current_time() < refused[1]
+        return self._refused.of(process) == inode

@@ -141,11 +141,11 @@ class Operations(pyfuse3.Operations):
                 await self._measured(node)
             return self._entry(node)
         except FUSEError:
-            if not self._given.knows(ctx.pid, parent_inode, name):
+            given = self._given.find(ctx.pid, parent_inode, name)
+            if given is None:
                 raise
             assert isinstance(parent, Directory)
-            as_directory = self._given.is_directory(ctx.pid)
-            return self._entry(parent.given_directory(name) if as_directory else parent.given(name))
+            return self._entry(parent.given_directory(name) if given.is_directory else parent.given(name))
 
     @guarded
     async def forget(self, inode_list: Sequence[tuple[InodeT, int]]) -> None:

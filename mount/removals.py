@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import trio
-
 from journalfs_mount.given_names import RefusedChanges
 from journalfs_mount.inodes import ROOT, parent_and_name
 from journalfs_mount.nodes.base import Node
 from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.part import LinesFile, TailFile
 from journalfs_mount.readings import Readings
+from journalfs_mount.recent import Recent
 from journalfs_mount.refusals import Refused
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ Taking: TypeAlias = Callable[[], Awaitable[None]]
 
 MADE_AGAIN_S: Final = 10.0
 """How long after removing a file who makes it anew has put another one in its place."""
-REMOVED_MAX: Final = 256
-"""Threads whose last removal is remembered, those that removed last."""
 
 _CHANGED: Final = "to change it was just refused, and to remove it would acknowledge what it holds"
 _REPLACED: Final = (
@@ -58,10 +55,6 @@ class _Removed:
     parent_inode: int
     name: bytes
     inode: int
-    until_s: float
-
-    def was(self, parent_inode: int, name: bytes) -> bool:
-        return (self.parent_inode, self.name) == (parent_inode, name) and trio.current_time() < self.until_s
 
 
 class Removals:
@@ -72,7 +65,7 @@ class Removals:
         self.readings = Readings()
         self.refused_changes = RefusedChanges(errno.EPERM)
         self.kept_addresses = RefusedChanges(errno.ENOTEMPTY)
-        self._removed: dict[int, _Removed] = {}
+        self._removed = Recent[_Removed](MADE_AGAIN_S)
         """What each thread removed last that held messages."""
 
     @contextmanager
@@ -92,20 +85,14 @@ class Removals:
         else:
             yield node.remove
         if held:
-            self._note(thread, _Removed(parent_inode, name, node.inode, trio.current_time() + MADE_AGAIN_S))
-
-    def _note(self, thread: int, removed: _Removed) -> None:
-        self._removed.pop(thread, None)
-        self._removed[thread] = removed
-        if len(self._removed) > REMOVED_MAX:
-            del self._removed[next(iter(self._removed))]
+            self._removed.did(thread, _Removed(parent_inode, name, node.inode))
 
     def made(self, node: Node, thread: int) -> None:
         """A file was made, or opened to be written to."""
-        removed = self._removed.get(thread)
-        if removed is None or not removed.was(*parent_and_name(node.key)):
+        removed = self._removed.of(thread)
+        if removed is None or (removed.parent_inode, removed.name) != parent_and_name(node.key):
             return
-        del self._removed[thread]
+        self._removed.forget(thread)
         # Asked only now: it takes a look at all threads of the process, and few make again what they removed.
         if not self.readings.has_read(thread, removed.inode):
             self._context.changing().replaced(node.path(), _MADE_AGAIN)
