@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from journalfs.damage import Damage, FileStamp
 from journalfs.engine.buffers import MappedFile
@@ -134,10 +134,14 @@ def _pages(store: JournalStore) -> VirtualDirectory:
     def addresses() -> dict[str, str]:
         return {encoded(address): address for address in sorted(core.pages)}
 
+    def find(name: str) -> str | None:
+        address = unquote(name)
+        return address if address in core.pages and encoded(address) == name else addresses().get(name)
+
     def make(address: str) -> VirtualDirectory:
         return _pages_of(address, core.pages[address], core.root)
 
-    return MadeDirectory(addresses, make, lambda: _mtime_ns(core.layout.paging_dir))
+    return MadeDirectory(addresses, make, lambda: _mtime_ns(core.layout.paging_dir), find)
 
 
 def _pages_of(address: str, paged: PagedAddress, root: Path) -> VirtualDirectory:

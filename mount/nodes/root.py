@@ -48,7 +48,7 @@ class RootDirectory(Place):
 
         if self._control is None:
             self._control = ControlDirectory(self.context.store.control(), self.context.report)
-        return ControlNode(self.context, self.inode, self._control)
+        return ControlNode(self.context, self.inode, lambda: self._control)
 
     def entries(self) -> Sequence[Entry]:
         named = ((encode_name(address.name), address) for address in self.context.store.addresses())

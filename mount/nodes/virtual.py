@@ -59,16 +59,16 @@ class VirtualFileNode(Node):
 
 
 class VirtualDirectoryNode(Directory):
-    """A made directory."""
+    """A made directory. It is asked for anew as well: what it was made of may have moved."""
 
-    __slots__ = ("_directory",)
+    __slots__ = ("_find",)
 
-    def __init__(self, context: MountContext, parent_inode: int, directory: VirtualDirectory) -> None:
+    def __init__(self, context: MountContext, parent_inode: int, find: Callable[[], Found]) -> None:
         super().__init__(context, parent_inode)
-        self._directory = directory
+        self._find = find
 
     def mtime_ns(self) -> int:
-        return self._directory.mtime_ns
+        return self._directory().mtime_ns
 
     def name_s(self) -> float:
         # Nobody reports when a made directory goes, for instance that of a transaction.
@@ -78,23 +78,30 @@ class VirtualDirectoryNode(Directory):
         return True
 
     def find(self, name: bytes) -> Node | None:
-        found = self._directory.child(name.decode("utf-8", "surrogateescape"))
+        found = self._child(name.decode("utf-8", "surrogateescape"))
         return None if found is None else self._node(name, found)
 
     def entries(self) -> Sequence[Entry]:
         entries: list[Entry] = []
-        for name, found in self._directory.children():
+        for name, found in self._directory().children():
             encoded = name.encode("utf-8", "surrogateescape")
             entries.append((encoded, partial(self._node, encoded, found)))
         return entries
 
     def _node(self, name: bytes, found: VirtualDirectory | VirtualFile) -> Node:
+        find = partial(self._child, name.decode("utf-8", "surrogateescape"))
         if is_file(found):
-            text = name.decode("utf-8", "surrogateescape")
-            find = partial(self._directory.child, text)
             return self.enter(name, partial(VirtualFileNode, self.context, find), b"file")
-        assert is_directory(found)
-        return self.enter(name, partial(VirtualDirectoryNode, self.context, self.inode, found))
+        return self.enter(name, partial(VirtualDirectoryNode, self.context, self.inode, find))
+
+    def _child(self, name: str) -> Found:
+        return self._directory().child(name)
+
+    def _directory(self) -> VirtualDirectory:
+        directory = self._find()
+        if directory is None or not is_directory(directory):
+            raise gone()
+        return directory
 
 
 def is_file(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualFile]:

@@ -14,6 +14,9 @@ import pytest
 from tests.mounting import MountedStore, QueueOnDisk, mounted_for_writing, read_lines
 from tests.writing.conftest import errno_of, shell
 
+ROUNDS_MAX = 20
+"""So often enough is written for a compaction."""
+
 
 @pytest.fixture
 def mount(store_copy: Callable[[str], Path], tmp_path: Path) -> Iterator[MountedStore]:
@@ -120,3 +123,19 @@ def test_queues_it_is_concerned_with_stay(mount: MountedStore) -> None:
     assert errno_of((mount.path / address).rmdir) == errno.ENOTEMPTY
     shell("rm -r tx.paged", mount.path)
     assert not (mount.path / "tx.paged").exists()
+
+
+@pytest.mark.rule("S-26", "S-45", "S-91")
+def test_compaction_changes_nothing_of_what_is_shown_of_it(mount: MountedStore) -> None:
+    """Files of the mount that are known already show what has moved since where it lies now."""
+    folders = sorted((mount.path / ".journalfs/transactions").iterdir())
+    files = [folder / name for folder in folders for name in ("status.json", "operations.jsonl")]
+    before = [file.read_bytes() for file in files]
+    assert operations(mount, "send")
+    for _ in range(ROUNDS_MAX):
+        (mount.path / "tx.done/filling.txt").write_text(f"{'x' * 900}\n" * 2500)
+        (mount.path / "tx.done/tx.done/.all.jsonl").unlink()
+        if mount.control("status.json")["compactions"]:
+            break
+    assert mount.control("status.json")["compactions"]
+    assert [file.read_bytes() for file in files] == before
