@@ -257,8 +257,8 @@ class Administering:
         return None if binding == queue.binding else self._update_queue(queue, binding)
 
     def reset_address(self, address: Address, name: str) -> Position | None:
-        """Take back what was set for this address: what is set for others, and applies to it, or the default
-        is in force again. Raises `SettingFixed`.
+        """Take back what was set for this address: what a configuration says of it, what is set for others,
+        and applies to it, or the default is in force again. Raises `SettingFixed`.
         """
         if name == PAUSED and address.address_id is not None:
             return self._pause(BindingType.ADDRESS_STATUS, address.address_id, False)
@@ -266,7 +266,14 @@ class Administering:
         definition = _ADDRESS_SETTINGS.get(name)
         if stored is None or definition is None or definition.json_key not in stored.values:
             raise SettingFixed(name, "its value comes from elsewhere; .settings says where, change it there")
+        configured = self._configured(address.name)
         kept = {key: value for key, value in stored.values.items() if key != definition.json_key}
+        if definition.json_key in configured:
+            kept[definition.json_key] = configured[definition.json_key]
+        if kept == configured:  # no record is needed to say so
+            kept = {}
+        elif kept == stored.values:
+            raise SettingFixed(name, "the configuration says the same; change it there")
         return self._write_settings(address.name, kept)
 
     def _tell_kept(self, where: str, names: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from journalfs.errors import SettingFixed, SettingRefused
 from journalfs.ids import MessageId
+from journalfs.store.settings import settings_in_force
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
 from tests.store.writing.conftest import Writable, lines_of, queue_of
@@ -209,6 +210,37 @@ async def test_new_addresses_get_it(little_store: LittleStore) -> None:
             await store.set_attribute("any.one", None, "user.journalfs.routing-types", b"MULTICAST")
         await store.set_attribute("any.one", "q", "user.journalfs.routing-type", b"MULTICAST")
         assert shown("any.one") == b"MULTICAST,ANYCAST"
+
+
+@pytest.mark.rule("S-87")
+async def test_what_is_taken_back_is_what_the_configuration_says(little_store: LittleStore) -> None:
+    """A record takes the place of what that says of the address, and begins with it."""
+    configuration = little_store.root / "journalfs.toml"
+    said = '[address-settings."work"]\nmax-delivery-attempts = 2\nredelivery-delay = 50\n'
+    configuration.write_text(said)
+    attempts, delay, multiplier = (
+        f"user.journalfs.{name}"
+        for name in ("max-delivery-attempts", "redelivery-delay", "redelivery-delay-multiplier")
+    )
+
+    def shown(store: WritingStore) -> tuple[bytes, bytes]:
+        address = store.address("work")
+        assert address is not None
+        return address.attributes()[attempts], address.attributes()[delay]
+
+    async with Writable(little_store, "NIO").open() as store:
+        before = settings_in_force(store.core).address("work")
+        await store.set_attribute("work", None, attempts, b"5")
+        await store.set_attribute("work", None, multiplier, b"2")
+        with pytest.raises(SettingFixed, match="the configuration says the same"):
+            await store.remove_attribute("work", None, delay)
+        await store.remove_attribute("work", None, attempts)
+        assert shown(store) == (b"2", b"50")
+        await store.remove_attribute("work", None, multiplier)
+        assert settings_in_force(store.core).address("work") == before, "as if nothing had been set"
+    configuration.write_text(said.replace("2", "3"))
+    async with Writable(little_store, "NIO").open() as store:
+        assert shown(store) == (b"3", b"50"), "and what is edited there counts"
 
 
 async def test_what_kinds_of_queues_an_address_allows(little_store: LittleStore) -> None:
