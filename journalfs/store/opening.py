@@ -122,7 +122,21 @@ class Opening:
             core.loaded.missing = (*self.missing, *self._missing_pages(core, before))
         if loader is not None:
             store.index_holds(description)
+        if not self.anew:  # else all that is damaged is what is asked for
+            self._tell_damage(core)
         return store
+
+    def _tell_damage(self, core: Core) -> None:
+        """Whoever reads what is left must not take it for all there was."""
+        damage = core.damage()
+        if damage:
+            first = damage[0]
+            text = (
+                f"{core.root}: damage in {len(damage)} place{'s' if len(damage) > 1 else ''}, so messages may be "
+                f"missing; the first is in {first.file} at byte {first.offset}: {first.reason}; "
+                f"`journalfs check` lists all"
+            )
+            self.events.add("damage", text)
 
     def _sealed_parts(self) -> SealedParts | None:
         def tell(problem: str) -> None:

@@ -16,7 +16,8 @@ from journalfs.errors import EXIT_DAMAGED, EXIT_NOT_A_STORE
 from tests.cli.running import journalfs
 from tests.cli.running import objects as lines
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
-from tests.mounting import JOURNALFS
+from tests.mounting import JOURNALFS, mounted
+from tests.mounting import journalfs as process
 from tests.reference.journal import read_folder
 
 MESSAGE_RECORD = 45
@@ -217,6 +218,38 @@ def test_check_names_the_place_of_the_damage(store_copy: Callable[[str], Path]) 
     assert table.returncode == EXIT_DAMAGED
     assert f"{file.name}\t{record.offset}\t" in table.stdout
     assert f"{len(found)} damaged" in table.stderr
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize(
+    "words", ["ls", "ls orders", "cat", "status", "explain --json", "print --safe", "check --json"]
+)
+def test_whoever_reads_a_damaged_store_is_told(store_copy: Callable[[str], Path], words: str) -> None:
+    """What is shown of it looks like a store that holds less."""
+    command, *rest = words.split()
+    store = store_copy("orders-basic")
+    assert not process(command, store, *rest).stderr
+    (file,) = (store / "data/journal").glob("activemq-data-1.amq")
+    with file.open("r+b") as journal:
+        journal.write(bytes(range(256)) * 4096)
+    done = process(command, store, *rest)
+    assert done.returncode == (EXIT_DAMAGED if command == "check" else 0)
+    if command == "check":  # which lists it
+        assert not done.stderr
+        return
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"journalfs: {store / 'data'}: damage in 1 place, so messages may be missing")
+    assert f"journal/{file.name} at byte 0: " in said
+
+
+@pytest.mark.mount
+@pytest.mark.rule("S-48")
+def test_whoever_mounts_a_damaged_store_is_told(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    store = store_copy("orders-basic")
+    (store / "data/journal/activemq-data-1.amq").write_bytes(bytes(range(256)) * 4096)
+    with mounted(store, tmp_path / "mnt") as mount:
+        (said,) = [event["message"] for event in mount.events() if event["event"] == "damage"]
+    assert "damage in 1 place, so messages may be missing" in said
 
 
 def test_check_names_a_large_message_that_is_gone(
