@@ -130,13 +130,12 @@ class Opening:
         """Whoever reads what is left must not take it for all there was."""
         damage = core.damage()
         if damage:
-            first = damage[0]
-            text = (
-                f"{core.root}: damage in {len(damage)} place{'s' if len(damage) > 1 else ''}, so messages may be "
-                f"missing; the first is in {first.file} at byte {first.offset}: {first.reason}; "
-                f"`journalfs check` lists all"
+            first, places = damage[0], "1 place" if len(damage) == 1 else f"{len(damage)} places"
+            self.events.add(
+                "damage",
+                f"{core.root}: damage in {places}, so messages may be missing; the first is in {first.file} "
+                f"at byte {first.offset}: {first.reason}; `journalfs check` lists all",
             )
-            self.events.add("damage", text)
 
     def _sealed_parts(self) -> SealedParts | None:
         def tell(problem: str) -> None:

@@ -25,7 +25,7 @@ from journalfs.store.write.paged import Paged
 class Deleting:
     """Whoever calls any of these is the only one to change the bindings meanwhile. `bound` waits for a change
     of the bindings, `published` for what was staged. `reached_from` says which queues get what is sent to an
-    address.
+    address, and `concerns` whether those of one address, a wildcard perhaps, get what is sent to another.
     """
 
     core: Core
@@ -39,6 +39,7 @@ class Deleting:
     bound: Callable[[Position | None], Awaitable[None]]
     published: Callable[[], Awaitable[None]]
     reached_from: Callable[[str], Sequence[Queue]]
+    concerns: Callable[[str, str], bool]
 
     async def address(self, name: str) -> None:
         """Raises `NoSuchName`, and `NotEmpty` while queues are bound to it."""
@@ -92,7 +93,9 @@ class Deleting:
         await self.bound(self.administering.delete_queue(model))
         await self.paged.queue_deleted(model.address, model.queue_id)
         self.deliveries.uses.queue_gone(model.queue_id, model.address)
-        if not self.reached_from(model.address):
-            # What is sent to an address again is no duplicate of what queues had that are gone.
-            for record in self.duplicates.clear(model.address):
-                self.journals.messages.stage_delete(record)
+        reached = [one for one in self.duplicates.addresses() if self.concerns(model.address, one)]
+        for address in reached:
+            if not self.reached_from(address):
+                # What is sent to it again is no duplicate of what queues had that are gone.
+                for record in self.duplicates.clear(address):
+                    self.journals.messages.stage_delete(record)

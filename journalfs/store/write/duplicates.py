@@ -68,10 +68,17 @@ class DuplicateIds:
         """All ids of an address, the oldest first."""
         return list(self._of(address))
 
+    def addresses(self) -> list[str]:
+        """The addresses that remember ids."""
+        return [address for address, seen in self._all().items() if seen]
+
     def _of(self, address: str) -> OrderedDict[bytes, RecordId]:
+        return self._all().setdefault(address, OrderedDict())
+
+    def _all(self) -> dict[str, OrderedDict[bytes, RecordId]]:
         if self._seen is None:
             self._seen = self._load()
-        return self._seen.setdefault(address, OrderedDict())
+        return self._seen
 
     def _load(self) -> dict[str, OrderedDict[bytes, RecordId]]:
         loader = self.core.loader

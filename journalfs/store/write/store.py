@@ -155,6 +155,7 @@ class WritingStore(SelfReadingStore):
             bound=self._bound,
             published=self.published,
             reached_from=self._routing.reached_from,
+            concerns=self._routing.concerns,
         )
         self.auto_deleting = AutoDeleting(
             core, self._rules, self._deleting, self._change, self.left_unpublished

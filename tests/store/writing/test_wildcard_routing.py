@@ -302,6 +302,32 @@ async def test_a_duplicate_is_left_out_everywhere(little_store: LittleStore, pag
         assert store.core.duplicates_left_out[ADDRESS] == 2
 
 
+@pytest.mark.rule("S-136")
+@pytest.mark.parametrize("order", [(ADDRESS, ALL), (ALL, ADDRESS)])
+async def test_ids_go_with_the_last_queue_that_got_them(
+    little_store: LittleStore, order: tuple[str, str]
+) -> None:
+    """Its own address may be gone by then. Others keep theirs."""
+    queues = {ADDRESS: "sensors.temp", ALL: "all"}
+    line = json.dumps({"body": "a", "duplicateId": "1"}).encode() + b"\n"
+    writable = configured(little_store, "")
+    async with writable.open() as store:
+        await bind(store, {name: address for address, name in queues.items()})
+        await write(store, line, "in.jsonl")
+        await write(store, line, "in.jsonl", "work")
+    for address, left in zip(order, ({ADDRESS: 1, "work": 1}, {"work": 1}), strict=True):
+        async with writable.open() as store:
+            await store.acknowledge((address, queues[address]), ids(store, queues[address]))
+            await store.delete_queue(address, queues[address])
+            await store.delete_address(address)
+        async with writable.open() as store:
+            assert store.core.duplicate_ids() == left
+    async with writable.open() as store:
+        await bind(store, {"sensors.temp": ADDRESS})
+        await write(store, line, "in.jsonl")
+        assert bodies(store, "sensors.temp") == ["a"]
+
+
 @pytest.mark.rule("S-68")
 async def test_a_large_message_goes_both_ways(little_store: LittleStore) -> None:
     writable = configured(little_store, only_of(ALL, max_size_messages=0))
