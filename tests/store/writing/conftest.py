@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from journalfs.clock import FakeClock
+from journalfs.ids import MessageId
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import SyncMode, WritingStore
+from tests.reference.store import load
 from tests.store.conftest import LittleStore
 
 BACKENDS = ("NIO", "ASYNCIO", "MAPPED")
@@ -70,6 +74,21 @@ def lines_of(store: WritingStore, name: str, address: str = "work") -> list[byte
         return bytes(source.read(0, source.size_bytes)).splitlines()
     finally:
         source.close()
+
+
+def bodies_of(store: WritingStore, name: str = "work.a", address: str = "work") -> list[Any]:
+    return [json.loads(line)["body"] for line in lines_of(store, name, address)]
+
+
+def ids_of(store: WritingStore, name: str = "work.a", address: str = "work") -> list[MessageId]:
+    return [MessageId(json.loads(line)["id"]) for line in lines_of(store, name, address)]
+
+
+def on_disk(writable: Writable, queue: str) -> list[dict[str, Any]]:
+    """The messages of a queue as the independent reader finds them."""
+    found = load(writable.root, writable.clock.now_ms())
+    (messages,) = (one["messages"] for one in found["queues"] if one["name"] == queue)
+    return list(messages)
 
 
 @pytest.fixture(params=BACKENDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from typing import Any
 
@@ -15,11 +14,7 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A
-from tests.store.writing.conftest import Writable, lines_of, queue_of
-
-
-def bodies(store: WritingStore, queue: str = "work.a") -> list[Any]:
-    return [json.loads(line)["body"] for line in lines_of(store, queue)]
+from tests.store.writing.conftest import Writable, bodies_of, queue_of
 
 
 async def published(store: WritingStore, *texts: str) -> None:
@@ -39,7 +34,7 @@ async def test_publishing_does_not_look_and_looking_shows_all(writable: Writable
         assert store.core.loaded.bytes_scanned == scanned
         assert len(queue) == before + 5
         assert store.core.behind is None
-        assert bodies(store)[-5:] == [f"text {number}" for number in range(5)]
+        assert bodies_of(store)[-5:] == [f"text {number}" for number in range(5)]
 
 
 async def test_a_queue_that_was_asked_for_before_shows_what_came_since(writable: Writable) -> None:
@@ -68,15 +63,15 @@ async def test_what_was_published_is_there_through_a_compaction(writable: Writab
             await published(store, f"before {number}")
         expected = [f"before {number}" for number in range(3)]
         if kept_up:
-            assert bodies(store) == expected
+            assert bodies_of(store) == expected
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.journals.messages.upkeep.compact)
             for number in range(10):
                 await published(store, f"while {number}")
                 expected.append(f"while {number}")
-                assert bodies(store) == expected
+                assert bodies_of(store) == expected
                 await trio.lowlevel.checkpoint()
-        assert bodies(store) == expected
+        assert bodies_of(store) == expected
 
 
 async def test_free_files_are_not_searched_for_what_this_process_wrote(
@@ -112,4 +107,4 @@ async def test_nothing_is_read_anew_that_is_not_durable_yet(writable: Writable, 
         JournalAppender(store.core.layout.journal_dir / file.name, *end).send(1 << 40, QUEUE_A, "later")
         await store._reload()
         assert store.core.loader.state.counts().highest_id < 1 << 40
-        assert bodies(store) == texts
+        assert bodies_of(store) == texts

@@ -12,12 +12,11 @@ import pytest
 import trio
 
 from journalfs.clock import FakeClock
-from journalfs.ids import MessageId
 from journalfs.store import open_store
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
-from tests.store.writing.conftest import Writable, lines_of
+from tests.store.writing.conftest import Writable, ids_of, lines_of
 from tests.store.writing.cuts import Cuts, Files, lay
 
 A, B = ("work", "work.a"), ("work", "work.b")
@@ -53,10 +52,6 @@ def content_of(store: WritingStore) -> Content:
     return found
 
 
-def ids(store: WritingStore, queue: str = "work.a") -> list[MessageId]:
-    return [MessageId(json.loads(one)["id"]) for one in lines_of(store, queue)]
-
-
 # ---- what is done ----
 
 
@@ -69,12 +64,12 @@ async def publish_some_to_all(store: WritingStore, clock: FakeClock) -> None:
 
 
 async def move(store: WritingStore, clock: FakeClock) -> None:
-    await store.move(A, ids(store)[:1], B)
+    await store.move(A, ids_of(store)[:1], B)
 
 
 async def move_copies(store: WritingStore, clock: FakeClock) -> None:
     """One that the other queue has already."""
-    await store.move(A, ids(store)[-1:], B)
+    await store.move(A, ids_of(store)[-1:], B)
 
 
 async def publish_a_file(store: WritingStore, clock: FakeClock) -> None:
@@ -86,7 +81,7 @@ async def publish_a_file(store: WritingStore, clock: FakeClock) -> None:
 
 
 async def acknowledge(store: WritingStore, clock: FakeClock) -> None:
-    await store.acknowledge(A, ids(store)[:2])
+    await store.acknowledge(A, ids_of(store)[:2])
 
 
 async def expire(store: WritingStore, clock: FakeClock) -> None:
@@ -95,7 +90,7 @@ async def expire(store: WritingStore, clock: FakeClock) -> None:
 
 
 async def send_to_dead_letters(store: WritingStore, clock: FakeClock) -> None:
-    await store.send_to_dead_letters(A, ids(store)[:2])
+    await store.send_to_dead_letters(A, ids_of(store)[:2])
 
 
 async def take(store: WritingStore, clock: FakeClock) -> None:

@@ -15,8 +15,8 @@ from journalfs.ids import MessageId
 from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.test_pages import small, write_page
-from tests.store.writing.conftest import Writable, lines_of, queue_of
-from tests.store.writing.test_forwarding import configure, dead, make_dead, on_disk, published
+from tests.store.writing.conftest import Writable, lines_of, on_disk, queue_of
+from tests.store.writing.test_forwarding import configure, dead, make_dead, published
 
 A, B = ("work", "work.a"), ("work", "work.b")
 

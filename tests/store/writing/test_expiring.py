@@ -19,11 +19,10 @@ from journalfs.store.runs import Run
 from journalfs.store.write import expiring as expiring_module
 from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.opening import open_for_writing
-from journalfs.store.write.store import WritingStore
 from tests.differential.encode_messages import Typed, page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS
 from tests.store.test_pages import write_page
-from tests.store.writing.conftest import Writable, lines_of
+from tests.store.writing.conftest import Writable, bodies_of, lines_of, on_disk
 from tests.store.writing.test_forwarding import (
     AMQP,
     CORE,
@@ -31,17 +30,12 @@ from tests.store.writing.test_forwarding import (
     dead,
     events,
     make_dead,
-    on_disk,
     published,
 )
 
 A = ("work", "work.a")
 SETTINGS = '[address-settings."work"]\nexpiry-address = "dead"\n'
 LATER_MS = 60_000
-
-
-def bodies(store: WritingStore, queue: str, address: str = "work") -> list[str]:
-    return [json.loads(line)["body"] for line in lines_of(store, queue, address)]
 
 
 def expiring(body: str, in_ms: int, **more: Any) -> dict[str, Any]:
@@ -63,7 +57,7 @@ async def test_what_is_over_goes_to_the_expiry_address(writable: Writable) -> No
         assert await store.expire_due() == 0
         writable.clock.advance(by_ms=1)
         assert await store.expire_due() == 2
-        assert bodies(store, "work.a") == ["stays", "later"]
+        assert bodies_of(store, "work.a") == ["stays", "later"]
         copies = dead(store)
         assert [copy["body"] for copy in copies] == ["a", "b"], "in the order of delivery"
         assert [copy["properties"] for copy in copies] == [
@@ -92,7 +86,7 @@ async def test_what_was_there_before_expires_too(writable: Writable, index: bool
     async with writable.open(index=index) as store:
         assert store.rebuilds == 0
         assert await store.expire_due() == 3
-        assert bodies(store, "work.a") == ["stays"]
+        assert bodies_of(store, "work.a") == ["stays"]
     assert not list((writable.root / "large-messages").iterdir())
 
 
@@ -107,13 +101,13 @@ async def test_it_happens_by_itself_once_a_period(writable: Writable) -> None:
         for by_ms in (1500, 2499):
             writable.clock.advance(by_ms=by_ms)
             await trio.testing.wait_all_tasks_blocked()
-            assert bodies(store, "work.a") == ["x"]
+            assert bodies_of(store, "work.a") == ["x"]
         writable.clock.advance(by_ms=1)
         with trio.fail_after(30):
             while not dead(store):
                 await trio.testing.wait_all_tasks_blocked()
         assert dead(store)[0]["properties"]["_AMQ_ACTUAL_EXPIRY"] == START_MS + 4000
-        assert not bodies(store, "work.a")
+        assert not bodies_of(store, "work.a")
 
 
 @pytest.mark.rule("S-88")
@@ -132,11 +126,11 @@ async def test_a_store_whose_messages_stay_when_their_time_is_over(writable: Wri
             with trio.fail_after(30):
                 if not expire:
                     await store.expiring.run()  # there is nothing to do for it
-                while expire and len(bodies(store, "work.a")) > 1:
+                while expire and len(bodies_of(store, "work.a")) > 1:
                     await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
         shown = [] if expire else ["x"]
-        assert bodies(store, "work.a") == [*shown, "stays"]
+        assert bodies_of(store, "work.a") == [*shown, "stays"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == [*shown, "stays"], "as to be read only"
 
 
@@ -173,7 +167,7 @@ async def test_what_is_not_due_does_not_expire(writable: Writable) -> None:
         await published(store, expiring("x", 1000, properties={"_AMQ_SCHED_DELIVERY": due_ms}))
         writable.clock.advance(by_ms=4999)
         assert await store.expire_due() == 0
-        assert bodies(store, "work.a") == ["x"]
+        assert bodies_of(store, "work.a") == ["x"]
         writable.clock.advance(by_ms=1)
         assert await store.expire_due() == 1
 
@@ -250,13 +244,13 @@ async def test_messages_of_pages_expire(writable: Writable) -> None:
         writable.clock.advance(by_ms=1000)
         assert await store.expire_due() == 3
         assert [copy["properties"]["_AMQ_ORIG_MESSAGE_ID"] for copy in dead(store)] == [2000, 2002, 2002]
-        assert bodies(store, "work.a") == ["paged 2001", "paged 3000", "paged 3001"]
-        assert bodies(store, "work.b") == ["paged 2001"]
+        assert bodies_of(store, "work.a") == ["paged 2001", "paged 3000", "paged 3001"]
+        assert bodies_of(store, "work.b") == ["paged 2001"]
         writable.clock.advance(by_ms=1000)
         assert await store.expire_due() == 1
         writable.clock.advance(by_ms=2000)
         assert await store.expire_due() == 1, "it was due only now"
-        assert bodies(store, "work.a") == ["paged 2001"]
+        assert bodies_of(store, "work.a") == ["paged 2001"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["paged 2001"]
     assert len(on_disk(writable, "dead")) == 5
 
@@ -279,7 +273,7 @@ async def test_pages_that_go_while_messages_of_others_expire(writable: Writable)
         store.expiring.forward = consuming
         writable.clock.advance(by_ms=1000)
         assert await store.expire_due() == 2
-        assert bodies(store, "work.a") == ["paged 4001"]
+        assert bodies_of(store, "work.a") == ["paged 4001"]
 
 
 async def test_pages_without_expired_messages_are_not_read_again(writable: Writable) -> None:
@@ -386,7 +380,7 @@ async def test_what_is_taken_while_others_expire_leaves_once(
 
         store.expiring.forward = remove_then_forward
         expired = await store.expire_due()
-        assert bodies(store, "work.a") == ["stays"]
+        assert bodies_of(store, "work.a") == ["stays"]
         assert expired == 1
         assert [copy["body"] for copy in dead(store)] == ["first"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["stays"]

@@ -10,10 +10,9 @@ import trio
 
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
-from tests.reference.store import load
 from tests.store.conftest import START_MS
 from tests.store.test_pages import small, write_page
-from tests.store.writing.conftest import Writable, lines_of, queue_of
+from tests.store.writing.conftest import Writable, lines_of, on_disk, queue_of
 
 A = ("work", "work.a")
 SETTINGS = '[address-settings."work"]\ndead-letter-address = "dead"\n'
@@ -69,12 +68,6 @@ def dead(store: WritingStore, queue: str = "dead") -> list[dict[str, Any]]:
 
 def events(store: WritingStore, identifier: str) -> list[dict[str, object]]:
     return [event for event in store.core.events if event["event"] == identifier]
-
-
-def on_disk(writable: Writable, queue: str) -> list[dict[str, Any]]:
-    found = load(writable.root, writable.clock.now_ms())
-    (messages,) = (one["messages"] for one in found["queues"] if one["name"] == queue)
-    return list(messages)
 
 
 @pytest.mark.rule("S-96")

@@ -16,7 +16,7 @@ from journalfs.ids import MessageId
 from journalfs.limits import PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
 from journalfs.store.write.store import WritingStore
 from tests.reference.store import load
-from tests.store.writing.conftest import Writable, lines_of, queue_of
+from tests.store.writing.conftest import Writable, bodies_of, lines_of, queue_of
 
 A, B = ("work", "work.a"), ("work", "work.b")
 MANY = 20_000
@@ -67,20 +67,16 @@ async def cancelled_half_way(store: WritingStore, change: Callable[[], Awaitable
         pytest.fail("it was not cancelled")
 
 
-def bodies(store: WritingStore, queue: str) -> list[str]:
-    return [json.loads(line)["body"] for line in lines_of(store, queue)]
-
-
 async def test_others_go_on_while_many_messages_come_and_go(writable: Writable, tmp_path: Path) -> None:
     async with writable.open() as store:
         file = staged_file(tmp_path)
         published = await moments_of(store, store.publish_files("work", "work.a", [file]))
         assert published[-1] - published[0] > 2 * MANY
         assert longest_step(published) <= STEP_MAX < MANY
-        assert bodies(store, "work.a") == [f"line {number}" for number in range(MANY)]
+        assert bodies_of(store, "work.a") == [f"line {number}" for number in range(MANY)]
         moved = await moments_of(store, store.move_part(A, ".all.jsonl", B))
         assert longest_step(moved) <= STEP_MAX
-        assert bodies(store, "work.b") == [f"line {number}" for number in range(MANY)]
+        assert bodies_of(store, "work.b") == [f"line {number}" for number in range(MANY)]
         removed = await moments_of(store, store.acknowledge_part(B, ".all.jsonl"))
         assert longest_step(removed) <= STEP_MAX
         assert not len(queue_of(store, "work.a"))
@@ -125,7 +121,7 @@ async def test_one_bad_line_at_the_end_refuses_all(writable: Writable, tmp_path:
         path.write_bytes(good)
         await store.publish_files("work", None, [staged_file(tmp_path, lines=9), (path, "in.jsonl")])
         assert len(queue_of(store, "work.a")) == len(queue_of(store, "work.b")) == 3009
-        assert bodies(store, "work.a")[8:10] == ["line 8", "0"]
+        assert bodies_of(store, "work.a")[8:10] == ["line 8", "0"]
 
 
 async def test_duplicate_ids_of_what_is_cancelled_may_come_again(writable: Writable, tmp_path: Path) -> None:
@@ -157,7 +153,7 @@ async def test_duplicate_ids_of_what_is_cancelled_may_come_again(writable: Writa
 
                 nursery.start_soon(meanwhile)
                 await store.publish_files("work", "work.a", [(path, "in.jsonl")])
-        assert bodies(store, "work.a") == ["5"]
+        assert bodies_of(store, "work.a") == ["5"]
         await store.publish_files("work", "work.a", [(path, "in.jsonl")])
         assert len(queue_of(store, "work.a")) == MANY
 
@@ -186,7 +182,7 @@ async def test_a_journal_compacted_half_way(writable: Writable, tmp_path: Path) 
             assert await store.move_part(A, ".all.jsonl", B) == MANY
         assert compacted == 2
         expected = [f"line {number}" for number in (*range(100), *range(MANY))]
-        assert bodies(store, "work.b") == expected
+        assert bodies_of(store, "work.b") == expected
         assert not store.core.damage()
     found = {one["name"]: one["messages"] for one in load(writable.root, writable.clock.now_ms())["queues"]}
     assert [one["body"] for one in found["work.b"]] == expected
@@ -216,8 +212,8 @@ async def test_messages_go_to_queues_in_turn_across_pieces(writable: Writable, t
         for queue in ("work.a", "work.b"):
             await store.set_attribute("work", queue, "user.journalfs.routing-type", b"ANYCAST")
         await store.publish_files("work", None, [staged_file(tmp_path)])
-        assert bodies(store, "work.a") == [f"line {number}" for number in range(0, MANY, 2)]
-        assert bodies(store, "work.b") == [f"line {number}" for number in range(1, MANY, 2)]
+        assert bodies_of(store, "work.a") == [f"line {number}" for number in range(0, MANY, 2)]
+        assert bodies_of(store, "work.b") == [f"line {number}" for number in range(1, MANY, 2)]
         await store.journals.messages.upkeep.tidy()
         assert not store.journals.messages.upkeep.compactions, "all of it lives"
 
@@ -257,10 +253,10 @@ async def test_many_messages_come_to_pages_and_go(paging: Writable, tmp_path: Pa
         assert len(set(published)) < PAGED // 64, "the journal says no more than that they count"
         assert len(published) > PAGED // 64
         assert store.core.loader.state.counts().messages == records, "all are in pages"
-        assert bodies(store, "work.a") == texts
+        assert bodies_of(store, "work.a") == texts
         moved = await moments_of(store, store.move_part(A, ".all.jsonl", B))
         assert len(moved) > PAGED // 64
-        assert bodies(store, "work.b") == ["before", "before", *texts]
+        assert bodies_of(store, "work.b") == ["before", "before", *texts]
         assert not len(queue_of(store, "work.a"))
     assert on_disk(paging) == {"work.a": [], "work.b": ["before", "before", *texts]}
     async with paging.open() as store:
@@ -317,7 +313,7 @@ async def test_duplicate_ids_of_many_messages_in_pages(paging: Writable, tmp_pat
         async with trio.open_nursery() as nursery:
             for _ in range(2):
                 nursery.start_soon(store.publish_files, "work", "work.a", [(path, "in.jsonl")])
-        assert bodies(store, "work.a") == [str(number) for number in range(1000)], "each came once"
+        assert bodies_of(store, "work.a") == [str(number) for number in range(1000)], "each came once"
     assert on_disk(paging)["work.a"] == [str(number) for number in range(1000)]
 
 
@@ -326,10 +322,10 @@ async def test_many_messages_for_a_ring(writable: Writable, tmp_path: Path) -> N
         await store.set_attribute("work", "work.a", "user.journalfs.ring-size", b"5")
         await store.publish_files("work", "work.b", [staged_file(tmp_path, lines=3000)])
         assert await store.move_part(B, ".all.jsonl", A) == 3000
-        assert bodies(store, "work.a") == [f"line {number}" for number in range(2995, 3000)]
+        assert bodies_of(store, "work.a") == [f"line {number}" for number in range(2995, 3000)]
         await store.publish_files("work", None, [staged_file(tmp_path, lines=4000)])
-        assert bodies(store, "work.a") == [f"line {number}" for number in range(3995, 4000)]
-        assert bodies(store, "work.b") == [f"line {number}" for number in range(4000)]
+        assert bodies_of(store, "work.a") == [f"line {number}" for number in range(3995, 4000)]
+        assert bodies_of(store, "work.b") == [f"line {number}" for number in range(4000)]
     assert on_disk(writable)["work.a"] == [f"line {number}" for number in range(3995, 4000)]
 
 
@@ -347,8 +343,8 @@ async def test_a_queue_becomes_a_ring_while_many_messages_come(writable: Writabl
             nursery.start_soon(become_a_ring)
             await store.publish_files("work", "work.a", [staged_file(tmp_path)])
         await publish_line(store, b"after\n")
-        assert len(bodies(store, "work.a")) == 5
-        assert bodies(store, "work.a")[-1] == "after"
+        assert len(bodies_of(store, "work.a")) == 5
+        assert bodies_of(store, "work.a")[-1] == "after"
 
 
 async def publish_line(store: WritingStore, line: bytes) -> None:
@@ -411,4 +407,4 @@ async def test_others_publish_and_take_while_many_messages_come(writable: Writab
             await store.publish_files("work", "work.b", Until(lambda: bool(done), [file] * 60))
             done.append("long")
         assert done == ["others", "long"]
-        assert bodies(store, "work.a") == ["2", "line 0"]
+        assert bodies_of(store, "work.a") == ["2", "line 0"]

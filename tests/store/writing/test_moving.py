@@ -14,9 +14,8 @@ from journalfs.format.encoding import nullable_simple_string
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, RecordId
 from journalfs.store.write.store import WritingStore
-from tests.reference.store import load
 from tests.store.conftest import START_MS
-from tests.store.writing.conftest import Writable, lines_of, queue_of
+from tests.store.writing.conftest import Writable, lines_of, on_disk, queue_of
 
 A, B = ("work", "work.a"), ("work", "work.b")
 FULL = ("full", "full.a")
@@ -24,13 +23,6 @@ FULL = ("full", "full.a")
 
 def envelopes(lines: list[bytes]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
-
-
-def on_disk(writable: Writable, queue: str) -> list[dict[str, Any]]:
-    """The messages of a queue as the independent reader finds them."""
-    found = load(writable.root, writable.clock.now_ms())
-    (messages,) = (one["messages"] for one in found["queues"] if one["name"] == queue)
-    return list(messages)
 
 
 async def test_what_a_queue_has_already_is_added_to_it_as_a_copy(writable: Writable) -> None:

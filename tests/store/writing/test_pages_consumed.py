@@ -24,8 +24,8 @@ from journalfs.store.write import page_cleanup
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
-from tests.store.writing.conftest import Writable, queue_of
-from tests.store.writing.test_paging import bodies_of, ids_of, pages_of, prepare_two, publish, side
+from tests.store.writing.conftest import Writable, bodies_of, ids_of, queue_of
+from tests.store.writing.test_paging import pages_of, prepare_two, publish, side
 
 A, B = ("work", "work.a"), ("work", "work.b")
 PROGRAM = str(Path(journalfs.__file__).parent)

@@ -12,7 +12,6 @@ import trio
 
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import MessageType
-from journalfs.ids import MessageId
 from journalfs.journal.loader import PollResult
 from journalfs.paging.writer import PageWriter, Pile
 from journalfs.store.write import paging as paging_module
@@ -23,7 +22,7 @@ from tests.paging.test_writer import files_end_at
 from tests.reference.pages import Page, address_pages
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
-from tests.store.writing.conftest import Writable, lines_of, queue_of
+from tests.store.writing.conftest import Writable, bodies_of, ids_of, lines_of, queue_of
 
 PAGE_BYTES = 4096
 BOTH = (QUEUE_A, QUEUE_B)
@@ -47,15 +46,6 @@ def pages_of(root: Path) -> list[Page]:
     assert found[0] == "work"
     assert all(page.damaged_at is None for page in found[1])
     return found[1]
-
-
-def bodies_of(store: WritingStore, queue: str) -> list[str]:
-    return [json.loads(line)["body"] for line in lines_of(store, queue)]
-
-
-def ids_of(store: WritingStore, queue: str) -> list[MessageId]:
-    listing = queue_of(store, queue).listing()
-    return [listing.message_id(index) for index in range(len(listing))]
 
 
 def side(store: WritingStore, kind: MessageType) -> list[tuple[int, int, int]]:

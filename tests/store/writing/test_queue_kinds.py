@@ -12,8 +12,8 @@ from journalfs.ids import MessageId
 from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
-from tests.store.writing.conftest import Writable, lines_of, queue_of
-from tests.store.writing.test_forwarding import configure, on_disk
+from tests.store.writing.conftest import Writable, bodies_of, ids_of, lines_of, on_disk, queue_of
+from tests.store.writing.test_forwarding import configure
 
 A, B = ("work", "work.a"), ("work", "work.b")
 
@@ -30,14 +30,6 @@ async def send(store: WritingStore, *lines: dict[str, Any], queue: str | None = 
     await publisher.finish()
 
 
-def bodies(store: WritingStore, queue: str = "work.a") -> list[str]:
-    return [json.loads(line)["body"] for line in lines_of(store, queue)]
-
-
-def ids(store: WritingStore, queue: str = "work.a") -> list[MessageId]:
-    return [MessageId(json.loads(line)["id"]) for line in lines_of(store, queue)]
-
-
 def valued(body: str, value: object, name: str = "_AMQ_LVQ_NAME") -> dict[str, Any]:
     return {"body": body, "properties": {name: value}}
 
@@ -48,9 +40,9 @@ async def test_a_new_value_takes_the_place_of_the_old(writable: Writable) -> Non
         await become(store, A, last_value=True)
         await send(store, valued("a1", "a"), valued("b1", "b"), {"body": "none"})
         await send(store, valued("a2", "a"))
-        assert bodies(store) == ["b1", "none", "a2"]
+        assert bodies_of(store) == ["b1", "none", "a2"]
         await send(store, valued("a3", "a"), valued("a4", "a"), valued("b2", "b"))
-        assert bodies(store) == ["none", "a4", "b2"], "in one transaction, too"
+        assert bodies_of(store) == ["none", "a4", "b2"], "in one transaction, too"
         assert queue_of(store, "work.a").status()["messagesReplaced"] == 4
         await send(store, {"body": "none"})
         writer = store.journals.messages
@@ -58,7 +50,7 @@ async def test_a_new_value_takes_the_place_of_the_old(writable: Writable) -> Non
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["none", "a4", "b2", "none"]
     async with writable.open() as store:
         await send(store, valued("a5", "a"))
-        assert bodies(store) == ["none", "b2", "none", "a5"], "what was there before is known"
+        assert bodies_of(store) == ["none", "b2", "none", "a5"], "what was there before is known"
 
 
 @pytest.mark.rule("S-107")
@@ -67,9 +59,9 @@ async def test_a_key_of_its_own(writable: Writable, index: bool) -> None:
     async with writable.open(index=index) as store:
         await become(store, A, last_value=True, last_value_key="stock")
         await send(store, valued("1", 7, "stock"), valued("2", "7", "stock"), valued("3", True, "stock"))
-        assert bodies(store) == ["2", "3"], "as text they are the same"
+        assert bodies_of(store) == ["2", "3"], "as text they are the same"
         await send(store, valued("4", "7"), valued("5", "true", "stock"))
-        assert bodies(store) == ["4", "5"], "without the key the name counts that every such queue knows"
+        assert bodies_of(store) == ["4", "5"], "without the key the name counts that every such queue knows"
 
 
 @pytest.mark.rule("S-107")
@@ -79,7 +71,7 @@ async def test_a_key_is_enough(writable: Writable) -> None:
         await become(store, A, last_value_key="stock")
         await send(store, valued("1", "a", "stock"), valued("2", "a", "stock"))
         await send(store, valued("3", "b", "stock"), valued("4", "a", "stock"))
-        assert bodies(store) == ["3", "4"]
+        assert bodies_of(store) == ["3", "4"]
 
 
 @pytest.mark.rule("S-107")
@@ -93,7 +85,7 @@ async def test_amqp_messages(writable: Writable) -> None:
         await become(store, A, last_value=True, last_value_key="key")
         await send(store, line("one"), valued("core", "k", "key"))
         await send(store, line("two"))
-        assert bodies(store) == ["two"]
+        assert bodies_of(store) == ["two"]
 
 
 async def test_only_in_the_queue_that_is_of_this_kind(writable: Writable) -> None:
@@ -101,15 +93,15 @@ async def test_only_in_the_queue_that_is_of_this_kind(writable: Writable) -> Non
         await become(store, A, last_value=True)
         for number in range(3):
             await send(store, valued(f"{number}", "v"), queue=None)
-        assert bodies(store) == ["2"]
-        assert bodies(store, "work.b") == ["0", "1", "2"]
+        assert bodies_of(store) == ["2"]
+        assert bodies_of(store, "work.b") == ["0", "1", "2"]
         # Both queues have the last message, so it is copied.
-        assert await store.move(B, ids(store, "work.b")[:2], A) == 2
-        assert bodies(store) == ["1"]
-        assert await store.acknowledge(A, ids(store)) == 1
+        assert await store.move(B, ids_of(store, "work.b")[:2], A) == 2
+        assert bodies_of(store) == ["1"]
+        assert await store.acknowledge(A, ids_of(store)) == 1
         await send(store, valued("3", "v"))
-        assert bodies(store) == ["3"]
-        assert bodies(store, "work.b") == ["2"]
+        assert bodies_of(store) == ["3"]
+        assert bodies_of(store, "work.b") == ["2"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["3"]
 
 
@@ -121,7 +113,7 @@ async def test_what_is_not_due_takes_no_place(writable: Writable) -> None:
         await send(store, valued("1", "v"))
         await send(store, {"body": "later", "properties": later})
         await send(store, valued("2", "v"))
-        assert bodies(store) == ["later", "2"]
+        assert bodies_of(store) == ["later", "2"]
 
 
 def taken(consumer: Consumer) -> Delivery:
@@ -138,12 +130,12 @@ async def test_what_is_given_back_to_a_full_ring_leaves_it(writable: Writable, f
         await send(store, *[{"body": f"{number}"} for number in (1, 2, 3)])
         delivery = taken(store.consumer(A))
         await send(store, *[{"body": f"{number}"} for number in (4, 5, 6)])
-        assert bodies(store) == ["1", "4", "5", "6"], "a reader has it: it cannot go, and does not count"
+        assert bodies_of(store) == ["1", "4", "5", "6"], "a reader has it: it cannot go, and does not count"
         await delivery.give_back(failed=failed)
-        assert bodies(store) == ["4", "5", "6"]
+        assert bodies_of(store) == ["4", "5", "6"]
         assert queue_of(store, "work.a").status()["messagesReplaced"] == 3
         await send(store, {"body": "7"})
-        assert bodies(store) == ["5", "6", "7"]
+        assert bodies_of(store) == ["5", "6", "7"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["5", "6", "7"]
 
 
@@ -155,13 +147,13 @@ async def test_what_is_given_back_to_a_ring_with_room_takes_its_place_again(writ
         consumer = store.consumer(A)
         first, second = taken(consumer), taken(consumer)
         await send(store, {"body": "4"}, {"body": "5"}, {"body": "6"})
-        assert bodies(store) == ["1", "2", "4", "5", "6"], "3 was the first of those nobody has"
-        assert await store.acknowledge(A, ids(store)[-2:]) == 2
+        assert bodies_of(store) == ["1", "2", "4", "5", "6"], "3 was the first of those nobody has"
+        assert await store.acknowledge(A, ids_of(store)[-2:]) == 2
         await first.give_back(failed=True)
         await second.give_back(failed=True)
-        assert bodies(store) == ["1", "2", "4"]
+        assert bodies_of(store) == ["1", "2", "4"]
         await send(store, {"body": "7"})
-        assert bodies(store) == ["2", "4", "7"], "the first to be delivered leaves first"
+        assert bodies_of(store) == ["2", "4", "7"], "the first to be delivered leaves first"
 
 
 @pytest.mark.rule("S-107")
@@ -173,14 +165,14 @@ async def test_what_is_given_back_is_nothing_beside_a_later_value(writable: Writ
         consumer = store.consumer(A)
         old = taken(consumer)
         await send(store, valued("new", "v"))
-        assert bodies(store) == ["old", "other", "new"]
+        assert bodies_of(store) == ["old", "other", "new"]
         await old.give_back(failed=failed)
-        assert bodies(store) == ["other", "new"]
+        assert bodies_of(store) == ["other", "new"]
         other = taken(consumer)
         await other.give_back(failed=failed)
-        assert bodies(store) == ["other", "new"], "nothing came meanwhile: it is the last one"
+        assert bodies_of(store) == ["other", "new"], "nothing came meanwhile: it is the last one"
         await send(store, valued("newer", "v"), valued("another", "w"))
-        assert bodies(store) == ["newer", "another"]
+        assert bodies_of(store) == ["newer", "another"]
 
 
 @pytest.mark.rule("S-107")
@@ -195,9 +187,9 @@ async def test_of_values_that_are_given_back_the_last_stays(writable: Writable, 
         held.append(taken(consumer))
         for delivery in held if old_first else held[::-1]:
             await delivery.give_back(failed=True)
-        assert bodies(store) == ["new"]
+        assert bodies_of(store) == ["new"]
         await send(store, valued("newest", "v"))
-        assert bodies(store) == ["newest"]
+        assert bodies_of(store) == ["newest"]
 
 
 async def due(store: WritingStore, writable: Writable) -> None:
@@ -212,23 +204,23 @@ async def test_a_full_ring_has_no_place_for_what_becomes_due(writable: Writable)
     async with writable.open() as store:
         await become(store, A, ring_size=2)
         await send(store, {"body": "1"}, later, {"body": "2"})
-        assert bodies(store) == ["1", "later", "2"]
+        assert bodies_of(store) == ["1", "later", "2"]
         await due(store, writable)
-        assert bodies(store) == ["1", "2"]
+        assert bodies_of(store) == ["1", "2"]
         await send(
             store, later | {"scheduledTime": START_MS + 2000}, later | {"scheduledTime": START_MS + 3000}
         )
-        assert await store.acknowledge(A, ids(store)[:1]) == 1
-        await store.set_message_attribute(A, ids(store)[1], "user.journalfs.scheduledTime", b"1")
+        assert await store.acknowledge(A, ids_of(store)[:1]) == 1
+        await store.set_message_attribute(A, ids_of(store)[1], "user.journalfs.scheduledTime", b"1")
         await store.follow_due()
-        assert bodies(store) == ["2", "later", "later"], "there is room for one"
+        assert bodies_of(store) == ["2", "later", "later"], "there is room for one"
     writable.clock.advance(by_ms=1000)
     async with writable.open() as store:
         await store.follow_due()  # as it does when it begins
         await due(store, writable)
-        assert bodies(store) == ["2", "later"], "over a mount, too"
+        assert bodies_of(store) == ["2", "later"], "over a mount, too"
         await send(store, {"body": "3"})
-        assert bodies(store) == ["later", "3"]
+        assert bodies_of(store) == ["later", "3"]
 
 
 @pytest.mark.rule("S-107")
@@ -238,9 +230,9 @@ async def test_what_becomes_due_takes_the_place_of_its_value(writable: Writable)
         await become(store, A, last_value=True)
         await send(store, {"body": "later", "properties": later}, valued("1", "v"), valued("other", "w"))
         await due(store, writable)
-        assert bodies(store) == ["later", "other"]
+        assert bodies_of(store) == ["later", "other"]
         await send(store, valued("2", "v"))
-        assert bodies(store) == ["other", "2"]
+        assert bodies_of(store) == ["other", "2"]
 
 
 @pytest.mark.rule("S-107")
@@ -251,9 +243,9 @@ async def test_what_waits_for_its_next_attempt_counts_for_nothing(writable: Writ
         await send(store, {"body": "1"})
         await taken(store.consumer(A)).give_back(failed=True)
         await send(store, {"body": "2"}, {"body": "3"})
-        assert bodies(store) == ["1", "2", "3"]
+        assert bodies_of(store) == ["1", "2", "3"]
         await due(store, writable)
-        assert bodies(store) == ["2", "3"]
+        assert bodies_of(store) == ["2", "3"]
 
 
 @pytest.mark.rule("S-107")
@@ -261,20 +253,20 @@ async def test_a_ring_keeps_so_many(writable: Writable) -> None:
     async with writable.open() as store:
         await become(store, A, ring_size=3)
         await send(store, *[{"body": f"{number}"} for number in range(5)])
-        assert bodies(store) == ["2", "3", "4"]
+        assert bodies_of(store) == ["2", "3", "4"]
         await send(store, {"body": "5"})
-        assert bodies(store) == ["3", "4", "5"]
-        assert await store.acknowledge(A, ids(store)[:1]) == 1
+        assert bodies_of(store) == ["3", "4", "5"]
+        assert await store.acknowledge(A, ids_of(store)[:1]) == 1
         await send(store, {"body": "6"})
-        assert bodies(store) == ["4", "5", "6"], "there was room"
+        assert bodies_of(store) == ["4", "5", "6"], "there was room"
         publisher = store.publisher("work", "work.a", "in.txt")
         await publisher.write(b"7\n8\n")
         await publisher.finish()
-        assert bodies(store) == ["6", "7", "8"]
+        assert bodies_of(store) == ["6", "7", "8"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["6", "7", "8"]
     async with writable.open() as store:
         await send(store, {"body": "9"}, queue=None)
-        assert bodies(store) == ["7", "8", "9"]
+        assert bodies_of(store) == ["7", "8", "9"]
 
 
 @pytest.mark.rule("S-107")
@@ -283,9 +275,9 @@ async def test_a_ring_lets_go_of_what_would_be_delivered_next(writable: Writable
         await become(store, A, ring_size=2)
         await send(store, {"body": "low", "priority": 1}, {"body": "high", "priority": 8})
         await send(store, {"body": "middle"})
-        assert bodies(store) == ["low", "middle"]
+        assert bodies_of(store) == ["low", "middle"]
         await send(store, {"body": "highest", "priority": 9})
-        assert bodies(store) == ["low", "middle"], "and if it is the new one"
+        assert bodies_of(store) == ["low", "middle"], "and if it is the new one"
 
 
 @pytest.mark.rule("S-107")
@@ -295,7 +287,7 @@ async def test_what_a_new_value_replaced_takes_no_place_in_the_ring(writable: Wr
         await send(store, {"body": "1"}, valued("2", "v"), {"body": "3"})
         high, last = {"body": "4", "priority": 9}, valued("5", "v") | {"priority": 9}
         await send(store, high, last)
-        assert bodies(store) == ["1", "3", "5"], "of 1 to 4 the highest left, and then 5 replaced 2"
+        assert bodies_of(store) == ["1", "3", "5"], "of 1 to 4 the highest left, and then 5 replaced 2"
 
 
 @pytest.mark.rule("S-107")
@@ -303,11 +295,11 @@ async def test_a_ring_without_room_keeps_nothing(writable: Writable) -> None:
     async with writable.open() as store:
         await send(store, {"body": "before"})
         await become(store, A, ring_size=0)
-        assert bodies(store) == ["before"]
+        assert bodies_of(store) == ["before"]
         for queue in ("work.a", None):
             await send(store, {"body": "1"}, {"body": "2"}, queue=queue)
-            assert bodies(store) == []
-        assert bodies(store, "work.b") == ["1", "2"]
+            assert bodies_of(store) == []
+        assert bodies_of(store, "work.b") == ["1", "2"]
         assert queue_of(store, "work.a").status()["messagesReplaced"] == 5
     assert on_disk(writable, "work.a") == []
 
@@ -316,12 +308,12 @@ async def test_a_ring_that_became_smaller(writable: Writable) -> None:
     async with writable.open() as store:
         await send(store, *[{"body": f"{number}"} for number in range(5)])
         await become(store, A, ring_size=2)
-        assert len(bodies(store)) == 5
+        assert len(bodies_of(store)) == 5
         await send(store, {"body": "5"})
-        assert bodies(store) == ["4", "5"]
+        assert bodies_of(store) == ["4", "5"]
         await become(store, A, ring_size=-1)
         await send(store, {"body": "6"})
-        assert bodies(store) == ["4", "5", "6"]
+        assert bodies_of(store) == ["4", "5", "6"]
 
 
 async def test_large_bodies_go_with_their_messages(writable: Writable) -> None:
@@ -329,7 +321,7 @@ async def test_large_bodies_go_with_their_messages(writable: Writable) -> None:
         await become(store, A, ring_size=1)
         for number in range(3):
             await send(store, {"body": f"{number}", "largeMessage": True})
-        (kept,) = ids(store)
+        (kept,) = ids_of(store)
     assert [file.name for file in (writable.root / "large-messages").iterdir()] == [f"{kept}.msg"]
 
 
@@ -341,11 +333,11 @@ async def test_a_publication_that_fails_replaces_nothing(writable: Writable) -> 
         too_large = {"body": "f", "largeMessage": True, "properties": {"p": room}}
         with pytest.raises(Exception, match="a journal record of"):
             await send(store, valued("3", "v"), valued("4", "z"), too_large)
-        assert bodies(store) == ["1", "2"]
+        assert bodies_of(store) == ["1", "2"]
         await send(store, valued("5", "v"))
-        assert bodies(store) == ["2", "5"]
+        assert bodies_of(store) == ["2", "5"]
         await send(store, valued("6", "z"))
-        assert bodies(store) == ["5", "6"]
+        assert bodies_of(store) == ["5", "6"]
 
 
 async def test_queues_that_are_made_of_this_kind(writable: Writable) -> None:
@@ -361,7 +353,7 @@ async def test_queues_that_are_made_of_this_kind(writable: Writable) -> None:
         assert (binding.non_destructive, binding.exclusive) == (True, True)
         assert (binding.auto_delete, binding.auto_delete_delay_ms, binding.auto_created) == (True, 9, False)
         await send(store, valued("1", "v", "key"), valued("2", "v", "key"), queue="made")
-        assert bodies(store, "made") == ["2"]
+        assert bodies_of(store, "made") == ["2"]
 
 
 async def test_dead_letters_in_a_ring(writable: Writable) -> None:
@@ -371,7 +363,7 @@ async def test_dead_letters_in_a_ring(writable: Writable) -> None:
         await store.create_queue("dead", "dead")
         await become(store, ("dead", "dead"), ring_size=2)
         await send(store, *[{"body": f"{number}"} for number in range(4)])
-        assert await store.send_to_dead_letters(A, ids(store)) == 4
+        assert await store.send_to_dead_letters(A, ids_of(store)) == 4
         assert [json.loads(line)["body"] for line in lines_of(store, "dead", "dead")] == ["2", "3"]
 
 
@@ -380,8 +372,8 @@ async def test_what_is_removed_from_a_non_destructive_queue_is_gone(writable: Wr
     async with writable.open() as store:
         await become(store, A, non_destructive=True)
         await send(store, {"body": "1"}, {"body": "2"})
-        assert await store.acknowledge(A, ids(store)[:1]) == 1
-        assert bodies(store) == ["2"]
+        assert await store.acknowledge(A, ids_of(store)[:1]) == 1
+        assert bodies_of(store) == ["2"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["2"]
 
 
@@ -415,15 +407,15 @@ async def test_an_address_that_has_pages_goes_on_with_them(
         paged = store.core.paged("work")
         assert paged is not None
         assert paged.pages_now()
-        assert bodies(store)[-2:] == ["new", "plain"]
-        assert bodies(store, "work.b")[-1] == "plain"
-        await store.acknowledge(A, ids(store))
-        await store.acknowledge(B, ids(store, "work.b"))
+        assert bodies_of(store)[-2:] == ["new", "plain"]
+        assert bodies_of(store, "work.b")[-1] == "plain"
+        await store.acknowledge(A, ids_of(store))
+        await store.acknowledge(B, ids_of(store, "work.b"))
     async with writable.open() as store:
         await send(store, valued("1", "v"), valued("2", "v"))
         await send(store, valued("3", "w"), valued("4", "w"))
-        assert bodies(store)[-1] == "4"
-        assert len(bodies(store)) == 2, "nothing is in pages any more, and it begins none"
+        assert bodies_of(store)[-1] == "4"
+        assert len(bodies_of(store)) == 2, "nothing is in pages any more, and it begins none"
 
 
 @pytest.mark.rule("S-110")
@@ -436,7 +428,7 @@ async def test_what_is_moved_to_an_address_that_has_pages_follows_them(writable:
         await paged_and_then(store, last_value=True)
         (line,) = lines_of(store, "others", "other")
         assert await store.move(("other", "others"), [MessageId(json.loads(line)["id"])], A) == 1
-        assert bodies(store) == ["0", "1", "2", "3", "moved"]
+        assert bodies_of(store) == ["0", "1", "2", "3", "moved"]
         assert lines_of(store, "others", "other") == []
     async with writable.open() as store:
-        assert bodies(store) == ["0", "1", "2", "3", "moved"]
+        assert bodies_of(store) == ["0", "1", "2", "3", "moved"]

@@ -14,9 +14,9 @@ import trio
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
-from tests.store.writing.conftest import Writable, lines_of, queue_of
-from tests.store.writing.test_forwarding import configure, events, make_dead, on_disk
-from tests.store.writing.test_queue_kinds import A, B, become, bodies, ids, send, valued
+from tests.store.writing.conftest import Writable, bodies_of, ids_of, lines_of, on_disk, queue_of
+from tests.store.writing.test_forwarding import configure, events, make_dead
+from tests.store.writing.test_queue_kinds import A, B, become, send, valued
 
 Leave = Callable[[WritingStore, list[MessageId]], Awaitable[int]]
 WAIT_S_MAX = 60
@@ -79,12 +79,12 @@ async def test_a_value_that_stays_is_nothing_beside_a_later_one(writable: Writab
     async with writable.open() as store:
         await prepare(store, last_value=True)
         await send(store, valued("old", "v") | {"largeMessage": True}, valued("other", "w"))
-        async with given_up(store, leave, ids(store)[:1]):
+        async with given_up(store, leave, ids_of(store)[:1]):
             await send(store, valued("new", "v"))
-            assert bodies(store) == ["old", "other", "new"]
-        assert bodies(store) == ["other", "new"]
+            assert bodies_of(store) == ["old", "other", "new"]
+        assert bodies_of(store) == ["other", "new"]
         await send(store, valued("newer", "v"))
-        assert bodies(store) == ["other", "newer"]
+        assert bodies_of(store) == ["other", "newer"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["other", "newer"]
 
 
@@ -95,11 +95,11 @@ async def test_a_value_that_stays_is_replaced_later(writable: Writable, leave: L
     async with writable.open() as store:
         await prepare(store, last_value=True)
         await send(store, valued("old", "v") | {"largeMessage": True})
-        async with given_up(store, leave, ids(store)):
+        async with given_up(store, leave, ids_of(store)):
             pass
-        assert bodies(store) == ["old"]
+        assert bodies_of(store) == ["old"]
         await send(store, valued("new", "v"))
-        assert bodies(store) == ["new"]
+        assert bodies_of(store) == ["new"]
 
 
 @pytest.mark.rule("S-107")
@@ -109,12 +109,12 @@ async def test_a_ring_is_no_fuller_for_what_stays(writable: Writable, leave: Lea
     async with writable.open() as store:
         await prepare(store, ring_size=3)
         await send(store, large("1"), {"body": "2"}, {"body": "3", "priority": 9})
-        async with given_up(store, leave, ids(store)[:1]):
+        async with given_up(store, leave, ids_of(store)[:1]):
             await send(store, {"body": "4"}, {"body": "5"})
-            assert bodies(store) == ["1", "2", "4", "5"]
-        assert bodies(store) == ["2", "4", "5"], "the first to be delivered left"
+            assert bodies_of(store) == ["1", "2", "4", "5"]
+        assert bodies_of(store) == ["2", "4", "5"], "the first to be delivered left"
         await send(store, {"body": "6"})
-        assert bodies(store) == ["4", "5", "6"]
+        assert bodies_of(store) == ["4", "5", "6"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["4", "5", "6"]
 
 
@@ -124,20 +124,20 @@ async def test_what_becomes_due_while_it_is_moved_and_stays(writable: Writable) 
     async with writable.open() as store:
         await become(store, A, last_value=True)
         await send(store, large("later", properties=later), valued("1", "v"))
-        async with given_up(store, move, ids(store)[:1]):
+        async with given_up(store, move, ids_of(store)[:1]):
             writable.clock.advance(by_ms=1000)
             await store.follow_due()
-            assert bodies(store) == ["later", "1"]
-        assert bodies(store) == ["later"]
+            assert bodies_of(store) == ["later", "1"]
+        assert bodies_of(store) == ["later"]
         await send(store, valued("2", "v"))
-        assert bodies(store) == ["2"]
+        assert bodies_of(store) == ["2"]
 
 
 @pytest.mark.rule("S-107")
 async def test_what_cannot_be_read_keeps_nothing_from_coming(writable: Writable) -> None:
     async with writable.open() as store:
         await send(store, large("broken", properties={"_AMQ_LVQ_NAME": "v"}), valued("1", "v"))
-        (broken, _) = ids(store)
+        (broken, _) = ids_of(store)
     (writable.root / "large-messages" / f"{broken}.msg").unlink()
     async with writable.open() as store:
         await become(store, A, last_value=True)
@@ -148,7 +148,7 @@ async def test_what_cannot_be_read_keeps_nothing_from_coming(writable: Writable)
         (event,) = events(store, "not-replaced")
         assert str(event["message"]).startswith(f"work::work.a: {broken} cannot be read")
         assert await store.acknowledge(A, [broken]) == 1
-        assert bodies(store) == ["3"]
+        assert bodies_of(store) == ["3"]
 
 
 @pytest.mark.rule("S-107")
@@ -156,16 +156,16 @@ async def test_what_cannot_be_read_takes_its_place_in_a_ring(writable: Writable)
     async with writable.open() as store:
         later = {"scheduledTime": START_MS + 1000}
         await send(store, large("broken"), {"body": "1"}, large("late", **later))
-        broken, _, late = ids(store)
+        broken, _, late = ids_of(store)
     for one in (broken, late):
         (writable.root / "large-messages" / f"{one}.msg").unlink()
     async with writable.open() as store:
         await become(store, A, ring_size=3)
         await store.follow_due()  # as it does when it begins
         await send(store, {"body": "2"})
-        assert len(ids(store)) == 4
+        assert len(ids_of(store)) == 4
         writable.clock.advance(by_ms=1000)
         await store.follow_due()
-        assert late not in ids(store), "there was no place for it"
+        assert late not in ids_of(store), "there was no place for it"
         await send(store, {"body": "3"})
-        assert bodies(store) == ["1", "2", "3"]
+        assert bodies_of(store) == ["1", "2", "3"]

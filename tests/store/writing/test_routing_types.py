@@ -13,7 +13,7 @@ from journalfs.errors import NoRoute
 from journalfs.store.write import store as store_module
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
-from tests.store.writing.conftest import Writable, lines_of
+from tests.store.writing.conftest import Writable, bodies_of, lines_of
 from tests.store.writing.test_flushed import crashed, notes, opened
 
 CORE, AMQP, JMS = "core", "amqp", "jms"
@@ -50,10 +50,6 @@ async def all_of_other_kind(store: WritingStore, stated: int) -> None:
         await set_kind(store, queue, KINDS[1 - stated][0])
 
 
-def bodies(store: WritingStore, queue: str) -> list[str]:
-    return [json.loads(line)["body"] for line in lines_of(store, queue)]
-
-
 @pytest.mark.rule("S-68")
 @pytest.mark.parametrize("protocol", [CORE, AMQP, JMS])
 @pytest.mark.parametrize(("kind", "stated"), KINDS)
@@ -78,14 +74,14 @@ async def test_a_write_is_refused_as_a_whole(
         await publisher.write(b'{"body":"plain"}\n')
         await publisher.finish()
         if stated:
-            assert bodies(store, "work.a") == bodies(store, "work.b") == ["plain"]
+            assert bodies_of(store, "work.a") == bodies_of(store, "work.b") == ["plain"]
         else:
-            assert bodies(store, "work.a") + bodies(store, "work.b") == ["plain"]
+            assert bodies_of(store, "work.a") + bodies_of(store, "work.b") == ["plain"]
         await set_kind(store, "work.b", kind)
         publisher = store.publisher("work", None, "in.jsonl")
         await publisher.write(envelope(stated, protocol))
         await publisher.finish()
-        assert (bodies(store, "work.a").count("stated"), bodies(store, "work.b")[-1]) == (0, "stated")
+        assert (bodies_of(store, "work.a").count("stated"), bodies_of(store, "work.b")[-1]) == (0, "stated")
 
 
 @pytest.mark.rule("S-68")
@@ -135,7 +131,7 @@ async def test_what_filters_refuse_is_wanted_by_nobody(writable: Writable) -> No
         publisher = store.publisher("work", None, "in.jsonl")
         await publisher.write(envelope(0) + envelope(1))
         await publisher.finish()
-        assert (bodies(store, "work.a"), bodies(store, "work.b")) == ([], ["stated"])
+        assert (bodies_of(store, "work.a"), bodies_of(store, "work.b")) == ([], ["stated"])
 
 
 @pytest.mark.rule("S-68")
@@ -147,7 +143,7 @@ async def test_a_queue_gets_what_is_written_to_it_whatever_type_is_stated(
         publisher = store.publisher("work", "work.a", "in.jsonl")
         await publisher.write(envelope(1, protocol))
         await publisher.finish()
-        assert bodies(store, "work.a") == ["stated"]
+        assert bodies_of(store, "work.a") == ["stated"]
 
 
 @pytest.mark.rule("S-70")
@@ -164,7 +160,7 @@ async def test_what_was_flushed_is_put_aside_once(writable: Writable) -> None:
         with closing(opened(left)) as store:
             assert store.left_unpublished() == (["work"] if left is crash else [])
             await store.publish_left()
-            assert bodies(store, "work.a") == bodies(store, "work.b") == ["plain"]
+            assert bodies_of(store, "work.a") == bodies_of(store, "work.b") == ["plain"]
             said = [str(one["message"]) for one in store.core.events if one["event"] == "kept"]
             assert len(said) == (1 if left is crash else 0)
             assert all("states routing type ANYCAST (1)" in one for one in said)
@@ -200,4 +196,4 @@ async def test_a_type_that_no_broker_knows_says_nothing(writable: Writable, prot
         publisher = store.publisher("work", None, "in.jsonl")
         await publisher.write(envelope(7, protocol))
         await publisher.finish()
-        assert bodies(store, "work.a") == bodies(store, "work.b") == ["stated"]
+        assert bodies_of(store, "work.a") == bodies_of(store, "work.b") == ["stated"]

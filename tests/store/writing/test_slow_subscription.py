@@ -14,10 +14,10 @@ from journalfs.store.write.delivering import Consumer
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import QUEUE_A, QUEUE_B
-from tests.store.writing.conftest import Writable
+from tests.store.writing.conftest import Writable, bodies_of
 from tests.store.writing.test_forwarding import configure
 from tests.store.writing.test_pages_consumed import Steps
-from tests.store.writing.test_paging import bodies_of, pages_of, publish, side
+from tests.store.writing.test_paging import pages_of, publish, side
 
 FAST, SLOW = ("work", "work.a"), ("work", "work.b")
 PAGE_BYTES = 4096

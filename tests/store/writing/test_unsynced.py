@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from journalfs.errors import JournalfsError
-from journalfs.ids import MessageId
-from journalfs.store.write.store import WritingStore
-from tests.store.writing.conftest import Writable, lines_of
+from tests.store.writing.conftest import Writable, bodies_of, ids_of
 
 A, B = ("work", "work.a"), ("work", "work.b")
 
@@ -21,14 +17,6 @@ def unsynced(writable: Writable) -> Writable:
     return writable
 
 
-def bodies(store: WritingStore, queue: tuple[str, str]) -> list[str]:
-    return [json.loads(line)["body"] for line in lines_of(store, queue[1])]
-
-
-def ids(store: WritingStore, queue: tuple[str, str]) -> list[MessageId]:
-    return [MessageId(json.loads(line)["id"]) for line in lines_of(store, queue[1])]
-
-
 async def test_a_write_returns_before_it_is_written(unsynced: Writable) -> None:
     async with unsynced.open() as store:
         committer, publisher = store.journals.messages.committer, store.publisher(*A, "in")
@@ -38,7 +26,7 @@ async def test_a_write_returns_before_it_is_written(unsynced: Writable) -> None:
             assert committer.counts.flushes == flushes
             await publisher.flush()
             assert committer.reached_position == store.journals.messages.position
-        assert bodies(store, A) == ["one", "two", "three"]
+        assert bodies_of(store, A[1]) == ["one", "two", "three"]
 
 
 @pytest.mark.rule("S-83", "S-84")
@@ -49,14 +37,15 @@ async def test_what_left_is_not_taken_again(unsynced: Writable, together: int) -
         publisher = store.publisher(*A, "in")
         await publisher.write(b"".join(b"%d\n" % n for n in range(10)))
         await publisher.finish()
-        removed, moved, kept = ids(store, A)[:together], ids(store, A)[4 : 4 + together], ids(store, A)
+        kept = ids_of(store, A[1])
+        removed, moved = kept[:together], kept[4 : 4 + together]
         assert await store.acknowledge(A, removed) == together
         assert await store.move(A, moved, B) == together
         assert await store.acknowledge(A, kept) == 10 - 2 * together
-        assert ids(store, A) == []
-        assert ids(store, B) == moved
+        assert ids_of(store, A[1]) == []
+        assert ids_of(store, B[1]) == moved
     async with unsynced.open() as store:
-        assert (ids(store, A), ids(store, B)) == ([], moved)
+        assert (ids_of(store, A[1]), ids_of(store, B[1])) == ([], moved)
 
 
 @pytest.mark.rule("S-85")
@@ -66,4 +55,4 @@ async def test_a_queue_that_was_just_written_to_is_not_deleted(unsynced: Writabl
         await publisher.write(b"one\n")
         with pytest.raises(JournalfsError, match="messages"):
             await store.delete_queue(*A)
-        assert bodies(store, A) == ["one"]
+        assert bodies_of(store, A[1]) == ["one"]
