@@ -66,12 +66,9 @@ def opened(path: Path, *, index: bool = True, anew: bool = False) -> Iterator[St
     """The store at `path`, closed at the end; its index is then written if that saves the next one time.
     `anew`: as `open_store` says.
     """
-    import logging  # noqa: PLC0415 - these two take longer than the help text
+    from journalfs.store import open_store  # noqa: PLC0415 - takes longer than the help text
 
-    from journalfs.store import open_store  # noqa: PLC0415
-
-    assert logging.lastResort is not None, "nobody took it away"
-    logging.lastResort.setFormatter(logging.Formatter("journalfs: %(message)s"))
+    name_in_warnings()
     store = open_store(path, index=index, anew=anew)
     try:
         yield store
@@ -83,6 +80,14 @@ def opened(path: Path, *, index: bool = True, anew: bool = False) -> Iterator[St
         sys.exit(EXIT_READER_LEFT)
     finally:
         store.close()
+
+
+def name_in_warnings() -> None:
+    """What is logged goes to stderr, and begins as the failures of commands do."""
+    import logging  # noqa: PLC0415 - takes longer than the help text
+
+    assert logging.lastResort is not None, "nobody took it away"
+    logging.lastResort.setFormatter(logging.Formatter("journalfs: %(message)s"))
 
 
 def find_address(store: Store, name: str) -> Address:

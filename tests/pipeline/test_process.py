@@ -209,6 +209,22 @@ def test_paths_are_looked_at_before_spark_starts(tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.rule("S-48")
+def test_whoever_reads_a_damaged_store_is_told(tmp_path: Path) -> None:
+    """An archive of it looks like one of a store that holds less."""
+    store = written_store(tmp_path, {"a": [{"body": "kept"}]})
+    (journal,) = (store / "journal").glob("activemq-data-1.amq")
+    with journal.open("r+b") as file:
+        file.write(b"\xff" * 16)
+    bare = {"PATH": f"{Path(sys.executable).parent}:{HERE}"}
+    done = subprocess.run(
+        command(store, tmp_path / "archive"), env=bare, capture_output=True, text=True, check=False
+    )
+    said, failed = done.stderr.splitlines()
+    assert said.startswith(f"journalfs: {store}: damage in 1 place, so messages may be missing")
+    assert "needs a Java runtime" in failed
+
+
 def test_an_interrupt_is_one_line(tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": [{"body": str(n)} for n in range(500)]})
     target = tmp_path / "archive"

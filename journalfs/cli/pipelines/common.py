@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 
 import click
 
+from journalfs.cli.common import name_in_warnings, opened
 from journalfs.errors import NotAStore, ReadOnlyStore, SystemFailure, WrongCall
 
 C = TypeVar("C", bound=Callable[..., object])
@@ -82,14 +83,21 @@ def output_option(what: str, *, required: bool = False) -> Callable[[C], C]:
     return click.option("--output", metavar="DIR", required=required, help=what)
 
 
-def check_paths(store: str, output: str | None) -> None:
-    """Raise what is wrong with paths of this machine while that costs nothing: Spark takes long to start."""
-    from journalfs.spark.place import is_elsewhere  # noqa: PLC0415 - takes longer than the help text
+def check_paths(store: str, output: str | None, *, opened_later: bool = False) -> None:
+    """Raise what is wrong with paths of this machine while that costs nothing: Spark takes long to start.
+    What opening the store warns of, such as damage, is said too, which nobody hears from within Spark;
+    `opened_later` where this process opens it anyway.
+    """
+    from journalfs.spark.place import is_elsewhere, place_of  # noqa: PLC0415 - takes longer than the help text
 
     if not is_elsewhere(store):
         _check_store(store)
     if output is not None:
         _check_output(output, "write results there")
+    name_in_warnings()
+    if not is_elsewhere(store) and not opened_later:
+        with opened(place_of(store).store):
+            pass
 
 
 def check_replay(archive: str, target: str, to: str | None, notes: str | None) -> None:

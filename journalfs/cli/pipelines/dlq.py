@@ -30,7 +30,7 @@ def dlq(
     """
     from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
 
-    check_paths(store, output)
+    check_paths(store, output, opened_later=True)
     with session(master, dict(settings), title="reading dead letters") as spark:
         from journalfs.clock import SystemClock  # noqa: PLC0415 - as above
         from journalfs.pipeline import dlq as pipeline  # noqa: PLC0415
