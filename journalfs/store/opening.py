@@ -131,10 +131,13 @@ class Opening:
         damage = core.damage()
         if damage:
             first, places = damage[0], "1 place" if len(damage) == 1 else f"{len(damage)} places"
+            advice = "`journalfs check` lists all"
+            if core.loader.following:
+                advice += "; somebody is writing it, and what was on its way is whole a moment later"
             self.events.add(
                 "damage",
                 f"{core.root}: damage in {places}, so messages may be missing; the first is in {first.file} "
-                f"at byte {first.offset}: {first.reason}; `journalfs check` lists all",
+                f"at byte {first.offset}: {first.reason}; {advice}",
             )
 
     def _sealed_parts(self) -> SealedParts | None:

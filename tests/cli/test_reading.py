@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -240,6 +241,20 @@ def test_whoever_reads_a_damaged_store_is_told(store_copy: Callable[[str], Path]
     (said,) = done.stderr.splitlines()
     assert said.startswith(f"journalfs: {store / 'data'}: damage in 1 place, so messages may be missing")
     assert f"journal/{file.name} at byte 0: " in said
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize("written", [False, True])
+def test_damage_beside_a_writer_may_be_what_is_on_its_way(
+    store_copy: Callable[[str], Path], written: bool
+) -> None:
+    store = store_copy("orders-basic")
+    (store / "data/journal/activemq-data-1.amq").write_bytes(bytes(range(256)) * 4096)
+    with (store / "data/journal/serverlock.1").open("ab") as lock:
+        if written:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+        (said,) = process("ls", store).stderr.splitlines()
+    assert ("somebody is writing it" in said) == written
 
 
 @pytest.mark.mount
