@@ -214,9 +214,6 @@ class PageContent(Protocol):
     def records(self) -> int: ...
 
     @property
-    def has_transactions(self) -> bool: ...
-
-    @property
     def queues(self) -> Mapping[int, PageShare]: ...
 
 
@@ -234,7 +231,7 @@ def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterat
     directory = core.layout.paging_dir / folder
     for page in known:
         path = directory / format_page_name(PageNumber(page.number))
-        if not path.exists() and not page.has_transactions and _waits(core, page.number, page):
+        if not path.exists() and _waits(core, page.number, page):
             yield _page_taken_away(core, path, page)
 
 
@@ -246,7 +243,7 @@ def pages_taken_away(core: Core, gone: Iterable[tuple[PageFile, PageSummary | No
         if summary is None or summary.stamp != page.stamp:
             name = name_of(page.path, core.root)
             yield Damage(name, 0, 0, MISSING_FILE, "taken away, with messages that had not been looked at")
-        elif summary.has_transactions or _waits(core, page.number, summary):
+        elif _waits(core, page.number, summary):
             yield _page_taken_away(core, page.path, summary)
 
 

@@ -62,10 +62,6 @@ class IndexedPage(msgspec.Struct, frozen=True):
     first_expiry_ms: int
     large: bool
 
-    @property
-    def has_transactions(self) -> bool:
-        return bool(self.tx_ids)
-
 
 class IndexedPageParts(msgspec.Struct, frozen=True):
     queue_id: int

@@ -19,7 +19,7 @@ from tests.damage.cases import changed
 from tests.mounting import journalfs
 from tests.store.appending import ADD, DELETE, JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
-from tests.store.test_pages import CURSOR_ACK, PAGE_COMPLETE, small, write_page
+from tests.store.test_pages import CURSOR_ACK, PAGE_COMPLETE, PAGE_TX, small, write_page
 from tests.truth.from_store import content_of
 
 EXIT_DAMAGED = 5
@@ -293,11 +293,17 @@ def test_a_journal_directory_without_a_file(little_store: LittleStore) -> None:
 
 
 @pytest.mark.rule("S-49", "S-52")
+@pytest.mark.parametrize("tx_id", [-1, 70])
 @pytest.mark.parametrize("queues", [(QUEUE_A,), (QUEUE_A, QUEUE_B)])
-def test_a_page_taken_away_between_two_mounts(little_store: LittleStore, queues: tuple[int, ...]) -> None:
+def test_a_page_taken_away_between_two_mounts(
+    little_store: LittleStore, queues: tuple[int, ...], tx_id: int
+) -> None:
     """A broker writes that a page is consumed before it deletes it; nothing was written."""
+    journal = little_store.journal
+    journal.append(journal._record(ADD, record_id=70, user_type=PAGE_TX, body=struct.pack(">qi", tx_id, 2)))
     write_page(little_store, 1, [small(2000, queues=queues), small(2001, queues=queues)])
-    path = write_page(little_store, 2, [small(3000, queues=queues), small(3001, queues=queues)])
+    in_page_2 = [small(message_id, queues=queues, tx_id=tx_id) for message_id in (3000, 3001)]
+    path = write_page(little_store, 2, in_page_2)
     little_store.open().close()
     away = path.rename(path.with_name("away"))
     for _ in range(3):
