@@ -50,9 +50,19 @@ void jfs_ledger_free(jfs_ledger *ledger) {
     free(ledger);
 }
 
-live_entry *ledger_find(const jfs_ledger *ledger, int64_t id) {
+static live_entry *find_any(const jfs_ledger *ledger, int64_t id) {
     const uint32_t item = index_find(&ledger->live_index, ledger->live, sizeof *ledger->live, id);
     return item == INDEX_NONE ? NULL : &ledger->live[item];
+}
+
+live_entry *ledger_find(const jfs_ledger *ledger, int64_t id) {
+    live_entry *const entry = find_any(ledger, id);
+    return entry == NULL || (entry->flags & LIVE_LEFTOVER) ? NULL : entry;
+}
+
+static live_entry *find_leftover(const jfs_ledger *ledger, int64_t id) {
+    live_entry *const entry = find_any(ledger, id);
+    return entry == NULL || !(entry->flags & LIVE_LEFTOVER) ? NULL : entry;
 }
 
 int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id) {
@@ -66,9 +76,12 @@ int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id) {
 }
 
 jfs_status ledger_add(jfs_ledger *ledger, uint32_t slot, int64_t id, uint32_t bytes, live_entry **out) {
-    uint32_t item = ledger->live_free;
+    live_entry *const leftover = find_leftover(ledger, id);
+    uint32_t item;
     live_entry *entry;
     jfs_status status = JFS_OK;
+    if (leftover != NULL) ledger_forget(ledger, leftover);
+    item = ledger->live_free;
     if (item == NONE) {
         status = ledger_grow((void **)&ledger->live, ledger->live_count, &ledger->live_room, sizeof *ledger->live);
         if (status != JFS_OK) return status;
@@ -152,6 +165,42 @@ void ledger_forget(jfs_ledger *ledger, live_entry *entry) {
     ledger->live_free = (uint32_t)(entry - ledger->live);
 }
 
+jfs_status ledger_update_leftover(jfs_ledger *ledger, uint32_t slot, int64_t id) {
+    live_entry *entry = find_leftover(ledger, id);
+    jfs_status status = JFS_OK;
+    if (entry == NULL) {
+        status = ledger_add(ledger, slot, id, 0, &entry);
+        if (status != JFS_OK) return status;
+        entry->flags = LIVE_LEFTOVER;
+    } else if (entry->last_file != slot) {
+        status = push_group(ledger, entry);
+        if (status != JFS_OK) return status;
+        entry->last_count = 0;
+    }
+    entry->last_file = slot;
+    entry->last_count++;
+    return JFS_OK;
+}
+
+/* From now on these updates count, and are cancelled. */
+static jfs_status cancel_leftovers(jfs_ledger *ledger, uint32_t slot, uint32_t file, uint32_t count) {
+    ledger->files[file].counters.positives += count;
+    return ledger_negative(ledger, slot, file, count);
+}
+
+jfs_status ledger_delete_leftover(jfs_ledger *ledger, uint32_t slot, int64_t id) {
+    live_entry *const entry = find_leftover(ledger, id);
+    jfs_status status;
+    if (entry == NULL) return JFS_OK;
+    status = cancel_leftovers(ledger, slot, entry->last_file, entry->last_count);
+    for (uint32_t at = entry->older; status == JFS_OK && at != NONE; at = ledger->groups[at].next) {
+        const update_group group = ledger->groups[at];
+        status = cancel_leftovers(ledger, slot, group.file, group.count);
+    }
+    ledger_forget(ledger, entry);
+    return status;
+}
+
 static jfs_status cancel_group(jfs_ledger *ledger, uint32_t slot, uint32_t file, uint32_t count, uint32_t bytes) {
     ledger->files[file].counters.live_bytes -= bytes;
     return ledger_negative(ledger, slot, file, count);
@@ -193,7 +242,9 @@ static jfs_status apply_plain(jfs_ledger *ledger, uint32_t slot, const jfs_recor
         status = ledger_add(ledger, slot, record->record_id, record->length, &entry);
         return status == JFS_OK ? ledger_settle_add(ledger, entry) : status;
     }
-    if (entry == NULL || (entry->flags & LIVE_PENDING)) return JFS_OK;
+    if (entry == NULL && record->kind == JFS_DELETE) return ledger_delete_leftover(ledger, slot, record->record_id);
+    if (entry == NULL) return ledger_update_leftover(ledger, slot, record->record_id);
+    if (entry->flags & LIVE_PENDING) return JFS_OK;
     if (record->kind == JFS_DELETE) return ledger_delete(ledger, slot, entry);
     return ledger_update(ledger, slot, entry, record->length, record->user_type, 1);
 }

@@ -139,7 +139,7 @@ jfs_status jfs_ledger_live_ids(const jfs_ledger *ledger, int64_t *out, uint64_t 
     uint64_t at = 0;
     for (uint32_t i = 0; i < ledger->live_count; i++) {
         const live_entry *const entry = &ledger->live[i];
-        if (!entry->used || (entry->flags & LIVE_PENDING)) continue;
+        if (!entry->used || (entry->flags & (LIVE_PENDING | LIVE_LEFTOVER))) continue;
         if (at < room) out[at] = entry->id;
         at++;
     }

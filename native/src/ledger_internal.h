@@ -7,7 +7,11 @@
 
 #define NONE UINT32_MAX
 
-enum { LIVE_PENDING = 1, LIVE_DOOMED = 2 };
+enum {
+    LIVE_PENDING = 1,
+    LIVE_DOOMED = 2,
+    LIVE_LEFTOVER = 4 /* not a record, but updates of one that is not there */
+};
 
 /* A live record, or one that an open transaction added. The key comes first, for the index. */
 typedef struct {
@@ -100,6 +104,12 @@ jfs_status ledger_update(jfs_ledger *ledger, uint32_t slot, live_entry *entry, u
                          int replaces);
 jfs_status ledger_delete(jfs_ledger *ledger, uint32_t slot, live_entry *entry);
 void ledger_forget(jfs_ledger *ledger, live_entry *entry);
+
+/* Updates of a record that is not there: its file was set free or compacted after it had been deleted. They keep
+   no file, but their delete has to outlive them: without it they would tell of a record that is lost. */
+jfs_status ledger_update_leftover(jfs_ledger *ledger, uint32_t slot, int64_t id);
+jfs_status ledger_delete_leftover(jfs_ledger *ledger, uint32_t slot, int64_t id);
+
 jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot, int64_t count);
 
 jfs_status ledger_tx_record(jfs_ledger *ledger, uint32_t slot, const jfs_record *record);

@@ -146,7 +146,8 @@ static jfs_status tx_prepare(jfs_ledger *ledger, uint32_t slot, const jfs_record
 /* Looking up each record of a long transaction once more would hold its end up. */
 static live_entry *entry_of(const jfs_ledger *ledger, const tx_operation *operation) {
     live_entry *const entry = operation->entry < ledger->live_count ? &ledger->live[operation->entry] : NULL;
-    if (entry != NULL && entry->used && entry->id == operation->id) return entry;
+    const int is_it = entry != NULL && entry->used && entry->id == operation->id;
+    if (is_it && !(entry->flags & LIVE_LEFTOVER)) return entry;
     return ledger_find(ledger, operation->id);
 }
 
@@ -158,7 +159,11 @@ static jfs_status settle(jfs_ledger *ledger, tx_entry *tx, const tx_operation *o
         const jfs_status status = ledger_add(ledger, operation->file, operation->id, operation->bytes, &entry);
         return status == JFS_OK ? ledger_settle_add(ledger, entry) : status;
     }
-    if (entry == NULL) return JFS_OK;
+    if (entry == NULL && !committed) return JFS_OK;
+    if (entry == NULL && operation->kind == JFS_DELETE_TX) {
+        return ledger_delete_leftover(ledger, operation->file, operation->id);
+    }
+    if (entry == NULL) return ledger_update_leftover(ledger, operation->file, operation->id);
     if (operation->kind == JFS_ADD_TX) {
         const uint8_t doomed = entry->flags & LIVE_DOOMED;
         if (!own) return JFS_OK;

@@ -63,6 +63,50 @@ def test_a_file_stays_while_its_deletes_are_needed() -> None:
     trio.run(run)
 
 
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_a_delete_outlives_the_updates_of_what_it_deleted(in_transaction: bool) -> None:
+    """Also in a journal that is opened once the file with the record itself is gone: without the delete, an
+    acknowledgement in a file that stays would tell of a message that was lost.
+    """
+
+    async def run() -> None:
+        disk = SimulatedDisk()
+        writer = opened(disk)
+        first = writer.current
+        writer.stage_add(RecordId(1), 45, b"")
+        writer.switch()
+        if in_transaction:
+            writer.stage_update_in(TxId(9), RecordId(1), 33, bytes(8))
+            writer.stage_commit(TxId(9))
+        else:
+            writer.stage_update(RecordId(1), 33, bytes(8))
+        writer.stage_add(RecordId(2), 45, b"kept")
+        writer.switch()
+        if in_transaction:
+            writer.stage_delete_in(TxId(10), RecordId(1))
+            writer.stage_commit(TxId(10))
+        else:
+            writer.stage_delete(RecordId(1))
+        writer.switch()
+        await writer.durable(writer.stage_add(RecordId(3), 45, b""))
+        kept = [file.name for file in writer.data[1:]]
+        assert await writer.upkeep.reclaim() == [first.name]
+        await writer.close()
+        again = opened(disk)
+        again.switch()
+        assert await again.upkeep.reclaim() == []
+        assert [file.name for file in again.data[:-1]] == kept
+        (_, second, *_) = again.upkeep.explain()
+        assert second.cancels_earlier == (kept[0],)
+        again.stage_delete(RecordId(2))
+        again.switch()
+        await again.durable(again.stage_add(RecordId(4), 45, b""))
+        assert kept[:2] == (await again.upkeep.reclaim())[:2], "nothing keeps them any more"
+        await again.close()
+
+    trio.run(run)
+
+
 def test_an_open_transaction_keeps_the_files_it_wrote_to() -> None:
     async def run() -> None:
         writer = opened()
