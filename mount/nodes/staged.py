@@ -224,7 +224,9 @@ class StagedFile(Staged):
         super().__init__(context)
         self.folder = folder
         self.name = name
-        self.unflushed: set[StagedOpen] = set()
+        self.unflushed: dict[StagedOpen, int] = {}
+        """With the number of the last write of each."""
+        self.writes = 0
         self.published = False
 
     def open(self) -> OpenedFile:
@@ -360,16 +362,23 @@ class StagedOpen(OpenedFile):
     async def write(self, offset: int, data: bytes) -> None:
         with self._node.context.noted(self._node.path):
             self._node.require_writable()
-            self._node.unflushed.add(self)
+            self._node.writes += 1
+            self._node.unflushed[self] = self._node.writes
             write_all(self._content.descriptor, offset, data)
 
     async def flush(self) -> None:
-        self._node.unflushed.discard(self)
+        self._node.unflushed.pop(self, None)
 
     async def sync(self) -> None:
-        with self._node.context.noted(self._node.path):
+        node = self._node
+        with node.context.noted(node.path):
+            written = dict(node.unflushed)
             await trio.to_thread.run_sync(os.fsync, self._content.descriptor)
+            # What was written meanwhile may not be part of what is durable.
+            for opened, writes in written.items():
+                if node.unflushed.get(opened) == writes:
+                    del node.unflushed[opened]
 
     async def release(self) -> None:
-        self._node.unflushed.discard(self)
+        self._node.unflushed.pop(self, None)
         self.source.close()

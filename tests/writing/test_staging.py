@@ -202,6 +202,23 @@ def test_a_file_that_is_being_written_is_not_published(address: Address) -> None
 
 
 @pytest.mark.rule("S-79")
+@pytest.mark.parametrize("by_another", [False, True])
+def test_a_file_that_is_open_is_published_once_it_was_synced(address: Address, by_another: bool) -> None:
+    staged = address.first.path / "_staged"
+    with staged.open("wb", buffering=0) as file:
+        file.write(b"one\n")
+        os.fsync(file.fileno())
+        file.write(b"two\n")
+        assert errno_of(staged.rename, address.first.path / "in.txt") == errno.EBUSY
+        # A child process would close what it inherits, which is a flush.
+        with staged.open("rb") as another:
+            os.fsync((another if by_another else file).fileno())
+            staged.rename(address.first.path / "in.txt")
+        assert bodies(address.first) == ["one", "two"]
+        assert errno_of(file.write, b"three\n") == errno.ESTALE
+
+
+@pytest.mark.rule("S-79")
 def test_a_directory_with_a_file_that_is_being_written_is_not_published(address: Address) -> None:
     staged = address.first.path / "_job"
     (staged / "inside").mkdir(parents=True)
