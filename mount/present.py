@@ -23,7 +23,7 @@ class Presenter:
     What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
     """
 
-    __slots__ = ("_directory", "_file", "_mounted_ns", "_own", "_staged")
+    __slots__ = ("_directory", "_file", "_hidden", "_mounted_ns", "_own", "_staged")
 
     def __init__(self, options: MountOptions, *, mounted_ns: int) -> None:
         self._mounted_ns = mounted_ns
@@ -33,6 +33,7 @@ class Presenter:
         self._directory.st_size = 0
         self._own = _template(stat.S_IFREG | 0o400 & ~options.umask, options)
         self._staged = _template(stat.S_IFREG, options)
+        self._hidden = options.umask
 
     def directory(self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float) -> EntryAttributes:
         """The link count is 1: "not counted", which keeps `find` from deriving how many directories there
@@ -68,7 +69,7 @@ class Presenter:
         """A staged file or directory, of which the kernel keeps nothing."""
         entry = self._staged
         entry.st_ino = InodeT(inode)
-        entry.st_mode = ModeT(found.st_mode)
+        entry.st_mode = ModeT(found.st_mode & ~self._hidden)
         entry.st_size = found.st_size
         entry.st_blocks = found.st_blocks
         entry.st_mtime_ns, entry.st_ctime_ns = found.st_mtime_ns, found.st_ctime_ns

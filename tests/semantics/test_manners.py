@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.frozen import tree_state
-from tests.mounting import MountedStore, QueueOnDisk, mounted
+from tests.mounting import MountedStore, QueueOnDisk, mounted, mounted_for_writing
 from tests.semantics.conftest import Account
 
 
@@ -252,6 +252,22 @@ def test_permissions_and_owners(store_copy: Callable[[str], Path], tmp_path: Pat
     with mounted(store, tmp_path / "mnt", "-o", "umask=027,uid=7,gid=8") as mount:
         status = mount.path.stat()
         assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o550, 7, 8)
+
+
+@pytest.mark.rule("S-40")
+def test_permissions_of_what_is_staged(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    store = store_copy("aio")
+    with mounted_for_writing(store, tmp_path / "mnt", "-o", "umask=027") as mount:
+        file, directory = mount.path / "_file", mount.path / ".directory"
+        before = os.umask(0)
+        try:
+            file.touch()
+            directory.mkdir()
+        finally:
+            os.umask(before)
+        assert [path.stat().st_mode & 0o777 for path in (file, directory)] == [0o640, 0o750]
+        file.chmod(0o604)
+        assert file.stat().st_mode & 0o777 == 0o600
 
 
 def numbers(mount: MountedStore) -> dict[str, int]:
