@@ -88,6 +88,8 @@ class Operations(pyfuse3.Operations):
         self._files: HandleTable[OpenedFile] = HandleTable(files_max())
         self._directories: HandleTable[OpenedDirectory] = HandleTable(HANDLES_MAX)
         self._polled: set[Stream] = set()
+        self._polling = trio.Event()
+        """Somebody polls."""
         self._until = trio.CancelScope()
         """How long `notify` waits for a change before it looks again."""
         self._given = GivenNames()
@@ -270,6 +272,7 @@ class Operations(pyfuse3.Operations):
         if poll_handle is not None:
             opened.polled = poll_handle
             self._polled.add(opened)
+            self._polling.set()
         if opened.ready():
             return select.POLLIN | select.POLLRDNORM
         self._until.deadline = min(self._until.deadline, trio.current_time() + opened.due_s())
@@ -279,6 +282,10 @@ class Operations(pyfuse3.Operations):
         """Wake those who poll streams when there is something to read, until cancelled."""
         changes = self._context.store.changes
         while True:
+            if not self._polled:
+                # Most changes come while nobody polls: each would be a turn of the scheduler's for nothing.
+                self._polling = trio.Event()
+                await self._polling.wait()
             seen = changes.count
             for opened in [opened for opened in self._polled if opened.ready()]:
                 self._polled.discard(opened)
