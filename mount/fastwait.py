@@ -163,11 +163,15 @@ class FastWait(trio.abc.Instrument):
 
         await trio.lowlevel.wait_task_rescheduled(leave)
 
+    def is_quiet(self) -> bool:
+        """Whether no request waits to be read."""
+        return self._closed or not self._requests_poll.poll(0)
+
     async def quiet(self) -> None:
         """Return when no request waits to be read, or after a moment. At once, without a turn of anybody's,
         if none does now.
         """
-        if self._closed or not self._requests_poll.poll(0):
+        if self.is_quiet():
             return
         entry = trio.lowlevel.current_task(), perf_counter()
         self._gatherers.append(entry)

@@ -159,7 +159,7 @@ class _Mount:
         self._notice_signals(fast)
         self._report.loop = "fast"
         if not self._context.read_only:
-            self._context.changing().gather_with(fast.quiet)
+            self._context.changing().gather_with(fast.quiet, fast.is_quiet)
 
     def _notice_signals(self, fast: FastWait) -> None:
         interruptions, operations = self._context.interruptions, self.operations

@@ -15,7 +15,7 @@ import contextlib
 import heapq
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ import trio
 
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend, OpenFile
+from journalfs.engine.gathering import Gathering
 from journalfs.engine.stage import Stage
 from journalfs.errors import WriteFailed
 from journalfs.ids import FileId
@@ -86,8 +87,7 @@ class Committer:
         self.failure: WriteFailed | None = None
         self.counts = CommitCounts()
         self._token: trio.lowlevel.TrioToken | None = None
-        self.gather: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-        """Lets others stage what they have before a flush begins."""
+        self.gathering = Gathering()
         self.while_waiting: Callable[[], None] = lambda: None
         """Called whenever the disk has just been given something to do."""
 
@@ -134,7 +134,7 @@ class Committer:
     # ---- waiting ----
 
     async def reached(self, position: int) -> None:
-        """Return when everything up to `position` is flushed; a checkpoint, if `gather` is one.
+        """Return when everything up to `position` is flushed; a checkpoint, if `gathering` is one.
 
         Raises WriteFailed when it cannot be any more. Cancelled before the call, nothing was waited for;
         cancelled during it, the flush goes on and cancellation is delivered when its outcome is known.
@@ -148,6 +148,32 @@ class Committer:
             await self._gathered(position)
             if self.reached_position >= position:
                 return
+        await self._waited_for(position)
+        await trio.lowlevel.checkpoint_if_cancelled()
+
+    async def reached_unbroken(self, position: int) -> None:
+        """The same for what must not be left half done: no cancellation is delivered, and there is no
+        checkpoint where there is nothing to wait for. Raises WriteFailed.
+        """
+        if self._reached_alone(position):
+            return
+        if not self._leading:
+            # Who only follows cannot be cancelled, so that most of a crowd need no scope.
+            with trio.CancelScope(shield=True):
+                await self._gathered(position)
+        await self._waited_for(position)
+
+    def _reached_alone(self, position: int) -> bool:
+        """Reach a position by a flush in this call, where a lone writer would do nothing else. False where
+        that takes waiting, or where it failed.
+        """
+        waits_for_nobody = self.reached_position < position and not self._leading
+        if waits_for_nobody and self._quick() and self.gathering.is_needless():
+            self._start()
+        return self.reached_position >= position
+
+    async def _waited_for(self, position: int) -> None:
+        """Lead or follow until a position is reached; no cancellation is delivered."""
         while self.reached_position < position and self.failure is None:
             if self._leading:
                 await self._follow(position)
@@ -156,15 +182,16 @@ class Committer:
                     await self._lead(position)
         if self.reached_position < position and self.failure is not None:
             raise self.failure
-        await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _gathered(self, position: int) -> None:
         """Lead, once everybody who can has staged what there is, if the flush is a quick one: that is mostly
         all there is to do, and then nothing is waited for that a shield would have to protect.
         """
         self._leading = True
+        before = self._arrivals
         try:
-            await self.gather()
+            await self.gathering.gather()
+            self.gathering.brought(self._arrivals - before)
             if self.reached_position < position and self._quick():
                 self._start()
         finally:
@@ -341,16 +368,16 @@ class Committer:
         """Flush what has been staged for `timeout_ns` without anybody waiting for it; until cancelled, or
         failed.
         """
+        flushes = 0
         while self.failure is None:
             since = staged_since_ns()
             if since is None:
-                self._timer = trio.lowlevel.current_task()
-
-                def forget(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-                    self._timer = None
-                    return trio.lowlevel.Abort.SUCCEEDED
-
-                await trio.lowlevel.wait_task_rescheduled(forget)
+                if flushes == self.counts.flushes:
+                    await self._until_armed()
+                else:
+                    # Whoever stages flushes it himself, again and again, and would wake this each time.
+                    flushes = self.counts.flushes
+                    await trio.sleep(timeout_ns / 1e9)
                 continue
             left_ns = since + timeout_ns - self._clock.monotonic_ns()
             if left_ns > 0:
@@ -361,3 +388,12 @@ class Committer:
                 continue
             with contextlib.suppress(WriteFailed):  # it ends the loop
                 await self.flush_all()
+
+    async def _until_armed(self) -> None:
+        self._timer = trio.lowlevel.current_task()
+
+        def forget(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            self._timer = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(forget)

@@ -318,6 +318,12 @@ class JournalWriter:
         """
         await self.committer.reached(position)
 
+    async def durable_unbroken(self, position: Position) -> None:
+        """The same for what must not be left half done: not cancelled, and without a turn of anybody's where
+        nobody has anything for the same flush. Raises WriteFailed.
+        """
+        await self.committer.reached_unbroken(position)
+
     def waits(self, *, transactional: bool) -> bool:
         """Whether `journal-sync-transactional` or `journal-sync-non-transactional` asks for a publisher to
         wait until it is `durable`.

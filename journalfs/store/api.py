@@ -505,9 +505,10 @@ class WritableStore(Store, Protocol):
     ) -> None:
         """Change what a queue knows of a message: `user.journalfs.deliveryCount` or `.scheduledTime`."""
 
-    def gather_with(self, gather: Callable[[], Awaitable[None]]) -> None:
+    def gather_with(self, gather: Callable[[], Awaitable[None]], nobody_waits: Callable[[], bool]) -> None:
         """Before anything is made durable, `gather` is awaited: it returns when whoever has something to
-        change at this moment has begun to. Not called, everything that can run gets one turn.
+        change at this moment has begun to; `nobody_waits` says that this is nobody. Not called, everything
+        that can run gets one turn.
         """
 
     def leave_words(self, text: str) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
 from journalfs.clock import FakeClock
+from journalfs.engine.gathering import IN_VAIN_MIN, LEFT_OUT_MAX
 from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.pool import FilePool, encode_header
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
-from journalfs.limits import JOURNAL_HEADER_BYTES
+from journalfs.limits import INLINE_FLUSH_NS_MAX, JOURNAL_HEADER_BYTES
 from tests.differential.encode import record
 from tests.journal.driving import SMALL, read_back
 
@@ -77,6 +79,140 @@ async def test_records_nobody_waits_for_are_written_after_the_timeout(
         await wait_all_tasks_blocked()
         assert bodies(disk) == [b"one"]
         nursery.cancel_scope.cancel()
+
+
+async def test_who_flushes_by_himself_wakes_nobody_each_time(
+    disk: SimulatedDisk, mock_clock: MockClock
+) -> None:
+    """The timer is for records that nobody waits for. While others flush it looks now and then, and still
+    sees to the last record in time.
+    """
+    clock = FakeClock()
+    writer = JournalWriter.open(disk, WriteSettings(prefix="data", file_size_bytes=1 << 16), clock)
+    looks = 0
+
+    def staged_since_ns() -> int | None:
+        nonlocal looks
+        looks += 1
+        return writer._staged_since_ns
+
+    async def pass_time() -> None:
+        clock.advance(by_ms=4)
+        mock_clock.jump(0.004)
+        await wait_all_tasks_blocked()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            partial(writer.committer.run, timeout_ns=3_333_333, staged_since_ns=staged_since_ns)
+        )
+        await wait_all_tasks_blocked()
+        assert looks == 1
+        for record in range(1, 11):
+            await writer.durable(writer.stage_add(RecordId(record), 45, b"waited for"))
+        await wait_all_tasks_blocked()
+        assert looks <= 3
+        await pass_time()
+        await writer.durable(writer.stage_add(RecordId(11), 45, b"waited for"))
+        writer.stage_add(RecordId(20), 45, b"last")
+        await pass_time()
+        await pass_time()
+        assert bodies(disk)[-1] == b"last"
+        await pass_time()
+        await pass_time()
+        writer.stage_add(RecordId(21), 45, b"after a pause")
+        await wait_all_tasks_blocked()
+        await pass_time()
+        assert bodies(disk)[-1] == b"after a pause"
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_must_not_be_broken_off_is_waited_for(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    reached: list[int] = []
+
+    async def publish(record: int) -> None:
+        await writer.durable_unbroken(writer.stage_add(RecordId(record), 45, b""))
+        reached.append(record)
+
+    async with trio.open_nursery() as nursery:
+        for record in range(1, 6):
+            nursery.start_soon(publish, record)
+        nursery.cancel_scope.cancel()
+    assert sorted(reached) == [1, 2, 3, 4, 5]
+    assert len(bodies(disk)) == 5
+    assert writer.committer.counts.flushes == 1
+
+
+async def test_a_publisher_who_is_alone_takes_no_turn(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    await writer.durable(writer.stage_add(RecordId(1), 45, b""))
+    writer.committer.counts.flush_ns = INLINE_FLUSH_NS_MAX  # flushes are quick
+    gathering, alone, gathered = writer.committer.gathering, True, 0
+
+    async def gather() -> None:
+        nonlocal gathered
+        gathered += 1
+        await trio.lowlevel.checkpoint()
+
+    gathering.nobody_waits, gathering.gather = lambda: alone, gather
+    with assert_no_checkpoints():
+        await writer.durable_unbroken(writer.stage_add(RecordId(2), 45, b"alone"))
+    assert bodies(disk)[-1] == b"alone"
+    assert gathered == 0
+    alone = False
+    await writer.durable_unbroken(writer.stage_add(RecordId(3), 45, b"not alone"))
+    assert bodies(disk)[-1] == b"not alone"
+    assert gathered == 1
+
+
+async def test_who_waited_in_vain_for_others_flushes_at_once(disk: SimulatedDisk) -> None:
+    """Somebody always waits to be served, and never brings anything. Once others do, flushes are shared."""
+    writer = JournalWriter.open(disk, WriteSettings(prefix="data", file_size_bytes=1 << 16), FakeClock())
+    gathering = writer.committer.gathering
+    gathering.nobody_waits = lambda: False
+    gathered = 0
+
+    async def gather() -> None:
+        nonlocal gathered
+        gathered += 1
+        await trio.lowlevel.checkpoint()
+
+    gathering.gather = gather
+    await writer.durable(writer.stage_add(RecordId(1), 45, b""))
+    writer.committer.counts.flush_ns = INLINE_FLUSH_NS_MAX  # flushes are quick
+    record = 1
+
+    async def publish() -> None:
+        nonlocal record
+        record += 1
+        await writer.durable_unbroken(writer.stage_add(RecordId(record), 45, b""))
+
+    for _ in range(IN_VAIN_MIN - 1 + LEFT_OUT_MAX):
+        await publish()
+    assert gathered == IN_VAIN_MIN
+    for _ in range(LEFT_OUT_MAX + 1):
+        await publish()
+    assert gathered == IN_VAIN_MIN + 1
+    for _ in range(2):
+        before = writer.committer.counts.flushes
+        for _ in range(LEFT_OUT_MAX + 2):
+            async with trio.open_nursery() as nursery:
+                for _ in range(8):
+                    nursery.start_soon(publish)
+    assert writer.committer.counts.flushes - before == LEFT_OUT_MAX + 2
+
+
+async def test_a_lone_publisher_is_told_of_a_failure(disk: SimulatedDisk, writer: JournalWriter) -> None:
+    writer.committer.gathering.nobody_waits = lambda: True
+    await writer.durable(writer.stage_add(RecordId(1), 45, b""))
+    writer.committer.counts.flush_ns = 1
+
+    def fail(what: str) -> None:
+        raise OSError(errno.EIO, "no")
+
+    disk.before = fail
+    with pytest.raises(WriteFailed):
+        await writer.durable_unbroken(writer.stage_add(RecordId(2), 45, b""))
+    with pytest.raises(ReadOnlyStore):
+        writer.stage_add(RecordId(3), 45, b"")
 
 
 async def test_without_a_buffer_every_record_is_a_write(disk: SimulatedDisk) -> None:

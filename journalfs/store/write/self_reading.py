@@ -13,11 +13,11 @@ from pathlib import Path
 
 from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.place import CUT_SHORT, TAKEN_AWAY
-from journalfs.engine.waiting import Turn
+from journalfs.engine.waiting import Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources
 from journalfs.ids import FileId
 from journalfs.journal.loader import JournalLoader, PollResult
-from journalfs.journal.writer import JournalWriter, Position
+from journalfs.journal.writer import Position
 from journalfs.limits import CATCH_UP_BYTES_MIN
 from journalfs.store.absent import taken_away
 from journalfs.store.core import Core
@@ -68,8 +68,9 @@ class SelfReadingStore(JournalStore):
             self._failure_told = True
             self.core.events.add("write-failed", str(failure), level=logging.ERROR)
 
-    def gather_with(self, gather: Callable[[], Awaitable[None]]) -> None:
-        self.journals.messages.committer.gather = gather
+    def gather_with(self, gather: Callable[[], Awaitable[None]], nobody_waits: Callable[[], bool]) -> None:
+        gathering = self.journals.messages.committer.gathering
+        gathering.gather, gathering.nobody_waits = gather, nobody_waits
 
     # -- becoming durable, and shown -------------------------------------------------------------------------
 
@@ -85,25 +86,41 @@ class SelfReadingStore(JournalStore):
         settings say: what is shown says what there is to be taken.
         """
         self._unsealed = True
-        await self._durable(self.journals.messages, position)
+        await self._told(self.journals.messages.durable(position))
         await self.show()
+
+    async def settled_unbroken(self, position: Position) -> None:
+        """The same for who must not be cancelled; a lone publisher does not go through the scheduler."""
+        self._unsealed = True
+        writer = self.journals.messages
+        await self._told(writer.durable_unbroken(position))
+        if self._reading_anew.locked() or writer.upkeep.compacting:
+            await unbroken(self.show)
+        else:
+            self._unsealed = True
+            self._show_to_who_looks()
 
     async def show(self) -> None:
         """Something is durable that was not before: whoever looks sees it."""
         self._unsealed = True
-        writer = self.journals.messages
         await self._reading_anew.nobodys()
-        if writer.upkeep.compacting:
+        if self.journals.messages.upkeep.compacting:
             await self._catch_up()
-        elif self.core.behind is None:
-            # Whoever looks first takes it over; most of what is published nobody looks at within the moment.
+            self.core.changes.ring()
+        else:
+            self._show_to_who_looks()
+
+    def _show_to_who_looks(self) -> None:
+        """Whoever looks first takes it over; most of what is published nobody looks at within the moment."""
+        if self.core.behind is None:
             self.core.behind = self._take_over_now
-            self._behind_since_bytes = writer.committer.counts.bytes_written
+            self._behind_since_bytes = self.journals.messages.committer.counts.bytes_written
         self.core.changes.ring()
 
-    async def _durable(self, writer: JournalWriter, position: Position) -> None:
+    async def _told(self, waiting: Awaitable[None]) -> None:
+        """Wait for something to be durable; an event says if it cannot be."""
         try:
-            await writer.durable(position)
+            await waiting
         except JournalfsError:
             self._tell_failure()
             raise

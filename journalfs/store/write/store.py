@@ -284,7 +284,7 @@ class WritingStore(SelfReadingStore):
                 for of in ways.stored:
                     self.admission.staged(of, published.position, self.admission.weigh(of, messages))
                 taken.done()
-                await unbroken(lambda: self._sent(published, whole=whole))
+                await self._sent(published, whole=whole)
                 if ways.pages:
                     self.admission.look_again()  # who waits to know how much is in pages
                 self._clear_replaced()
@@ -292,13 +292,13 @@ class WritingStore(SelfReadingStore):
                 self._arrivals.end(address)
 
     async def _sent(self, published: Published, *, whole: bool) -> None:
-        """Wait for a publication, as far as its publisher is to, and show it."""
+        """Wait for a publication, as far as its publisher is to, and show it, even if cancelled meanwhile."""
         writer, position = self.journals.messages, published.position
         waits = self.sync is not SyncMode.CLOSE and writer.waits(transactional=published.transactional)
         if whole or waits:
-            await self.settled(position)
+            await self.settled_unbroken(position)
         elif writer.committer.reached_position >= position:
-            await self.show()
+            await unbroken(self.show)
 
     def _tell_duplicates(self, path: str, address: str, left_out: Sent | Staged) -> None:
         """Messages were left out of a publication: who wrote them is told of no failure."""
@@ -488,7 +488,7 @@ class WritingStore(SelfReadingStore):
         """Wait for a change of the bindings, and show it."""
         if position is None:
             return
-        await self._durable(self.journals.bindings, position)
+        await self._told(self.journals.bindings.durable(position))
         self._bindings_seen = ()
         self._bindings_unshown = True
         self._show_bindings()
