@@ -52,7 +52,7 @@ class LineSplitter:
         """An unfinished line."""
         self.pending_bytes = pending_bytes
 
-    def __copy__(self) -> LineSplitter:
+    def copy(self) -> LineSplitter:
         return LineSplitter(self._pieces, self.pending_bytes)
 
     def pending(self) -> bytes:
@@ -105,7 +105,7 @@ class JsonSplitter:
         """An unfinished value, from its first byte on."""
         self.pending_bytes = 0
 
-    def __copy__(self) -> JsonSplitter:
+    def copy(self) -> JsonSplitter:
         other = JsonSplitter()
         lib.jfs_values_assign(other._values, self._values)
         other._pieces, other.pending_bytes = self._pieces.copy(), self.pending_bytes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from copy import copy
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
@@ -75,7 +74,7 @@ class Framer:
         self._mark: bytes | None = None if framing is Framing.LINES else b""
         """The beginning of JSON or envelopes, as long as that may be a byte order mark."""
 
-    def __copy__(self) -> Framer:
+    def copy(self) -> Framer:
         other = Framer(self._framing, properties=self._properties)
         other.reset(self.mark())
         return other
@@ -91,7 +90,7 @@ class Framer:
 
     def would_pend(self, data: bytes) -> bool:
         """Whether something would be unfinished behind `data`; of what is none, whether a line would be."""
-        other = copy(self)
+        other = self.copy()
         try:
             other.feed(data)
         except BadEnvelope:
@@ -100,7 +99,7 @@ class Framer:
 
     def mark(self) -> Mark:
         """Where it is now, to `reset` it to, once."""
-        return copy(self._splitter), self._line_feeds, self._taken_bytes, self._mark
+        return self._splitter.copy(), self._line_feeds, self._taken_bytes, self._mark
 
     def reset(self, mark: Mark) -> None:
         """Go on as if nothing had come since."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from journalfs.config.in_force import SettingsInForce
@@ -30,6 +30,8 @@ class AddressLimits:
     page_limit_messages: int = NO_LIMIT
     exempt: bool = False
     """A broker's management: nothing is counted and nothing held up."""
+    counted: bool = False
+    """Whether a limit, its own or that of all addresses, needs to know what it holds."""
     queues: tuple[QueueId, ...] = ()
 
     @property
@@ -94,7 +96,10 @@ class LimitsInForce:
         limits = self._found.get(address)
         if limits is None:
             queues = tuple(queue.queue_id for queue in self._core.bindings.queues_of(address))
-            limits = self._found[address] = _limits(settings, address, queues)
+            limits = _limits(settings, address, queues)
+            if not limits.exempt and (limits.limited or self._everywhere.limited):
+                limits = replace(limits, counted=True)
+            self._found[address] = limits
         return limits
 
     @property

@@ -178,7 +178,7 @@ class Admission:
         """Whether no limit can act, as is so for most addresses all the time. Also where nothing can be
         published any more: who waits shall learn of that.
         """
-        limited = limits.limited or self.in_force.everywhere.limited or self.disk.reached is not None
+        limited = limits.counted or self.disk.reached is not None
         if not (limited or address in self._core.pages or address in self._noted):
             return True
         return self._journals.failure is not None
@@ -351,7 +351,7 @@ class Admission:
     def weigh(self, address: str, messages: Sequence[Outgoing]) -> Held:
         """What messages for an address take at most, as far as that matters."""
         limits = self.in_force.of(address)
-        if limits.exempt or not (limits.limited or self.in_force.everywhere.limited):
+        if not limits.counted:
             return NOTHING
         return held_at_most(address, messages, max(1, len(limits.queues)))
 

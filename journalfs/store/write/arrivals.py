@@ -28,10 +28,13 @@ class Arrivals:
         """Be on the way to addresses, until `end`. To all at once: who is on the way to one of them and waits
         for another could wait for somebody who waits for him.
         """
-        while any(self.concerns(left, address) for left in self.leaving for address in addresses):
+        while self.leaving and any(
+            self.concerns(left, address) for left in self.leaving for address in addresses
+        ):
             async with self.administered:
                 pass
-        self._arriving.update(addresses)
+        for address in addresses:
+            self._arriving[address] += 1
 
     def end(self, *addresses: str) -> None:
         for address in addresses:
