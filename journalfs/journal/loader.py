@@ -203,11 +203,17 @@ class JournalLoader:
                 mark_unreadable(self.state, slot, place.offset, place.length)
 
     def resume(self, files: Iterable[ReadFile], gaps: dict[int, tuple[Damage, ...]]) -> None:
-        """Continue from an index: these files were read up to their positions into `state`."""
+        """Continue from an index: these files were read up to their positions into `state`. Raises OSError
+        where one cannot be read that is needed.
+        """
         for read in files:
             self.files.add(read)
             self._next_slot = max(self._next_slot, read.slot + 1)
         self._gaps = dict(gaps)
+        # What a transaction brings is measured when it is committed, where it lies.
+        open_transactions = self.state.open_transactions()
+        for slot in {one.file_slot for open_one in open_transactions for one in open_one.operations}:
+            self.state.set_file(slot, self.files[slot])
 
     def damage(self) -> list[Damage]:
         """Everything in the journal that could not be read, by file and offset."""

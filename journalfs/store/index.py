@@ -30,7 +30,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 7
+FORMAT = 8
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -218,7 +218,10 @@ def fits(loader: JournalLoader, description: IndexDescription) -> bool:
     known = {read.file.file_id for read in resumed}
     if any(file_id < newest and file_id not in known for file_id in present):
         return False
-    loader.resume(resumed, gaps)
+    try:
+        loader.resume(resumed, gaps)
+    except OSError:
+        return False  # a scan says what is wrong with the file
     return True
 
 

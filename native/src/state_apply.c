@@ -73,6 +73,7 @@ static jfs_status unknown(jfs_state *state, uint32_t kind, const jfs_operation *
 
 static jfs_status apply_reference(jfs_state *state, const jfs_operation *op) {
     const uint32_t message = message_of_operation(state, op);
+    const int was_there = op->user_type == TYPE_ACKNOWLEDGE && op->b == ACK_OF_FOUND;
     uint32_t slot, ref;
     jfs_status status = JFS_OK;
     if (op->user_type == TYPE_ADD_REF) {
@@ -82,6 +83,7 @@ static jfs_status apply_reference(jfs_state *state, const jfs_operation *op) {
         return status == JFS_OK ? ref_add(state, message, slot) : status;
     }
     if (message == JFS_NONE) {
+        if (was_there) return JFS_OK;
         return unknown(state, op->user_type == TYPE_ACKNOWLEDGE ? JFS_ANOMALY_ACK_OF_UNKNOWN
                                                                 : JFS_ANOMALY_UPDATE_OF_UNKNOWN, op);
     }
@@ -91,7 +93,7 @@ static jfs_status apply_reference(jfs_state *state, const jfs_operation *op) {
         /* Compaction writes these last, so the reference may be acknowledged already: nothing unusual. */
         return ref == JFS_NONE ? JFS_OK : ref_decorate(state, ref, op->user_type, op->b);
     }
-    if (ref == JFS_NONE) return unknown(state, JFS_ANOMALY_ACK_WITHOUT_REF, op);
+    if (ref == JFS_NONE) return was_there ? JFS_OK : unknown(state, JFS_ANOMALY_ACK_WITHOUT_REF, op);
     ref_remove(state, ref);
     return JFS_OK;
 }

@@ -65,6 +65,11 @@ typedef struct {
 
 enum { REFS_WIDE = 32 };
 
+/* In the second number of an acknowledgement, which has none: a prepared transaction found what it is of. By the time of
+ * its commit that may have left another way: brokers make room in a ring by messages that such a transaction holds.
+ */
+enum { ACK_OF_FOUND = 1 };
+
 enum { REF_FREE = 0, REF_LIVE = JFS_REF_LIVE, REF_DELIVERING = JFS_REF_DELIVERING };
 
 typedef struct {

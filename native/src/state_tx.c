@@ -124,30 +124,35 @@ static jfs_status tx_append(jfs_state *state, uint32_t found, uint32_t file_slot
     return JFS_OK;
 }
 
-/* Hides or shows again what the transaction acknowledges, from an operation on. */
-static void change_acks(jfs_state *state, uint32_t from_op, void (*change)(jfs_state *, uint32_t)) {
-    for (uint32_t op = from_op; op != JFS_NONE; op = state->ops.items[op].next) {
-        const jfs_operation *const operation = &state->ops.items[op].op;
-        uint32_t message, slot, ref;
-        if (operation->kind != JFS_UPDATE && operation->kind != JFS_ADD) continue;
-        if (operation->user_type != TYPE_ACKNOWLEDGE) continue;
-        message = message_find(state, operation->record_id);
-        slot = queue_find(state, operation->a);
-        if (message == JFS_NONE || slot == JFS_NONE) continue;
-        ref = ref_find(state, message, slot);
-        if (ref != JFS_NONE) change(state, ref);
-    }
+/* What an operation acknowledges, if that is what it does and it is there. */
+static uint32_t acknowledged_ref(jfs_state *state, const jfs_operation *operation) {
+    uint32_t message, slot;
+    if (operation->kind != JFS_UPDATE && operation->kind != JFS_ADD) return JFS_NONE;
+    if (operation->user_type != TYPE_ACKNOWLEDGE) return JFS_NONE;
+    message = message_find(state, operation->record_id);
+    slot = queue_find(state, operation->a);
+    return message == JFS_NONE || slot == JFS_NONE ? JFS_NONE : ref_find(state, message, slot);
 }
 
 /* A hostile file may prepare again after every record: each operation is looked at once. */
 static void tx_hide(jfs_state *state, tx_item *tx) {
-    const uint32_t from_op = tx->hidden_op == JFS_NONE ? tx->first_op : state->ops.items[tx->hidden_op].next;
-    change_acks(state, from_op, ref_hide);
+    uint32_t op = tx->hidden_op == JFS_NONE ? tx->first_op : state->ops.items[tx->hidden_op].next;
+    for (; op != JFS_NONE; op = state->ops.items[op].next) {
+        jfs_operation *const operation = &state->ops.items[op].op;
+        const uint32_t ref = acknowledged_ref(state, operation);
+        if (ref == JFS_NONE) continue;
+        operation->b = ACK_OF_FOUND;
+        ref_hide(state, ref);
+    }
     tx->hidden_op = tx->last_op;
 }
 
 static void tx_show(jfs_state *state, tx_item *tx) {
-    if (tx->hidden_op != JFS_NONE) change_acks(state, tx->first_op, ref_show);
+    uint32_t op = tx->hidden_op == JFS_NONE ? JFS_NONE : tx->first_op;
+    for (; op != JFS_NONE; op = state->ops.items[op].next) {
+        const uint32_t ref = acknowledged_ref(state, &state->ops.items[op].op);
+        if (ref != JFS_NONE) ref_show(state, ref);
+    }
     tx->hidden_op = JFS_NONE;
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.differential.encode import header, record
 from tests.differential.encode_messages import text_message
 
-ADD, UPDATE, ADD_TX, UPDATE_TX, DELETE, COMMIT = 11, 12, 13, 14, 16, 18
+ADD, UPDATE, ADD_TX, UPDATE_TX, DELETE, PREPARE, COMMIT = 11, 12, 13, 14, 16, 17, 18
 MESSAGE, ADD_REF, ACK, DELIVERY_COUNT, SCHEDULED = 45, 32, 33, 34, 36
 
 
