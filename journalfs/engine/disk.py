@@ -18,7 +18,6 @@ from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.links import is_linked
-from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.engine.place import Place
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
@@ -28,6 +27,7 @@ from journalfs.limits import (
     JOURNAL_BLOCK_BYTES_MAX,
     JOURNAL_WRITES_IN_FLIGHT_MAX,
 )
+from journalfs.ownership import give_to_owner, make_directory
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from journalfs.engine.ownership import give_to_owner
 from journalfs.limits import COPY_CHUNK_BYTES, LENGTHENED_BYTES
+from journalfs.ownership import give_to_owner
 
 _NO_COPYING: Final = frozenset((errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM))
 """Where the system does not copy from file to file by itself."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.engine.place import Place
+from journalfs.ownership import give_to_owner, make_directory
 
 
 class PageFile:

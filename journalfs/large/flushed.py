@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.engine.links import sync
-from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.errors import Damaged, DecodeError
 from journalfs.format.flush_note import FlushNote, decode_note, encode_note
 from journalfs.large.writing import write_all
+from journalfs.ownership import give_to_owner, make_directory
 
 _NOTE: Final = ".note"
 _BODY: Final = ".body"

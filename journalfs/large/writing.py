@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.engine.links import sync
-from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
+from journalfs.ownership import give_to_owner, make_directory
 
 _NO_LINKS: Final = frozenset(
     (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from journalfs.config.layout import locate_store
-from journalfs.engine.ownership import make_directory
 from journalfs.errors import NoRoute, SystemFailure, WrongCall
+from journalfs.ownership import make_directory
 from journalfs.spark.changing import change, destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options

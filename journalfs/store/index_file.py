@@ -16,8 +16,8 @@ import msgspec
 
 from journalfs.engine.checksum import crc32c
 from journalfs.engine.links import sync
-from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.errors import IndexUnusable
+from journalfs.ownership import give_to_owner, make_directory
 
 MAGIC = b"JFSINDX1"
 _LENGTH = struct.Struct("<Q")

@@ -13,11 +13,11 @@ from journalfs.config.journal_settings import JournalSettings
 from journalfs.config.layout import StoreLayout
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend, open_backend
-from journalfs.engine.ownership import make_directory
 from journalfs.errors import ConfigError, SystemFailure
 from journalfs.journal.file_sizes import as_made
 from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
+from journalfs.ownership import make_directory
 
 BINDINGS_FILE_BYTES: Final = 1024 * 1024
 BINDINGS_MIN_FILES: Final = 2

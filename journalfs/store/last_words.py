@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from journalfs.engine.ownership import give_to_owner, make_directory
+from journalfs.ownership import give_to_owner, make_directory
 from journalfs.store.index_file import FOLDER
 
 NAME: Final = "last-words"

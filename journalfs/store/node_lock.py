@@ -21,7 +21,6 @@ from typing import Final
 
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
-from journalfs.engine.ownership import make_directory
 from journalfs.errors import DecodeError, StoreBusy, SystemFailure
 from journalfs.format.server_lock import (
     PRIMARY_LOCK_NAME,
@@ -31,6 +30,7 @@ from journalfs.format.server_lock import (
     decode_server_lock,
     encode_server_lock,
 )
+from journalfs.ownership import make_directory
 from journalfs.store.locks import PRIMARY_BYTE, WHOLE, HeldFile, Range, read_beginning, take
 from journalfs.store.snapshot_folder import refuse_writing
 

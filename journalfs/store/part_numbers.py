@@ -23,8 +23,8 @@ from pathlib import Path
 
 from journalfs.clock import Clock
 from journalfs.engine.checksum import crc32c
-from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.limits import PART_NUMBER_MAX, PART_NUMBERS_TAKEN
+from journalfs.ownership import give_to_owner, make_directory
 
 MAGIC = b"JFSPART2"
 _CONTENT = struct.Struct("<8sQQQ")

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from journalfs.engine.checksum import crc32c
-from journalfs.engine.ownership import give_to_owner, make_directory
 from journalfs.ids import PageNumber, QueueId
 from journalfs.limits import PART_NUMBER_MAX, SEALED_PARTS_BYTES
+from journalfs.ownership import give_to_owner, make_directory
 from journalfs.store.page_parts import PagePart
 
 MAGIC: Final = b"JFSSEAL1"

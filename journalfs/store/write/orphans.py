@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 
 from journalfs.engine.links import move
-from journalfs.engine.ownership import make_directory
 from journalfs.ids import MessageId
+from journalfs.ownership import make_directory
 from journalfs.store.core import Core
 from journalfs.store.orphans import orphaned_bodies
 

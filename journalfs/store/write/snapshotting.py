@@ -26,7 +26,6 @@ from typing import Final
 import trio
 
 from journalfs.engine.links import copy_beginning, lengthen, link, remove_tree, rename, sync, write_durably
-from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import NameTaken, NoSuchName, SystemFailure
 from journalfs.format.large_file import parse_large_name
@@ -36,6 +35,7 @@ from journalfs.journal.pool import WriteFile
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES, SNAPSHOT_COPIED_BYTES_MAX
+from journalfs.ownership import make_directory
 from journalfs.paging.folders import PageFolder
 from journalfs.store.core import Core
 from journalfs.store.snapshot_folder import (

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import trio
 
-from journalfs.engine.ownership import make_directory
 from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
 from journalfs.ids import MessageId
@@ -18,6 +17,7 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S
+from journalfs.ownership import make_directory
 from journalfs.store.api import Patience, QueuePath, Shown, Usage
 from journalfs.store.core import Core
 from journalfs.store.last_words import leave_words
