@@ -52,6 +52,7 @@ class MountContext:
         "fixed",
         "interruptions",
         "is_open",
+        "left_published",
         "nodes",
         "options",
         "present",
@@ -94,6 +95,8 @@ class MountContext:
         """
         self.publishing: set[bytes] = set()
         """Real paths of what is staged and being published."""
+        self.left_published: dict[bytes, tuple[int, int]] = {}
+        """By real path, what is published and could not be removed from where it was staged."""
         self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()
         """The node that each number of a real directory had last."""
         self._queues: SlotTable = {} if of is None else of._queues

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 
 import trio
 
+from journalfs.ownership import make_directory
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.makers import JOB_DIRECTORY, is_left
 from journalfs_mount.written_names import is_backup
@@ -59,10 +60,24 @@ class StagingArea:
         except FileNotFoundError:
             return
         except IsADirectoryError:
-            aside = os.path.join(self._root, _DISCARDED)
-            os.makedirs(aside, exist_ok=True)
-            os.rename(path, os.path.join(aside, uuid.uuid4().hex.encode()))
+            os.rename(path, os.path.join(self._aside(), uuid.uuid4().hex.encode()))
             self._discarded.set()
+
+    def require_discardable(self, path: bytes) -> None:
+        """Raise PermissionError where the system would not let `discard` take a file or directory away."""
+        changed = [os.path.dirname(path)]
+        if os.path.isdir(path):
+            changed += [path, self._aside()]
+        for folder in changed:
+            if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+                reason = f"it could not be removed once it is published: no changes in {os.fsdecode(folder)}"
+                raise PermissionError(errno.EACCES, reason)
+
+    def _aside(self) -> bytes:
+        """The folder of directories that are nobody's any more."""
+        aside = os.path.join(self._root, _DISCARDED)
+        make_directory(Path(os.fsdecode(aside)))
+        return aside
 
     async def run(self) -> None:
         """Remove directories that were discarded, until cancelled."""

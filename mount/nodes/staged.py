@@ -20,6 +20,7 @@ import trio
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.ids import Inode
+from journalfs.ownership import give_to_owner, make_directory
 from journalfs.store.api import Bytes
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
@@ -70,18 +71,21 @@ class StagedFolder:
 
     def create(self, name: bytes, flags: int, mode: int) -> tuple[StagedFile, StagedOpen]:
         require_unpublished(self._context, self.path_of(name))
-        os.makedirs(self._path(), exist_ok=True)
+        folder = self._made()
+        is_new = not os.path.lexists(self.path_of(name))
         made = os.O_CREAT | flags & (_KEPT_FLAGS | os.O_EXCL) | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self.path_of(name), made, stat.S_IMODE(mode) | _OWN_FILE)
+        if is_new:
+            give_to_owner(descriptor, folder)
         node = self._node(name, os.fstat(descriptor))
         assert isinstance(node, StagedFile)
         return node, StagedOpen(node, descriptor)
 
     def make_directory(self, name: bytes, mode: int) -> StagedDirectory:
         require_unpublished(self._context, self.path_of(name))
-        os.makedirs(self._path(), exist_ok=True)
-        path = self.path_of(name)
+        folder, path = self._made(), self.path_of(name)
         os.mkdir(path, stat.S_IMODE(mode) | _OWN_DIRECTORY)
+        give_to_owner(Path(os.fsdecode(path)), folder)
         node = self._node(name, os.lstat(path))
         assert isinstance(node, StagedDirectory)
         return node
@@ -89,9 +93,15 @@ class StagedFolder:
     def adopt(self, staged: Staged, name: bytes) -> None:
         """Rename something staged to a name in here, replacing what can be replaced."""
         require_unpublished(self._context, staged.real_path(), self.path_of(name))
-        os.makedirs(self._path(), exist_ok=True)
+        self._made()
         os.rename(staged.real_path(), self.path_of(name))
         staged.folder, staged.name = self, name
+
+    def _made(self) -> Path:
+        """The real directory, which is there then: its owner's, not ours."""
+        folder = Path(os.fsdecode(self._path()))
+        make_directory(folder)
+        return folder
 
     def _node(self, name: bytes, found: os.stat_result) -> StagedFile | StagedDirectory:
         # A real file has one number whatever it is renamed to, and so has the node.
@@ -175,6 +185,9 @@ class Staged(Node):
         """Meanwhile nobody changes it, and nobody else publishes it. EBUSY when somebody does already."""
         path, publishing = self.real_path(), self.context.publishing
         require_unpublished(self.context, path)
+        if self.context.left_published.get(path) == _identity(path):
+            raise Refused(errno.EEXIST, "it was published; remove it, so that it is not published again")
+        self.context.staging().require_discardable(path)
         publishing.add(path)
         try:
             yield
@@ -182,10 +195,18 @@ class Staged(Node):
             publishing.discard(path)
 
     def discard_published(self) -> None:
-        """It became messages. Who still has a file of it open is told so at the next write."""
+        """It became messages. Who still has a file of it open is told so at the next write. That it cannot be
+        removed is no failure of the caller's, who would publish it again.
+        """
         for file in self._known_files():
             file.published = True
-        self.discard()
+        path = self.real_path()
+        try:
+            self.discard()
+        except OSError as error:
+            self.context.left_published[path] = _identity(path)
+            why = f"it is published, and cannot be removed from where it was staged: {error.strerror}"
+            self.context.store.refused(self.path(), f"{why}; remove it, it is not published again")
 
     def _known_files(self) -> Iterator[StagedFile]:
         """The files of it that somebody may have open."""
@@ -310,6 +331,12 @@ class StagedDirectory(Directory, Staged):
 
     async def move(self, target: Directory, name: bytes) -> None:
         await target.receive(self, name)
+
+
+def _identity(path: bytes) -> tuple[int, int]:
+    """What a later file or directory of this path does not have."""
+    found = os.lstat(path)
+    return found.st_ino, found.st_mtime_ns
 
 
 def _file_key(number: int) -> bytes:
