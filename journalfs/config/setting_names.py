@@ -285,7 +285,7 @@ _OTHER: Final = (
         Kind.INTEGER,
         8192,
         "references",
-        1,
+        2,
         power_of_two=True,
     ),
 )

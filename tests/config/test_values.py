@@ -150,7 +150,7 @@ def test_values(name: str, text: str, expected: object) -> None:
         ("slow-consumer-threshold", "0", "0 would be none at all"),
         ("slow-consumer-threshold", "-2", "-2 is below -1"),
         ("initial-queue-buffer-size", "7", "7 is no power of two"),
-        ("initial-queue-buffer-size", "0", "0 is below 1"),
+        ("initial-queue-buffer-size", "1", "1 is below 2"),
     ],
 )
 def test_values_that_no_broker_takes(name: str, text: str, reason: str) -> None:

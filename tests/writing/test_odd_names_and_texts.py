@@ -27,6 +27,28 @@ def test_a_name_in_which_two_would_be_found(mount: MountedStore, address: Addres
 
 
 @pytest.mark.rule("S-141")
+def test_an_empty_name(mount: MountedStore, address: Address) -> None:
+    """A broker fails to start with "address can't be null or empty"."""
+    assert errno_of(os.mkdir, address.path / "%") == errno.EINVAL
+    assert errno_of(os.mkdir, mount.path / "%") == errno.EINVAL
+    ((what, reason),) = address.refusals()
+    assert what == "%: EINVAL"
+    assert "an empty name" in reason
+
+
+@pytest.mark.rule("S-141")
+@pytest.mark.parametrize("setting", ["dead-letter-address", "expiry-address"])
+def test_a_queue_is_no_address_for_what_leaves(address: Address, setting: str) -> None:
+    attribute = f"user.journalfs.{setting}"
+    assert errno_of(os.setxattr, address.path, attribute, b"dead::letters") == errno.EINVAL
+    (address.path / ".settings").write_bytes(b"")
+    assert errno_of((address.path / ".settings").write_text, f'{setting} = "dead::letters"\n') == errno.EINVAL
+    assert "is the full name of a queue" in address.refusals()[-1][1]
+    os.setxattr(address.path, attribute, b"dead:letters")
+    assert os.getxattr(address.path, attribute) == b"dead:letters"
+
+
+@pytest.mark.rule("S-141")
 def test_one_colon_is_a_name_like_any_other(address: Address) -> None:
     queue = address.path / f"{address.name}:one:colon:"
     queue.mkdir()

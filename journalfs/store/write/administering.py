@@ -29,6 +29,8 @@ from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS, changed, check_default
 
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
+_OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
+"""Settings that name an address."""
 
 
 @dataclass(slots=True)
@@ -375,6 +377,8 @@ def _value(name: str, text: str) -> Value:
     except ValueError as error:
         raise SettingRefused(name, str(error)) from None
     check_default(name, str(value))
+    if name in _OF_ADDRESSES and "::" in text:
+        raise SettingRefused(name, f"{text!r} is the full name of a queue, and messages go to an address")
     return value
 
 
@@ -416,7 +420,11 @@ def queue_named(state: BindingsState, address: str, name: str) -> Queue:
 
 
 def _check_name(name: str) -> None:
-    """Brokers take what a client asks for apart at the first of these, wherever it stands."""
+    """No broker starts with an empty one, and brokers take what a client asks for apart at the first `::`,
+    wherever it stands.
+    """
+    if not name:
+        raise WrongCall("no broker starts on a store in which an address or queue has an empty name")
     if "::" in name:
         raise WrongCall(
             f"{name}: no broker finds an address or queue with '::' in its name, which stands between the "
