@@ -7,6 +7,7 @@ found when the journal is opened.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Iterable, Iterator
@@ -138,9 +139,20 @@ class Retention:
                 log.warning("%s is only a part of a file, which is copied again", copy.name)
                 self._history.remove(copy.name)
 
+    def _name_for(self, file: WriteFile) -> str:
+        """With the local time. A later one where another file of this id was copied within the same second:
+        that is not to be replaced.
+        """
+        taken = set(self._history.names())
+        names = (
+            f"{self._settings.prefix}-{time.strftime(TIME_FORMAT, time.localtime(second))}"
+            f"-{file.file_id}.{self._settings.extension}"
+            for second in itertools.count(self._clock.now_ms() // 1000)
+        )
+        return next(name for name in names if name not in taken)
+
     def _copy(self, file: WriteFile) -> None:
-        copied_at = time.strftime(TIME_FORMAT, time.localtime(self._clock.now_ms() / 1000))
-        name = f"{self._settings.prefix}-{copied_at}-{file.file_id}.{self._settings.extension}"
+        name = self._name_for(file)
         temporary = f"{name}.tmp"
         history = self._history
         try:

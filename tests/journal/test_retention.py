@@ -179,6 +179,19 @@ async def test_a_copy_of_another_journal_is_no_copy() -> None:
     assert added(kept.journal) | added(kept.history) == durable
 
 
+async def test_a_copy_does_not_take_the_place_of_another_of_the_same_second() -> None:
+    kept = Kept()
+    copied_at = time.strftime("%Y%m%d%H%M%S", time.localtime(1_800_000_000))
+    another = f"data-{copied_at}-1.amq"
+    kept.history.allocate(another, 2048)
+    kept.history.write_at(another, 16, b"another journal's")
+    before = kept.history.contents()[another]
+    durable = await churn(kept.open(), 1, 20)
+    assert kept.history.contents()[another] == before
+    assert kept.copies().count(1) == 2
+    assert added(kept.journal) | added(kept.history) == durable
+
+
 async def test_partial_copies_go_by_their_whole_id() -> None:
     kept = Kept()
     for file_id, size in ((1, 100), (11, 100), (21, 2048)):
