@@ -12,6 +12,8 @@ from journalfs.engine.status import FULL, check
 
 CHECKSUM_BYTES: Final[int] = lib.JFS_CHECKSUM_RECORD_BYTES
 """Whole length of a checksum's record."""
+CHECKSUM_USER_TYPE: Final[int] = lib.JFS_CHECKSUM_USER_TYPE
+"""Of the EVENT that a checksum is."""
 REWRITTEN: Final[int] = lib.JFS_CHECKSUM_REWRITTEN
 
 NOWHERE: Final = (0, 0)

@@ -16,10 +16,14 @@ from typing import Final
 
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
+from journalfs.engine.checksums import CHECKSUM_USER_TYPE
+from journalfs.engine.rescan import scan_view
 from journalfs.format.journal_file import HistoryFileName, parse_history_name
+from journalfs.format.record_types import RecordKind
 from journalfs.journal.pool import WriteFile
+from journalfs.journal.rewrite import COUNTED
 from journalfs.journal.write_settings import WriteSettings
-from journalfs.limits import COPY_CHUNK_BYTES, JOURNAL_HEADER_BYTES
+from journalfs.limits import COPY_CHUNK_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +76,7 @@ class Retention:
                 self._history.remove(name)
         copies = list(self._copies())
         for file in closed:
-            file.retained = self._is_compacted(file) or any(self._is_copy(copy, file) for copy in copies)
+            file.retained = any(self._is_copy(copy, file) for copy in copies) or self._is_compacted(file)
         self.clean()
 
     def keep(self, files: Iterable[WriteFile]) -> None:
@@ -114,8 +118,19 @@ class Retention:
                 yield _Copy(name, parsed, self._history.size_bytes(name))
 
     def _is_compacted(self, file: WriteFile) -> bool:
-        head = self._journal.read(file.name, JOURNAL_HEADER_BYTES, 6)
-        return len(head) == 6 and int.from_bytes(head[1:5]) == file.rid and head[5] > 0
+        """Whether it is as compaction wrote it. Its last record that can tell does: without a history such a
+        file is written on, by brokers too.
+        """
+        view = self._journal.view(file.name)
+        scan = scan_view(view, rid=file.rid, version=file.version, doing=f"scanning {file.name}")
+        records = scan.pointer.records
+        for index in reversed(range(scan.count)):
+            record = records[index]
+            if record.kind in COUNTED:
+                return bool(record.compact_count > 0)
+            if record.kind == RecordKind.EVENT and record.user_type != CHECKSUM_USER_TYPE:
+                return False
+        return False
 
     def _is_copy(self, copy: _Copy, file: WriteFile) -> bool:
         """Whether a file of this id in the history is a copy of this one: another journal may have had the

@@ -28,7 +28,8 @@ YOUNG_BELOW: Final = 2
 ADD, UPDATE, DELETE = int(RecordKind.ADD), int(RecordKind.UPDATE), int(RecordKind.DELETE)
 ADD_TX, UPDATE_TX, DELETE_TX = int(RecordKind.ADD_TX), int(RecordKind.UPDATE_TX), int(RecordKind.DELETE_TX)
 PREPARE, COMMIT, ROLLBACK = int(RecordKind.PREPARE), int(RecordKind.COMMIT), int(RecordKind.ROLLBACK)
-_COUNTED: Final = frozenset({ADD, UPDATE, ADD_TX, UPDATE_TX})
+COUNTED: Final = frozenset({ADD, UPDATE, ADD_TX, UPDATE_TX})
+"""Kinds whose records say how often they were compacted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ class Rewriter:
 
     def _place(self, record: Any) -> None:
         """Have an output that the record goes into."""
-        if record.kind in _COUNTED and record.compact_count >= YOUNG_BELOW:
+        if record.kind in COUNTED and record.compact_count >= YOUNG_BELOW:
             self._seen_old = True
         elif self._keep_apart and self._seen_old and not self._split:
             self._split = True
@@ -198,7 +199,7 @@ class Rewriter:
 
     def _copy(self, source: Source, count: int) -> None:
         record = source.record
-        after = min(record.compact_count + 1, COMPACT_COUNT_MAX) if record.kind in _COUNTED else 0
+        after = min(record.compact_count + 1, COMPACT_COUNT_MAX) if record.kind in COUNTED else 0
         self._copier.copy(source.view, record, version=source.version, compact_count=after, count=count)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import trio
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from journalfs.clock import FakeClock
 from journalfs.engine.simulated import SimulatedDisk
 from journalfs.format.journal_file import parse_history_name
-from journalfs.ids import RecordId
+from journalfs.ids import RecordId, TxId
 from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
-from tests.reference.journal import ADD, ADD_TX, scan
+from tests.reference.journal import ADD, ADD_TX, COMMIT, scan
 
 SMALL = WriteSettings(
     prefix="data", file_size_bytes=2048, buffer_size_bytes=700, compact_min_files=3, compact_percentage=60
@@ -35,12 +35,17 @@ class Kept:
     history: SimulatedDisk = field(default_factory=SimulatedDisk)
     limits: RetentionLimits = NO_LIMITS
     clock: FakeClock = field(default_factory=lambda: FakeClock(wall_ms=1_800_000_000_000))
+    settings: WriteSettings = SMALL
+
+    def open_without(self) -> JournalWriter:
+        """As before there was a history."""
+        return JournalWriter.open(self.journal, self.settings, self.clock)
 
     def open(self) -> JournalWriter:
         def retention(settings: WriteSettings) -> Retention:
             return Retention(self.journal, self.history, settings, self.clock, self.limits)
 
-        return JournalWriter.open(self.journal, SMALL, self.clock, retention=retention)
+        return JournalWriter.open(self.journal, self.settings, self.clock, retention=retention)
 
     def copies(self) -> list[int]:
         """Ids of the files in the history."""
@@ -190,6 +195,48 @@ async def test_a_copy_does_not_take_the_place_of_another_of_the_same_second() ->
     assert kept.history.contents()[another] == before
     assert kept.copies().count(1) == 2
     assert added(kept.journal) | added(kept.history) == durable
+
+
+async def test_what_was_written_behind_what_compaction_wrote_is_copied() -> None:
+    """Without a history, and by a broker, the last file with records is written on, whoever began it."""
+    kept = Kept()
+    writer = kept.open_without()
+    await churn(writer, 1, 20, keep_every=7)
+    await writer.upkeep.compact()
+    kept.journal = kept.journal.process_killed()
+    writer = kept.open_without()
+    written = {file.name for file in writer.data}
+    await writer.durable(writer.stage_add(RecordId(100), 45, bytes(300)))
+    assert writer.current.name in written, "behind compacted ones"
+    writer.switch()
+    await writer.durable(writer.stage_add(RecordId(101), 45, bytes(300)))
+    await writer.close()
+    writer = kept.open()
+    await writer.upkeep.tidy()
+    assert 100 in added(kept.history)
+
+
+@pytest.mark.parametrize(("checksums", "body_bytes"), [(False, 475), (True, 460)])
+async def test_what_compaction_wrote_is_known_whatever_it_begins_with(
+    *, checksums: bool, body_bytes: int
+) -> None:
+    """A COMMIT does not say how often it was compacted, nor does the checksum that it ends with."""
+    kept = Kept(settings=replace(SMALL, checksums=checksums))
+    writer = kept.open()
+    for record in range(1, 5):
+        writer.stage_add_in(TxId(1), RecordId(record), 45, bytes(body_bytes))
+    await writer.durable(writer.stage_commit(TxId(1)))
+    await writer.durable(writer.stage_add(RecordId(5), 45, bytes(300)))
+    done = await writer.upkeep.compact()
+    contents = [kept.journal.contents()[name] for name in done.new]
+    assert COMMIT in [content[16] for content in contents]
+    copies = kept.copies()
+    await writer.durable(writer.stage_add(RecordId(6), 45, bytes(300)))
+    await writer.close()
+    writer = kept.open()
+    assert writer.current.name not in done.new
+    await writer.upkeep.tidy()
+    assert kept.copies() == copies
 
 
 async def test_partial_copies_go_by_their_whole_id() -> None:
