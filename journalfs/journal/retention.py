@@ -2,7 +2,8 @@
 
 A file is not emptied before its copy is durable. A broker renames a file that waits to be copied, and without
 retention does not see it then; here nothing is renamed, and what was not copied before the process ended is
-found when the journal is opened.
+found when the journal is opened. What was copied, or was written by compaction, is not written on then, even
+if nothing was written behind it yet: it would be copied again with what is new.
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ class Retention:
         self._clock = clock
         self._limits = limits
 
-    def begin(self, closed: Iterable[WriteFile]) -> None:
+    def begin(self, files: Iterable[WriteFile]) -> None:
         """Find out which files have a copy. What compaction wrote needs none: it was copied before."""
         for name in self._history.names():
             if name.endswith(f".{self._settings.extension}.tmp"):
                 self._history.remove(name)
         copies = list(self._copies())
-        for file in closed:
+        for file in files:
             file.retained = any(self._is_copy(copy, file) for copy in copies) or self._is_compacted(file)
         self.clean()
 

@@ -111,10 +111,14 @@ class JournalWriter:
         """
         settings = settings.aligned(backend.alignment_bytes)
         writer = cls(backend, settings, clock, open_files(backend, settings))
-        writer._begin()
-        if retention is not None:
-            writer.retention = retention(settings)
-            writer.retention.begin(writer.data[:-1])
+        try:
+            if retention is not None:
+                writer.retention = retention(settings)
+                writer.retention.begin(writer.data)
+            writer._begin()
+        except BaseException:
+            writer.release()
+            raise
         return writer
 
     def _begin(self) -> None:
@@ -127,11 +131,13 @@ class JournalWriter:
             self._enter(pool.ready(above=current.file_id if current else 0))
         else:
             with self._as_far_as_there_is_room():
-                if self._room(current) <= 0:
+                # What is in the history would be in it a second time with what is written behind it.
+                if current.retained or self._room(current) <= 0:
                     self._enter(pool.ready(above=current.file_id))
         with self._as_far_as_there_is_room():
             self.ready_file = pool.ready(above=self.current.file_id)
         if self.current is current:
+            current.retained = False
             current.handle = self.backend.open(current.name, dense=self.short_of_space)
             current.end = append_position(current, current.handle.alignment_bytes)
             self._begin_stage()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -18,6 +20,7 @@ from journalfs.ids import RecordId, TxId
 from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
+from tests.journal.sweep import KilledError, killer
 from tests.reference.journal import ADD, ADD_TX, COMMIT, scan
 
 SMALL = WriteSettings(
@@ -53,15 +56,19 @@ class Kept:
         return sorted(one.file_id for one in parsed if one is not None)
 
 
-def added(disk: SimulatedDisk) -> set[int]:
-    """Ids of all that was added in the files there, deleted or not."""
-    return {
+def adds(disk: SimulatedDisk) -> Counter[int]:
+    """Ids of all that was added in the files there, deleted or not, and in how many places."""
+    return Counter(
         record.record_id
         for name, content in disk.contents().items()
         if name.endswith(".amq")
         for record in scan(content, int.from_bytes(content[8:16]) & 0x7FFFFFFF).records
         if record.kind in (ADD, ADD_TX)
-    }
+    )
+
+
+def added(disk: SimulatedDisk) -> set[int]:
+    return set(adds(disk))
 
 
 async def churn(writer: JournalWriter, first: int, count: int, *, keep_every: int = 0) -> set[int]:
@@ -155,6 +162,57 @@ def test_killed_at_every_storage_call_of_the_history() -> None:
     assert fatal > 20
 
 
+@dataclass
+class Lives:
+    """Work that switches, sets free and compacts, and goes on after the process was killed in it."""
+
+    kept: Kept = field(default_factory=Kept)
+    durable: set[int] = field(default_factory=set)
+
+    async def work(self, first: int) -> None:
+        writer = self.kept.open()
+        for part in range(3):
+            self.durable |= await churn(writer, first + part * 10, 7, keep_every=3)
+        await writer.upkeep.compact()
+        self.durable |= await churn(writer, first + 50, 2)
+        await writer.close()
+
+    def killed(self, at_call: int) -> bool:
+        """Whether it had not come to its end by that storage call, of the journal or of the history."""
+        self.kept.journal.before = self.kept.history.before = killer(at_call)
+        try:
+            trio.run(self.work, 1)
+        except KilledError:
+            return True
+        finally:
+            self.kept.journal.before = self.kept.history.before = None
+        return False
+
+    def after(self, left: Callable[[SimulatedDisk], SimulatedDisk]) -> Lives:
+        return Lives(Kept(left(self.kept.journal), left(self.kept.history)), set(self.durable))
+
+    def check(self) -> None:
+        """Nothing is missing, and what went on has copied nothing a second time."""
+        assert self.durable <= added(self.kept.journal) | added(self.kept.history)
+        trio.run(self.work, 1000)
+        assert self.durable <= added(self.kept.journal) | added(self.kept.history)
+        twice = [record for record, copies in adds(self.kept.history).items() if copies > 1]
+        assert not twice, sorted(self.kept.history.contents())
+
+
+@pytest.mark.rule("S-94")
+def test_each_life_is_in_the_history_once_whenever_it_was_killed() -> None:
+    fatal = 0
+    while True:
+        lives = Lives()
+        if not lives.killed(fatal):
+            break
+        lives.after(SimulatedDisk.process_killed).check()
+        lives.after(lambda disk, seed=fatal: disk.crash(seed)).check()  # type: ignore[misc]
+        fatal += 1
+    assert fatal > 100
+
+
 async def test_what_was_not_copied_before_the_end_is_copied_later() -> None:
     kept = Kept()
     writer = kept.open()
@@ -237,6 +295,50 @@ async def test_what_compaction_wrote_is_known_whatever_it_begins_with(
     assert writer.current.name not in done.new
     await writer.upkeep.tidy()
     assert kept.copies() == copies
+
+
+def test_the_history_is_let_go_of_where_the_journal_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, closed = Kept(), 0
+
+    def close(self: Retention) -> None:
+        nonlocal closed
+        closed += 1
+
+    def broken(_: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Retention, "close", close)
+    kept.journal.before = broken
+    with pytest.raises(OSError, match="Input/output"):
+        kept.open()
+    assert closed == 1
+
+
+async def test_a_full_disk_has_a_copied_file_written_on() -> None:
+    """Better twice in the history than not in it at all."""
+    kept = Kept()
+    writer = kept.open()
+    await churn(writer, 1, 4, keep_every=1)
+    writer.switch()
+    await writer.upkeep.tidy()
+    assert kept.copies() == [writer.data[0].file_id]
+    for name in kept.journal.names():
+        if name != writer.data[0].name:
+            kept.journal.remove(name)
+
+    def full(call: str) -> None:
+        if call == "allocate":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    kept.journal.before, kept.journal.room_bytes = full, 0
+    again = kept.open()
+    assert again.current.name == writer.data[0].name
+    await again.durable(again.stage_delete(RecordId(1)))
+    kept.journal.before, kept.journal.room_bytes = None, 1 << 40
+    await again.upkeep.tidy()
+    durable = await churn(again, 11, 20)
+    assert {1, 2, 3, 4} | durable <= added(kept.journal) | added(kept.history)
+    assert kept.copies().count(again.data[0].file_id) == 2
 
 
 async def test_partial_copies_go_by_their_whole_id() -> None:
