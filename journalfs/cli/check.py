@@ -32,7 +32,8 @@ _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind"
 @click.option("--set-aside", is_flag=True, help="Move large bodies that no message has out of the way.")
 @json_option
 def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
-    """Read all of STORE, journals, pages, large messages and every live message, and list the damage.
+    """Read all of STORE, journals, pages, large messages and every message that is live or that a prepared
+    transaction holds or sends, and list the damage.
 
     Ends with 0 if there is none and with 5 if there is. Large bodies that no message has, which a crash
     leaves, are listed too and are no damage. Nothing is changed. An index is only asked what was
@@ -53,9 +54,7 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     if not as_json:
         places = "no damage" if not damage else f"{len(damage)} damaged"
         bodies = f", {len(orphans)} bodies without a message" if orphans else ""
-        delivering = f" and {read.delivering} being delivered" if read.delivering else ""
-        counted = f"{read.messages} messages{delivering} ({read.bytes_read} bytes as lines)"
-        click.echo(f"{counted} read, {places}{bodies}", err=True)
+        click.echo(f"{read.counted()} ({read.bytes_read} bytes as lines) read, {places}{bodies}", err=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 
 
@@ -76,18 +75,26 @@ class _Read:
     messages: int = 0
     delivering: int = 0
     """Messages that consumers or prepared transactions have: listed apart from the others."""
+    prepared: int = 0
+    """Messages that prepared transactions sent: in no queue yet."""
     bytes_read: int = 0
     damage: list[Mapping[str, object]] = field(default_factory=list)
     """The messages that do not decode."""
 
-    def count(self, source: ByteSource) -> int:
-        """How many messages a file has, all of which are read."""
+    def counted(self) -> str:
+        apart = {"being delivered": self.delivering, "sent by prepared transactions": self.prepared}
+        *others, last = f"{self.messages} messages", *(f"{n} {what}" for what, n in apart.items() if n)
+        return f"{', '.join(others)} and {last}" if others else last
+
+    def count(self, source: ByteSource, *, transaction: str | None = None) -> int:
+        """How many messages a file has, all of which are read. `transaction`: the one that sent them."""
         messages = 0
         try:
             for lines, size_bytes in outlined_lines(source):
                 messages += len(lines)
                 self.bytes_read += size_bytes
-                self.damage += [facts for line in lines if b'"damage":' in line for facts in _damage_in(line)]
+                doubtful = [line for line in lines if b'"damage":' in line]
+                self.damage += [facts for line in doubtful for facts in _damage_in(line, transaction)]
         finally:
             source.close()
         return messages
@@ -95,6 +102,9 @@ class _Read:
 
 def _read_everything(store: Store) -> _Read:
     read = _Read()
+    # First, for a broker at work may decide them meanwhile.
+    for transaction, source in store.prepared_sends():
+        read.prepared += read.count(source, transaction=transaction)
     for address in store.addresses():
         for queue in address.queues():
             read.messages += read.count(queue.open_all())
@@ -102,12 +112,13 @@ def _read_everything(store: Store) -> _Read:
     return read
 
 
-def _damage_in(line: bytes) -> Iterator[Mapping[str, object]]:
+def _damage_in(line: bytes, transaction: str | None) -> Iterator[Mapping[str, object]]:
     from journalfs.store.envelope import decode_envelope  # noqa: PLC0415
 
     envelope = decode_envelope(line)
     if "damage" in envelope:
-        place = f"message {envelope.get('id')} in {envelope.get('queue')}"
+        where = f"in {envelope.get('queue')}" if transaction is None else f"of transaction {transaction}"
+        place = f"message {envelope.get('id')} {where}"
         yield {
             "file": place,
             "offset": None,

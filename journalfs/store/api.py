@@ -369,6 +369,11 @@ class Store(Protocol):
     def orphaned_bodies(self) -> Sequence[str]:
         """Names of files of large bodies that no message has. Not looked for while a broker is at work."""
 
+    def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
+        """What prepared transactions sent, which is in no queue yet: the name of a transaction, and an open
+        file with lines of its messages.
+        """
+
     async def follow(self) -> None:
         """Watch the directory and apply what a live broker writes, until cancelled. Sealing happens here
         too.

@@ -224,13 +224,14 @@ class LargeBodies:
         return found
 
     def batch_of(self, operation: Operation) -> LineBatch:
-        """The line of a message that a transaction adds; it is in no queue yet."""
+        """The line of a message that a transaction adds; it is in no queue yet, so nothing measured it."""
         file = self.core.loader.files[operation.file_slot]
         payload = file.copy(operation.body_offset, operation.body_bytes)
         source = 1 if operation.user_type == MessageType.LARGE_MESSAGE else 0
         batch = LineBatch.of_payloads([payload], queue=None, sources=[source])
         if batch.measure(0).large:
             self.attach(batch, [0])
+            self._measured(batch)
         return batch
 
     def attach(self, batch: LineBatch, large: Iterable[int]) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
 from journalfs.engine.state_types import Operation
 from journalfs.errors import HeldByTransaction
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.store.content import QueueContent
-from journalfs.store.transactions import PreparedTransaction
-
-if TYPE_CHECKING:
-    from journalfs.store.core import Core
+from journalfs.store.transactions import PreparedTransaction, prepared_transactions
 
 
 def refuse_held(content: QueueContent, wanted: Collection[MessageId]) -> None:
     """Raises `HeldByTransaction` where a prepared transaction has consumed one of these messages."""
-    held = ((prepared, held) for prepared in _prepared(content.core) for held in _consumed(prepared, content))
+    transactions = prepared_transactions(content.core)
+    held = ((prepared, held) for prepared in transactions for held in _consumed(prepared, content))
     found = next(((prepared, one) for prepared, one in held if one in wanted), None)
     if found is not None:
         raise HeldByTransaction(f"message {found[1]}", found[0].name)
@@ -26,13 +23,13 @@ def refuse_held(content: QueueContent, wanted: Collection[MessageId]) -> None:
 
 def refuse_concerned(content: QueueContent) -> None:
     """The same where one consumed anything of a queue, or sends something to it."""
-    for prepared in _prepared(content.core):
+    for prepared in prepared_transactions(content.core):
         if is_concerned(prepared, content):
             raise HeldByTransaction(f"{content.model.address}::{content.name}", prepared.name)
 
 
 def any_concerned(content: QueueContent) -> bool:
-    return any(is_concerned(prepared, content) for prepared in _prepared(content.core))
+    return any(is_concerned(prepared, content) for prepared in prepared_transactions(content.core))
 
 
 def is_concerned(prepared: PreparedTransaction, content: QueueContent) -> bool:
@@ -41,10 +38,6 @@ def is_concerned(prepared: PreparedTransaction, content: QueueContent) -> bool:
         _sends(operation, content) or _is_acknowledgement(operation, content.queue_id)
         for operation in prepared.records
     )
-
-
-def _prepared(core: Core) -> Iterator[PreparedTransaction]:
-    return (PreparedTransaction(core, transaction) for transaction in core.loader.state.transactions())
 
 
 def _is_acknowledgement(operation: Operation, queue: QueueId) -> bool:

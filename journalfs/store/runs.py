@@ -28,6 +28,7 @@ from journalfs.store.sources import BytesSource, Segment, SegmentedSource
 if TYPE_CHECKING:
     from journalfs.engine.state_types import Listing
     from journalfs.store.content import QueueContent
+    from journalfs.store.core import Core
 
 
 class Run(Protocol):
@@ -167,7 +168,9 @@ class PageRun:
 
     def batch(self, content: QueueContent) -> LineBatch:
         scan = content.page_scan(self.number)
-        return page_batch(content, scan, self.indexes, now_ms=self._moment_ms(content))
+        return page_batch(
+            content.core, scan, self.indexes, queue=content.name, now_ms=self._moment_ms(content)
+        )
 
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
         mapped = content.page_file(self.number)
@@ -246,7 +249,8 @@ class PageSegment:
         if scan is not kept and self.content.core.bodies.measure_page(scan):
             self.content.core.look_again()
             raise StaleView(self.mapped.path)
-        lines = page_batch(self.content, scan, self.run.indexes_in(scan), now_ms=self.now_ms)
+        indexes, content = self.run.indexes_in(scan), self.content
+        lines = page_batch(content.core, scan, indexes, queue=content.name, now_ms=self.now_ms)
         if lines.size_bytes != self.size_bytes:
             self.content.doubt_page(self.run.number)
             raise StaleView(self.mapped.path)
@@ -261,12 +265,14 @@ class PageSegment:
         return None if kept is None or kept.large() else kept
 
 
-def page_batch(content: QueueContent, scan: PageScan, indexes: array[int], *, now_ms: int) -> LineBatch:
+def page_batch(
+    core: Core, scan: PageScan, indexes: Sequence[int], *, queue: str | None, now_ms: int
+) -> LineBatch:
     """Lines of some records of a page."""
-    batch = scan.fill_lines(indexes, queue=content.name, now_ms=now_ms)
+    batch = scan.fill_lines(indexes, queue=queue, now_ms=now_ms)
     large = {index for index, _ in scan.large()}
     if large:
-        content.core.bodies.attach(batch, [at for at, index in enumerate(indexes) if index in large])
+        core.bodies.attach(batch, [at for at, index in enumerate(indexes) if index in large])
     return batch
 
 

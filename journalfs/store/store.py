@@ -18,7 +18,7 @@ from journalfs.ids import FileId, QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.store.absent import lost_since
-from journalfs.store.api import Usage, VirtualDirectory
+from journalfs.store.api import ByteSource, Usage, VirtualDirectory
 from journalfs.store.bindings import BindingsReader, BindingsStamp, bindings_stamp
 from journalfs.store.changes import Changes
 from journalfs.store.configuration import ConfigurationWatch
@@ -148,6 +148,11 @@ class JournalStore:
         from journalfs.store.orphans import orphaned_bodies  # noqa: PLC0415 - few commands ask
 
         return [file.name for file in orphaned_bodies(self.core)]
+
+    def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
+        from journalfs.store.transactions import sent_lines  # noqa: PLC0415 - few commands ask
+
+        return sent_lines(self.core)
 
     def _orphans(self) -> int:
         """References to queues that no binding names: a broker drops them, so they are counted and not

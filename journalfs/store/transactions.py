@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from journalfs.engine.lines import LineBatch
+from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, TransactionInfo
 from journalfs.errors import DecodeError
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.format.xid import Xid, decode_xid
 from journalfs.ids import MessageId, PageNumber, QueueId
-from journalfs.store.api import VirtualDirectory
+from journalfs.store.api import ByteSource, VirtualDirectory
 from journalfs.store.content import QueueContent
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.message import StoreMessage
+from journalfs.store.runs import page_batch
+from journalfs.store.sources import WindowSource
 from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, to_json, to_json_lines
 
 if TYPE_CHECKING:
@@ -25,13 +29,20 @@ MESSAGE_TYPES = frozenset({MessageType.MESSAGE, MessageType.LARGE_MESSAGE})
 
 def transactions_directory(store: JournalStore) -> VirtualDirectory:
     def named() -> dict[str, PreparedTransaction]:
-        core = store.core
-        return {
-            prepared.name: prepared
-            for prepared in (PreparedTransaction(core, tx) for tx in core.loader.state.transactions())
-        }
+        return {prepared.name: prepared for prepared in prepared_transactions(store.core)}
 
     return MadeDirectory(named, PreparedTransaction.directory, lambda: store.core.clock.now_ms() * 1_000_000)
+
+
+def prepared_transactions(core: Core) -> Iterator[PreparedTransaction]:
+    return (PreparedTransaction(core, transaction) for transaction in core.loader.state.transactions())
+
+
+def sent_lines(core: Core) -> Iterator[tuple[str, ByteSource]]:
+    """All that prepared transactions sent: the name of the transaction, and a file with lines of messages."""
+    for prepared in prepared_transactions(core):
+        for batch in prepared.sent():
+            yield prepared.name, WindowSource(batch)
 
 
 class PreparedTransaction:
@@ -90,11 +101,7 @@ class PreparedTransaction:
     def operations(self) -> list[dict[str, object]]:
         """Sends and acknowledgements in the order of the journal, each with its message as an envelope."""
         operations = self._transaction.operations
-        sent = {
-            MessageId(op.record_id): op
-            for op in operations
-            if op.kind == RecordKind.ADD and op.user_type in MESSAGE_TYPES
-        }
+        sent = {MessageId(op.record_id): op for op in operations if adds_message(op)}
         found: list[dict[str, object]] = []
         for op in operations:
             match op.user_type:
@@ -109,6 +116,15 @@ class PreparedTransaction:
                 case _:
                     pass
         return found
+
+    def sent(self) -> Iterator[LineBatch]:
+        """The messages that it sends, each once, however many queues get it."""
+        for op in self._transaction.operations:
+            if adds_message(op):
+                yield self._core.bodies.batch_of(op)
+            elif op.user_type == MessageType.PAGE_TRANSACTION:
+                for _, _, scan, indexes in self._in_pages(op):
+                    yield self._page_lines(scan, indexes)
 
     def _facts(self, operation: str, queue_id: int) -> dict[str, object]:
         queue = self._core.bindings.queues.get(QueueId(queue_id))
@@ -149,19 +165,26 @@ class PreparedTransaction:
         scan = self._core.pages[address].scan(page)
         if index >= scan.count:
             return {}
-        batch = scan.fill_lines([index], queue=None, now_ms=self._core.clock.now_ms())
-        if scan.measure(index).large:
-            self._core.bodies.attach(batch, [0])
-        return {"id": scan.entry(index).message_id, "message": decode_envelope(batch.line(0))}
+        line = self._page_lines(scan, [index]).line(0)
+        return {"id": scan.entry(index).message_id, "message": decode_envelope(line)}
+
+    def _page_lines(self, scan: PageScan, indexes: Sequence[int]) -> LineBatch:
+        return page_batch(self._core, scan, indexes, queue=None, now_ms=self._core.clock.now_ms())
 
     def _paged_sends(self, op: Operation) -> Iterable[dict[str, object]]:
+        for address, number, scan, indexes in self._in_pages(op):
+            for index in indexes:
+                for queue_id in scan.entry(index).queue_ids:
+                    yield self._facts("send", queue_id) | self._paged_message(address, number, index)
+
+    def _in_pages(self, op: Operation) -> Iterator[tuple[str, PageNumber, PageScan, list[int]]]:
         """Records that lie in pages already and count once the transaction commits."""
         for address, paged in self._core.pages.items():
             for number in paged.numbers():
-                if not paged.summary(number).has_transactions:
-                    continue
-                scan = paged.scan(number)
-                for index, tx_id in enumerate(scan.tx_ids()):
-                    if tx_id == op.a:
-                        for queue_id in scan.entry(index).queue_ids:
-                            yield self._facts("send", queue_id) | self._paged_message(address, number, index)
+                if op.a in paged.summary(number).tx_ids:
+                    scan = paged.scan(number)
+                    yield address, number, scan, [i for i, tx in enumerate(scan.tx_ids()) if tx == op.a]
+
+
+def adds_message(operation: Operation) -> bool:
+    return operation.kind == RecordKind.ADD and operation.user_type in MESSAGE_TYPES

@@ -191,12 +191,13 @@ def test_check_finds_no_damage_in_what_brokers_wrote(stores: PristineStores, nam
 
 
 def test_check_says_what_is_being_delivered(stores: PristineStores) -> None:
-    """The mount and `cat` show these apart; `check` reads them too."""
+    """The mount and `cat` show these apart, as what is sent and not committed; `check` reads them too."""
     store = stores["transactions"]
     live = len(journalfs("cat", store).stdout.splitlines())
     assert live == 119
-    assert f"{live} messages and 6 being delivered (" in journalfs("check", store).stderr
-    assert "being delivered" not in journalfs("check", stores["orders-basic"]).stderr
+    said = journalfs("check", store).stderr
+    assert said.startswith(f"{live} messages, 6 being delivered and 6 sent by prepared transactions (")
+    assert " messages (" in journalfs("check", stores["orders-basic"]).stderr
 
 
 def test_check_names_the_place_of_the_damage(store_copy: Callable[[str], Path]) -> None:
@@ -282,6 +283,25 @@ def test_check_names_a_large_message_that_is_gone(
     done = journalfs("check", store, "--json")
     assert done.returncode == EXIT_DAMAGED
     assert str(gone) in done.stdout
+
+
+@pytest.mark.rule("S-48")
+@pytest.mark.parametrize("left_bytes", [None, 1000])
+def test_check_names_a_lost_body_of_what_a_prepared_transaction_sent(
+    store_copy: Callable[[str], Path], left_bytes: int | None
+) -> None:
+    store = store_copy("transactions")
+    body = store / "data" / "large-messages" / "232.msg"
+    if left_bytes is None:
+        body.unlink()
+    else:
+        os.truncate(body, left_bytes)
+    done = journalfs("check", store, "--json")
+    assert done.returncode == EXIT_DAMAGED
+    of_body, of_message = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (of_body["file"], of_body["kind"]) == ("large-messages/232.msg", "large-message")
+    assert (of_message["id"], of_message["queue"]) == (232, None)
+    assert of_message["file"].startswith("message 232 of transaction YnJhbmNo")
 
 
 def test_check_finds_bodies_that_no_message_has_and_sets_them_aside(

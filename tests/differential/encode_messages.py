@@ -139,6 +139,16 @@ def amqp_message(
     return out
 
 
+def amqp_large_message(message_id: int, *, address: str | None = "a") -> bytes:
+    """A type-45 payload of a message that has nothing but a body, which is in its file."""
+    out = struct.pack(">bq?q", 4, message_id, True, 0) + nullable(address) + struct.pack(">i", 0)
+    absent = struct.pack(">i", -1)
+    out += absent + struct.pack(">i", 0) + b"\x40"  # header
+    out += absent + struct.pack(">i", 0)  # delivery annotations
+    out += 2 * (absent + b"\x40")  # message annotations, properties
+    return out + absent + struct.pack(">i", 0) + b"\x40" + struct.pack(">q?", 0, False)
+
+
 def section(code: int, value: bytes) -> bytes:
     return bytes((0x00, 0x53, code)) + value
 

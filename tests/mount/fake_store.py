@@ -424,6 +424,9 @@ class FakeStore:
     def orphaned_bodies(self) -> Sequence[str]:
         return ()
 
+    def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
+        return iter(())
+
     def usage(self) -> Usage:
         return Usage(
             total_bytes=1 << 30, free_bytes=1 << 29, available_bytes=1 << 28, messages=7, messages_max=1000

@@ -10,10 +10,14 @@ from itertools import islice
 
 import pytest
 
-from journalfs.errors import UnknownVersion
+from journalfs.errors import EXIT_DAMAGED, UnknownVersion
 from journalfs.store.store import JournalStore
-from tests.store.appending import JournalAppender
-from tests.store.conftest import QUEUE_A, LittleStore
+from tests.differential.encode import record
+from tests.differential.encode_messages import core_message, page_record
+from tests.mounting import journalfs
+from tests.store.appending import ADD_REF, ADD_TX, MESSAGE, UPDATE_TX, JournalAppender
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.store.test_pages import PAGE_TX, small, write_page
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 
@@ -175,3 +179,32 @@ def test_more_journal_files_than_descriptors(little_store: LittleStore, lines_of
         assert len(lines_of(store, "work.a")) == 198
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.rule("S-26", "S-48")
+@pytest.mark.parametrize("paged", [False, True])
+def test_check_reads_what_a_prepared_transaction_sent(little_store: LittleStore, paged: bool) -> None:
+    """A message whose text does not decode: nothing of its record is damaged. It is read once, though two
+    queues get it.
+    """
+    both = (QUEUE_A, QUEUE_B)
+    undecodable = core_message(1001, b"\1\xff", address="work")
+    if paged:
+        records = [small(1000, queues=both), page_record(70, 0, undecodable, both), small(1002, tx_id=71)]
+        write_page(little_store, 1, records)
+        sends = [record(ADD_TX, 1, tx_id=70, record_id=80, user_type=PAGE_TX, body=struct.pack(">qi", 70, 2))]
+    else:
+        references = [struct.pack(">q", queue) for queue in both]
+        sends = [
+            record(ADD_TX, 1, tx_id=70, record_id=1001, user_type=MESSAGE, body=undecodable),
+            *(
+                record(UPDATE_TX, 1, tx_id=70, record_id=1001, user_type=ADD_REF, body=reference)
+                for reference in references
+            ),
+        ]
+    little_store.journal.append(*sends, record(17, 1, tx_id=70, count=len(sends)))
+    done = journalfs("check", little_store.root)
+    assert done.returncode == EXIT_DAMAGED
+    assert done.stdout.startswith("message 1001 of transaction transaction-70\t")
+    assert "1 sent by prepared transactions" in done.stderr
+    assert "1 damaged" in done.stderr

@@ -13,20 +13,21 @@ import pytest
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import CoreRefused, FileTorn
-from journalfs.errors import StaleView
+from journalfs.errors import EXIT_DAMAGED, StaleView
 from journalfs.large.directory import LargeDirectory
 from journalfs.store import open_store
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
-from tests.differential.encode_messages import core_header, nullable
-from tests.store.appending import ADD, ADD_REF, UPDATE
+from tests.differential.encode_messages import amqp_large_message, core_header, nullable, section
+from tests.mounting import journalfs
+from tests.store.appending import ADD, ADD_REF, ADD_TX, MESSAGE, UPDATE, UPDATE_TX
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.tools.failing_disk import failing_disk
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 
-LARGE = 30
+LARGE, PREPARE = 30, 17
 TEXT = "a long text " * 20_000
 WINDOW_BYTES = 100_000
 
@@ -306,3 +307,52 @@ def test_body_that_is_replaced_while_it_is_opened(
     for name in ("work.a", "work.b"):
         assert_harmed(store, name, "other")
     assert (store.rebuilds, store.core.damage()) == (0, [])
+
+
+def prepare_large(little: LittleStore, protocol: str) -> None:
+    """A large message that a prepared transaction sent, whose body is there."""
+    if protocol == "core":
+        body = nullable(TEXT)
+        properties = {"_AMQ_LARGE_SIZE": ("long", len(body))}
+        user_type, payload = LARGE, core_header(1001, address="work", kind=3, properties=properties)
+    else:
+        text = TEXT.encode()
+        body = section(0x77, b"\xb1" + struct.pack(">i", len(text)) + text)
+        user_type, payload = MESSAGE, amqp_large_message(1001, address="work")
+    reference = struct.pack(">q", QUEUE_A)
+    little.journal.append(
+        record(ADD_TX, 1, tx_id=70, record_id=1001, user_type=user_type, body=payload),
+        record(UPDATE_TX, 1, tx_id=70, record_id=1001, user_type=ADD_REF, body=reference),
+        record(PREPARE, 1, tx_id=70, count=2),
+    )
+    body_path(little, 1001).write_bytes(body)
+
+
+@pytest.mark.rule("S-26", "S-48", "S-51")
+@pytest.mark.parametrize("protocol", ["core", "amqp"])
+@pytest.mark.parametrize("how", ["gone", "cut"])
+def test_body_of_what_a_prepared_transaction_sent(little_store: LittleStore, protocol: str, how: str) -> None:
+    """It is in no queue, so nothing but `check` reads it before it is committed."""
+    prepare_large(little_store, protocol)
+    done = journalfs("check", little_store.root)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "1 sent by prepared transactions" in done.stderr
+    harm(little_store, how)
+    done = journalfs("check", little_store.root, "--json")
+    assert done.returncode == EXIT_DAMAGED
+    of_body, of_message = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (of_body["file"], of_body["kind"]) == ("large-messages/1001.msg", "large-message")
+    assert of_message["file"] == "message 1001 of transaction transaction-70"
+
+
+@pytest.mark.rule("S-26", "S-48", "S-51")
+@pytest.mark.parametrize("protocol", ["core", "amqp"])
+def test_sector_of_such_a_body_that_fails(little_store: LittleStore, tmp_path: Path, protocol: str) -> None:
+    prepare_large(little_store, protocol)
+    body = "large-messages/1001.msg"
+    with failing_disk(little_store.root, tmp_path / "seen", {body: [(40_960, 45_056)]}):
+        done = journalfs("check", tmp_path / "seen", "--json")
+    assert done.returncode == EXIT_DAMAGED, done.stderr
+    of_body, of_message = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (of_body["file"], of_body["offset"]) == (body, 40_960)
+    assert of_message["file"] == "message 1001 of transaction transaction-70"
