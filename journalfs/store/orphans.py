@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Set
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
 from journalfs.errors import DecodeError
 from journalfs.format.large_file import LargeFileKind
-from journalfs.ids import MessageId
+from journalfs.format.record_types import MessageType
 from journalfs.large.directory import LargeFile
 from journalfs.store.absent import missing_directories
 from journalfs.store.stored_runs import origin_of_large
+from journalfs.store.transactions import adds_message
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
+
+
+class _Record(NamedTuple):
+    """Where the record of a message is, of which only some are read."""
+
+    file: MappedFile
+    offset: int
+    size_bytes: int
+    source: int
+
+    def origin(self) -> int | None:
+        """What the message was copied from. Raises `DecodeError`."""
+        return origin_of_large(self.source, self.file.copy(self.offset, self.size_bytes))
+
+
+_Named = tuple[int, _Record | None]
+"""A message's id, and its record; None: it has none that says whose body it has."""
 
 
 def orphaned_bodies(core: Core) -> list[LargeFile]:
@@ -27,42 +48,51 @@ def orphaned_bodies(core: Core) -> list[LargeFile]:
     files = core.large.files()
     if not files or core.live_broker or core.loader.damage() or any(missing_directories(core)):
         return []
-    in_journal = set(core.loader.state.large_ids())
-    elsewhere = _ids_elsewhere(core)
     there = {file.message_id for file in files if file.kind is LargeFileKind.DURABLE}
-    if elsewhere - in_journal - there:
-        return []
     try:
-        origins = _origins(core, in_journal - there)
+        needed = set(_needed(core, there))
     except DecodeError:
         return []
-    known = in_journal | elsewhere | origins
-    return [file for file in files if file.kind is not LargeFileKind.DURABLE or file.message_id not in known]
+    return [file for file in files if file.kind is not LargeFileKind.DURABLE or file.message_id not in needed]
 
 
-def _ids_elsewhere(core: Core) -> set[int]:
-    """Of messages that a prepared transaction adds, or that lie in pages."""
-    known: set[int] = set()
+def _needed(core: Core, there: Set[int]) -> Iterator[int]:
+    """Whose bodies anything in the store may still need; `there` are those that have one. Raises
+    `DecodeError`.
+    """
+    for message_id, record in chain(_in_journal(core), _in_transactions(core), _in_pages(core)):
+        yield message_id
+        origin = record.origin() if record is not None and message_id not in there else None
+        if origin is not None:
+            yield origin
+
+
+def _in_journal(core: Core) -> Iterator[_Named]:
+    """Large messages that queues have."""
+    state, files = core.loader.state, core.loader.files
+    for message_id in state.large_ids():
+        refs = state.message_refs(message_id)
+        info = state.ref(refs[0]) if refs else None
+        place = _Record(files[info.file_slot], info.offset, info.body_bytes, info.source) if info else None
+        yield message_id, place
+
+
+def _in_transactions(core: Core) -> Iterator[_Named]:
+    """Whatever prepared transactions add or change, which are not only large messages, nor only messages."""
+    files = core.loader.files
     for transaction in core.loader.state.transactions():
-        known.update(operation.record_id for operation in transaction.operations)
+        for op in transaction.operations:
+            source = SOURCE_CORE_LARGE if op.user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
+            place = _Record(files[op.file_slot], op.body_offset, op.body_bytes, source)
+            yield op.record_id, place if adds_message(op) else None
+
+
+def _in_pages(core: Core) -> Iterator[_Named]:
+    """Large messages in pages, also those that are consumed: a broker deletes their bodies with the pages."""
     for paged in core.pages.values():
         for number in paged.numbers():
             scan = paged.scan(number)
-            ids = scan.message_ids()
-            known.update(ids[index] for index, _ in scan.large())
-    return known
-
-
-def _origins(core: Core, message_ids: Iterable[int]) -> set[int]:
-    """What messages of the journal were copied from. Raises `DecodeError`."""
-    state = core.loader.state
-    found: set[int] = set()
-    for message_id in message_ids:
-        refs = state.message_refs(message_id)
-        if refs:
-            info = state.ref(refs[0])
-            payload = core.loader.files[info.file_slot].copy(info.offset, info.body_bytes)
-            origin = origin_of_large(info.source, payload)
-            if origin is not None:
-                found.add(MessageId(origin))
-    return found
+            for index, message_id in scan.large():
+                entry = scan.entry(index)
+                place = entry.payload_offset, entry.payload_bytes, entry.source
+                yield message_id, _Record(paged.mapped(number), *place)

@@ -184,9 +184,12 @@ def test_safe_print_shows_structure_and_no_content(stores: PristineStores, expec
 
 @pytest.mark.parametrize("name", FILE_STORES)
 def test_check_finds_no_damage_in_what_brokers_wrote(stores: PristineStores, name: str) -> None:
+    """One was killed while a transaction had sent a large message: that has a body, and did not happen."""
     done = journalfs("check", stores[name])
     assert done.returncode == 0, done.stdout
-    assert not done.stdout
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["355.msg"] * (
+        name == "transactions"
+    )
     assert "no damage" in done.stderr
 
 
@@ -298,7 +301,8 @@ def test_check_names_a_lost_body_of_what_a_prepared_transaction_sent(
         os.truncate(body, left_bytes)
     done = journalfs("check", store, "--json")
     assert done.returncode == EXIT_DAMAGED
-    of_body, of_message = [json.loads(line) for line in done.stdout.splitlines()]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    of_body, of_message = [one for one in found if one["kind"] != "orphan"]
     assert (of_body["file"], of_body["kind"]) == ("large-messages/232.msg", "large-message")
     assert (of_message["id"], of_message["queue"]) == (232, None)
     assert of_message["file"].startswith("message 232 of transaction YnJhbmNo")
@@ -321,6 +325,22 @@ def test_check_finds_bodies_that_no_message_has_and_sets_them_aside(
     assert not done.stdout
     assert (store / "data" / "journalfs" / "orphans" / body.name).read_bytes() == b"what a crash left"
     assert not body.exists()
+
+
+@pytest.mark.rule("S-109")
+def test_it_does_so_while_a_transaction_is_prepared(store_copy: Callable[[str], Path]) -> None:
+    """What that consumed and what it sent needs its body; what a transaction sent that was not prepared does
+    not.
+    """
+    store = store_copy("transactions")
+    bodies = store / "data" / "large-messages"
+    (bodies / "2000.msg").write_bytes(b"what a crash left")
+    said = journalfs("check", store)
+    assert said.returncode == 0
+    assert [line.split("\t")[0] for line in said.stdout.splitlines()] == ["355.msg", "2000.msg"]
+    done = journalfs("check", "--set-aside", store)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert sorted(os.listdir(bodies)) == ["159.msg", "160.msg", "232.msg"]
 
 
 def test_check_of_no_store_is_no_damage(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ nothing is left of what is closed.
 from __future__ import annotations
 
 import json
+import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +17,14 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
 from journalfs.store import open_store
 from tests.differential.encode import record
-from tests.store.appending import ACK, ADD, UPDATE
+from tests.differential.encode_messages import core_header, page_record, text_message
+from tests.store.appending import ACK, ADD, ADD_REF, ADD_TX, MESSAGE, UPDATE, UPDATE_TX
 from tests.store.conftest import QUEUE_A
+from tests.store.test_pages import PAGE_TX, write_page
 from tests.store.writing.conftest import Writable, lines_of, queue_of
 
 ACKNOWLEDGED, KEPT, SIDE = 1001, 1002, 1003
+PREPARE, LARGE = 17, 30
 
 
 def leave_unreferenced(writable: Writable) -> None:
@@ -156,6 +160,75 @@ async def test_a_body_that_a_broker_did_not_get_to_copy_is_no_orphan(writable: W
         assert shown["body"] == "x"
         assert "damage" not in shown
         assert await store.send_to_dead_letters(("work", "work.a"), [shown["id"]]) == 1
+
+
+def large(message_id: int, *, origin: int | None = None) -> bytes:
+    """The record of a large message; a broker copied it from `origin`."""
+    copied = {"_AMQ_ORIG_MESSAGE_ID": ("long", origin)} if origin is not None else {}
+    return core_header(message_id, address="work", kind=4, properties=copied)
+
+
+def prepare(writable: Writable, *large_messages: tuple[int, bytes]) -> None:
+    """A transaction that sends these to a queue and another message beside them, and consumes one."""
+    queue = record_bodies.reference(QueueId(QUEUE_A))
+    writable.little.journal.send(KEPT, QUEUE_A)
+    messages = [(1500, MESSAGE, text_message(1500, "small"))]
+    messages += [(message_id, LARGE, header) for message_id, header in large_messages]
+    sends = [
+        one
+        for message_id, user_type, body in messages
+        for one in (
+            record(ADD_TX, 1, tx_id=70, record_id=message_id, user_type=user_type, body=body),
+            record(UPDATE_TX, 1, tx_id=70, record_id=message_id, user_type=ADD_REF, body=queue),
+        )
+    ]
+    acknowledgement = record(UPDATE_TX, 1, tx_id=70, record_id=KEPT, user_type=ACK, body=queue)
+    prepared = record(PREPARE, 1, tx_id=70, count=len(sends) + 1)
+    writable.little.journal.append(*sends, acknowledgement, prepared)
+
+
+@pytest.mark.rule("S-26", "S-109")
+@pytest.mark.parametrize("paged", [False, True])
+async def test_bodies_of_what_is_in_no_queue_yet_are_needed(writable: Writable, paged: bool) -> None:
+    """Of two messages, one of which a broker did not get to copy, that a prepared transaction sent into the
+    journal or to a page. What has no message goes, whatever is prepared.
+    """
+    directory = writable.root / "large-messages"
+    messages = [(1501, large(1501)), (1502, large(1502, origin=777))]
+    prepare(writable, *(() if paged else messages))
+    if paged:
+        write_page(writable.little, 1, [page_record(71, 1, header, (QUEUE_A,)) for _, header in messages])
+        sent = struct.pack(">qi", 71, 2)
+        writable.little.journal.append(
+            record(ADD_TX, 1, tx_id=71, record_id=81, user_type=PAGE_TX, body=sent),
+            record(PREPARE, 1, tx_id=71, count=1),
+        )
+    for name in (777, 778, 1501):
+        (directory / f"{name}.msg").write_bytes(b"body")
+    reader = open_store(writable.root, clock=writable.clock, index=False)
+    assert reader.orphaned_bodies() == ["778.msg"]
+    reader.close()
+    async with writable.open() as store:
+        assert sorted(path.name for path in directory.iterdir()) == ["1501.msg", "777.msg"]
+        sent_lines = [
+            json.loads(one)
+            for _, source in store.prepared_sends()
+            for one in bytes(source.read(0, source.size_bytes)).splitlines()
+        ]
+        assert [one["id"] for one in sent_lines if one.get("largeMessage")] == [1501, 1502]
+        assert not [one for one in sent_lines if "damage" in one]
+
+
+@pytest.mark.rule("S-109")
+async def test_whose_body_it_is_cannot_be_told(writable: Writable) -> None:
+    """Of a prepared message that has no body of its own, and does not say what it was copied from."""
+    body = writable.root / "large-messages" / "777.msg"
+    body.write_bytes(b"perhaps somebody's")
+    prepare(writable, (1501, large(1501, origin=777)[:-4]))
+    async with writable.open() as store:
+        assert store.core.loader.damage() == []
+        assert store.orphaned_bodies() == []
+        assert body.exists()
 
 
 @pytest.mark.rule("S-109")
