@@ -358,13 +358,16 @@ class Core:
     def damage(self) -> list[Damage]:
         """Everything that could not be read, by file and offset."""
         found = [*self.other_damage(), *self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
-        found += [*self.paging.problems(), *self.second_folders, *self.large.problems(self.root)]
-        found.extend(self.lost.damage())
-        found.extend(missing_directories(self))
+        found += [*self.large.problems(self.root), *self.lost.damage(), *missing_directories(self)]
+        return sorted([*found, *self.damage_of_pages()])
+
+    def damage_of_pages(self) -> Iterable[Damage]:
+        """What of it is in pages and their folders."""
+        yield from self.paging.problems()
+        yield from self.second_folders
         for address, paged in self.pages.items():
-            found.extend(paged.damage())
-            found.extend(self._of_other_addresses(address, paged))
-        return sorted(found)
+            yield from paged.damage()
+            yield from self._of_other_addresses(address, paged)
 
     def _of_other_addresses(self, address: str, paged: PagedAddress) -> Iterable[Damage]:
         """What nobody is shown: messages of queues that are bound to another address."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Set
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from journalfs.damage import Damage
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER
 from journalfs.errors import DecodeError
@@ -39,14 +40,14 @@ _Named = tuple[int, _Record | None]
 
 def orphaned_bodies(core: Core) -> list[LargeFile]:
     """Those of the bodies that nothing in the store refers to, as it is now. There are none while a broker is
-    at work, whose messages come after their bodies, or where the journal is damaged or a part of the store is
-    not there, which may have had the messages.
+    at work, whose messages come after their bodies, or where journal or pages are damaged or a part of the
+    store is not there, which may have had the messages.
 
     A broker that died while it copied a message leaves the copy without a body of its own, and the origin's
     body is its only one: that is no orphan. Where it cannot be told whose body that is, nothing is one.
     """
     files = core.large.files()
-    if not files or core.live_broker or core.loader.damage() or any(missing_directories(core)):
+    if not files or core.live_broker or any(_where_messages_were_lost(core)):
         return []
     there = {file.message_id for file in files if file.kind is LargeFileKind.DURABLE}
     try:
@@ -54,6 +55,11 @@ def orphaned_bodies(core: Core) -> list[LargeFile]:
     except DecodeError:
         return []
     return [file for file in files if file.kind is not LargeFileKind.DURABLE or file.message_id not in needed]
+
+
+def _where_messages_were_lost(core: Core) -> Iterator[Damage]:
+    """Or cannot be read now."""
+    return chain(core.loader.damage(), missing_directories(core), core.damage_of_pages())
 
 
 def _needed(core: Core, there: Set[int]) -> Iterator[int]:

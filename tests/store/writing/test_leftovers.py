@@ -242,6 +242,29 @@ async def test_a_damaged_journal_may_have_lost_whose_bodies_they_are(writable: W
         assert body.exists()
 
 
+@pytest.mark.rule("S-109")
+@pytest.mark.parametrize("lost", ["record", "page", "folder"])
+async def test_so_may_damaged_pages(writable: Writable, lost: str) -> None:
+    """A record that does not decode, a page that cannot be read, a second folder of an address."""
+    body = writable.root / "large-messages" / "1501.msg"
+    body.write_bytes(b"perhaps somebody's")
+    whole = page_record(-1, 1, large(1501), (QUEUE_A,))
+    page = write_page(writable.little, 1, [whole if lost != "record" else b"\0" + whole[1:]])
+    if lost == "page":
+        page.unlink()
+        page.mkdir()
+    elif lost == "folder":
+        page.parent.rename(page.parent.with_name("z-folder"))
+        write_page(writable.little, 1, [page_record(-1, 0, text_message(1, "t"), (QUEUE_A,))])
+    reader = open_store(writable.root, clock=writable.clock, index=False)
+    assert reader.orphaned_bodies() == []
+    reader.close()
+    async with writable.open() as store:
+        assert list(store.core.damage_of_pages())
+        assert store.orphaned_bodies() == []
+        assert body.exists()
+
+
 async def test_closed_files_keep_no_bodies(writable: Writable) -> None:
     """Whoever remembers what was read keeps the closed files, and not the room of what they held."""
 
