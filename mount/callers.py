@@ -81,6 +81,15 @@ def started_s(thread: int) -> float:
     return int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK") if len(fields) > _START_FIELD else 0.0
 
 
+def lineage(thread: int) -> Iterator[int]:
+    """A thread, its process, the one that started that, and so on, as far as they can be seen."""
+    yield thread
+    process = _process_of(thread)
+    while process:
+        yield process
+        process = _status_number(process, b"PPid:")
+
+
 def is_open(inode: int, *, near: int) -> bool:
     """Whether any process that can be looked at has a file of this number open, that of the thread `near` or
     another one. Who closes it has it no more by the time the filesystem is asked: the kernel takes the
@@ -184,9 +193,13 @@ def _family(thread: int) -> Iterator[int]:
 
 
 def _process_of(thread: int) -> int | None:
+    return _status_number(thread, b"Tgid:")
+
+
+def _status_number(thread: int, name: bytes) -> int | None:
     for line in _read(f"/proc/{thread}/status").splitlines():
-        if line.startswith(b"Tgid:"):
-            return int(line.removeprefix(b"Tgid:"))
+        if line.startswith(name):
+            return int(line.removeprefix(name))
     return None
 
 

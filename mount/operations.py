@@ -40,6 +40,7 @@ from journalfs.store.api import Bytes
 from journalfs_mount.callers import EndingCaller, is_java
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, guarded, refuse
+from journalfs_mount.finders import Finders
 from journalfs_mount.given_names import GivenNames, RefusedNames
 from journalfs_mount.handles import HandleTable, files_max
 from journalfs_mount.inodes import NodeTable
@@ -94,6 +95,7 @@ class Operations(pyfuse3.Operations):
         """How long `notify` waits for a change before it looks again."""
         self._given = GivenNames()
         self._refused = RefusedNames()
+        self._finders = Finders()
         self._removals = Removals(context)
         context.is_open = self._is_open
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
@@ -141,6 +143,8 @@ class Operations(pyfuse3.Operations):
             node = parent.child(name)
             if node.measured:
                 await self._measured(node)
+            if isinstance(node, StreamFile):
+                node = self._finders.found(ctx.pid, node)
             return self._entry(node)
         except FUSEError:
             given = self._given.find(ctx.pid, parent_inode, name)
@@ -159,7 +163,8 @@ class Operations(pyfuse3.Operations):
             node = await self._settled(inode)
             if node.measured:
                 await self._measured(node)
-            return node.attributes()
+            if not isinstance(node, StreamFile):
+                return node.attributes()
         except FUSEError:
             opened = next((opened for opened in self._files if opened.inode == inode), None)
             if opened is None:
@@ -172,6 +177,7 @@ class Operations(pyfuse3.Operations):
                 name_s=0.0,
                 attributes_s=0.0,
             )
+        return self._finders.told(ctx.pid, node)
 
     @guarded
     async def access(self, inode: InodeT, mode: ModeT, ctx: RequestContext) -> bool:
@@ -222,6 +228,8 @@ class Operations(pyfuse3.Operations):
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             if node.measured:
                 await self._measured(node)
+            if isinstance(node, StreamFile):
+                self._finders.opens(ctx.pid, node)
             opened = node.open_stream(flags) if isinstance(node, StreamFile) else node.open()
             if isinstance(node, LinesFile | MessageFile):
                 self._removals.readings.note(ctx.pid, inode, opened.growing)

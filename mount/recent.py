@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 import trio
@@ -30,6 +31,11 @@ class Recent(Generic[T]):
     def of(self, process: int) -> T | None:
         last = self._last.get(process)
         return last[0] if last is not None and trio.current_time() < last[1] else None
+
+    def __iter__(self) -> Iterator[T]:
+        """What is remembered of all of them."""
+        now = trio.current_time()
+        return (what for what, until in self._last.values() if now < until)
 
     def forget(self, process: int) -> None:
         self._last.pop(process, None)

@@ -1,9 +1,9 @@
 """`.follow` and `.take`: files that are read as messages come, a whole line with each read.
 
-Whoever opens one has a position of its own. While it is open its number is not given to who looks the name
-up, for the kernel asks for the name each time: so a process's descriptors of it can be told from those of
-others, and each has the size that fits what was read of it. A stream that nobody has open has always the same
-number, and keeps it when it is opened: tools look whether what they opened is what they had looked at.
+Whoever opens one has a position of its own, and a number of its own (`finders.py`), for the kernel asks for
+the name each time: so a process's descriptors of it can be told from those of others, and each has the size
+that fits what was read of it. A stream that nobody has open, nor is about to, has always the same number, and
+keeps it when it is opened: tools look whether what they opened is what they had looked at.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import errno
 import math
 import os
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 from pyfuse3 import EntryAttributes
 
 from journalfs.store.api import Bytes, ByteSource, Consumer, Delivery, Follower
-from journalfs_mount.callers import Writer
+from journalfs_mount.callers import Writer, lineage
 from journalfs_mount.context import MountContext
 from journalfs_mount.endings import Ending
 from journalfs_mount.errnos import refuse
+from journalfs_mount.inodes import parent_and_name
 from journalfs_mount.limits import FOLLOWED_MORE_BYTES, FOLLOWED_SIZE_BYTES
 from journalfs_mount.nodes.base import Node, OpenedFile, Unreadable
 from journalfs_mount.reader import Reader, Seen
@@ -42,7 +44,7 @@ class Polled(Protocol):
 class Stream(OpenedFile):
     """An open stream: the line that is being read, and where in the stream it stands."""
 
-    __slots__ = ("_holder", "_line", "_node", "_start", "_turn", "_waits_not", "polled", "reader")
+    __slots__ = ("_holder", "_line", "_node", "_start", "_turn", "_waits_not", "opener", "polled", "reader")
 
     def __init__(self, node: StreamFile, flags: int) -> None:
         super().__init__(node.inode, node.context.now_ns(), EMPTY, direct_io=True, keep_cache=False)
@@ -51,14 +53,21 @@ class Stream(OpenedFile):
         self._start = 0
         self._turn = trio.Lock()
         self._waits_not = bool(flags & os.O_NONBLOCK)
+        self.opener = 0
+        """The thread that opened it."""
         self.reader: Reader | None = None
         self._holder = Writer(0, node.inode)
         self.polled: Polled | None = None
         node.openings.append(self)
 
     def opened_by(self, thread: int) -> None:
+        self.opener = thread
         self.reader = Reader.of(thread, self._node.inode)
         self._holder = Writer(thread, self._node.inode)
+
+    def is_of(self, task: int) -> bool:
+        """Whether a thread, or a process, opened it."""
+        return task == self.opener or (self.reader is not None and task == self.reader.pid)
 
     @property
     def position(self) -> int:
@@ -147,7 +156,7 @@ class Following(Stream):
         super().__init__(node, flags)
         self._follower = follower
         self._asked = False
-        """Somebody wanted to know its size."""
+        """Somebody who has it wanted to know its size."""
         self._told = 0
         """How often somebody was told that there is something to read, before anything was."""
         self._back_from = 0
@@ -287,7 +296,7 @@ class Taking(Stream):
 
     def _beside(self, reader: Reader) -> int:
         """How many other openings the process has under the same number: `/dev/stdin` opens again what is
-        open, and two threads may look a name up before one of them opens it.
+        open.
         """
         readers = (one.reader for one in self._node.openings if one is not self)
         return sum(one is not None and one.process == reader.process for one in readers)
@@ -333,12 +342,21 @@ class Taking(Stream):
 class StreamFile(Node):
     """A stream that can be opened, or is."""
 
-    __slots__ = ("_directory", "openings")
+    __slots__ = ("_directory", "finders", "openings")
 
     def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
         super().__init__(context)
         self._directory = directory
         self.openings: list[Stream] = []
+        self.finders: set[int] = set()
+        """Threads that found it by name, and neither opened it nor asked anything since."""
+
+    def another(self, which: bytes) -> StreamFile:
+        """The same stream under another number."""
+        _, name = parent_and_name(self.key)
+        node = self._directory.enter(name, partial(type(self), self.context, self._directory), which)
+        assert isinstance(node, StreamFile), "it was made as one"
+        return node
 
     def concerns(self, address_name: str) -> bool:
         return self._directory.concerns(address_name)
@@ -350,6 +368,10 @@ class StreamFile(Node):
         reason = "readers have no settings, nor a priority among each other: who reads asks for a message"
         raise Refused(errno.EPERM, reason)
 
+    def told(self, thread: int) -> EntryAttributes:
+        """Attributes for who has it open, of what it is about to read."""
+        return self.attributes()
+
     @abstractmethod
     def open_stream(self, flags: int) -> Stream:
         """Open it for reading."""
@@ -359,8 +381,28 @@ class FollowFile(StreamFile):
     __slots__ = ()
 
     def attributes(self) -> EntryAttributes:
-        opened = self.openings[-1] if self.openings else None
-        size_bytes = opened.size_bytes() if isinstance(opened, Following) else FOLLOWED_SIZE_BYTES
+        """Of a size that suits who is about to open it: an answer that comes late to one does not mislead
+        another that has opened it.
+        """
+        return self._attributes(0)
+
+    def told(self, thread: int) -> EntryAttributes:
+        opened = self._asked_about(thread)
+        return self._attributes(0 if opened is None else opened.size_bytes())
+
+    def _asked_about(self, thread: int) -> Following | None:
+        """Of those that share the number, as by `/dev/stdin`: the thread's own opening, or that of its
+        process, or the one that it may have from who started it.
+        """
+        openings = [opened for opened in reversed(self.openings) if isinstance(opened, Following)]
+        if len(openings) > 1:
+            for task in lineage(thread):
+                for opened in openings:
+                    if opened.is_of(task):
+                        return opened
+        return openings[0] if openings else None
+
+    def _attributes(self, size_bytes: int) -> EntryAttributes:
         return self.context.present.file(
             self.inode, size_bytes=size_bytes, mtime_ns=self.context.now_ns(), name_s=0.0, attributes_s=0.0
         )

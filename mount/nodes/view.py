@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import count
 from typing import ClassVar
 
 from journalfs.store.api import Part, Queue, QueuePath, View
@@ -89,20 +88,10 @@ class ViewDirectory(Directory):
             part = self.view().part(name.decode("ascii"))
             return None if part is None else self._part(part)
         if name in _STREAMS and self.selectors() is not None and not self.context.fixed:
-            return self._stream(name)
+            return self.enter(name, partial(_STREAMS[name], self.context, self))
         if name not in self._fixed_names():
             return None
         return self.enter(name, self.named_children()[name])
-
-    def _stream(self, name: bytes) -> StreamFile:
-        """One that nobody has open."""
-        make = partial(_STREAMS[name], self.context, self)
-        for others in count():
-            node = self.enter(name, make, b"%d" % others if others else b"")
-            assert isinstance(node, StreamFile), "only streams have these names"
-            if not node.openings:
-                return node
-        raise AssertionError("there is always one more")
 
     def _fixed_names(self) -> frozenset[bytes]:
         """The keys of `named_children`, which are the same for all directories of a class. Most names looked

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,69 @@ def test_a_selection_is_followed(address: Address) -> None:
         write_at_once(address.first.path / "in.jsonl", lines)
         output, _ = process.communicate(timeout=COMMAND_S_MAX)
     assert json.loads(output)["body"] == "9"
+
+
+AT_ONCE = """
+import os, sys, threading
+together = threading.Barrier(8)
+def ask():
+    for _ in range(20):
+        together.wait()
+        stream = os.open(sys.argv[1], os.O_RDONLY)
+        first = os.fstat(stream)
+        print(first.st_ino, first.st_size, os.lseek(stream, 0, os.SEEK_END))
+        together.wait()
+        os.close(stream)
+threads = [threading.Thread(target=ask) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.rule("S-41", "S-116")
+def test_who_opens_it_at_the_same_moment_has_one_of_its_own(address: Address) -> None:
+    stream = address.first.path / ".follow"
+    with running(sys.executable, "-c", AT_ONCE, stream, cwd=address.path) as process:
+        output, errors = process.communicate(timeout=COMMAND_S_MAX)
+    assert errors == ""
+    told = [tuple(map(int, line.split())) for line in output.splitlines()]
+    assert len(told) == 160
+    assert all(first == 0 and then > 0 for _, first, then in told)
+    for begin in range(0, len(told), 8):
+        assert len({number for number, _, _ in told[begin : begin + 8]}) == 8
+
+
+REOPENS = """
+import os, sys
+path = f"/proc/self/fd/{os.open(sys.argv[1], os.O_PATH)}"
+print("found", flush=True)
+sys.stdin.readline()
+stream = os.open(path, os.O_RDONLY)
+print("opened", flush=True)
+sys.stdin.readline()
+print(os.fstat(stream).st_size, os.fstat(stream).st_size > 0, flush=True)
+"""
+
+
+@pytest.mark.rule("S-116")
+def test_processes_that_found_it_before_one_opened_it(address: Address) -> None:
+    """They have no name by which to find another one, and so share the number."""
+    command = (sys.executable, "-c", REOPENS, address.first.path / ".follow")
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(running(*command, cwd=address.path, stdin=subprocess.PIPE)) for _ in range(2)
+        ]
+        for word in ("found", "opened", "0 True"):
+            assert [next_line(process) for process in processes] == [f"{word}\n"] * 2
+            for process in processes:
+                _let_go_on(process)
+
+
+def _let_go_on(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    os.write(process.stdin.fileno(), b"\n")
 
 
 @pytest.mark.rule("S-116")
