@@ -299,6 +299,20 @@ def test_writers_of_one_name_do_not_mix(address: Address) -> None:
 
 
 @pytest.mark.rule("S-75")
+def test_a_name_that_is_written_is_there_for_who_wants_none(address: Address) -> None:
+    path, alone = address.first.path / "in.txt", os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    events = address.mount.events()
+    with path.open("wb", buffering=0) as one:
+        assert errno_of(os.open, path, alone) == errno.EEXIST
+        one.write(b"one\n")
+        assert errno_of(os.open, path, alone) == errno.EEXIST
+    with open(os.open(path, alone), "wb") as other:
+        other.write(b"other\n")
+    assert bodies(address.first) == ["one", "other"]
+    assert address.mount.events() == events
+
+
+@pytest.mark.rule("S-75")
 def test_many_writers_of_one_name_lose_nothing_and_keep_their_order(address: Address) -> None:
     script = "for number in $(seq 50); do echo $0 $number >> in.txt; done"
     running = [
