@@ -27,9 +27,13 @@ class Changes:
             self._waiting = None
 
     async def beyond(self, count: int) -> None:
-        """Return once there was a change after `count`."""
+        """Return once there was a change after `count`. Others have their turn even if there was one already:
+        whoever asks again and again may be what brings changes to light, by looking at the store.
+        """
         import trio  # noqa: PLC0415 - commands that do not wait start faster without it
 
+        if self.count != count:
+            await trio.lowlevel.checkpoint()
         while self.count == count:
             if self._waiting is None:
                 self._waiting = trio.Event()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from journalfs.ids import MessageId, PageNumber
-from journalfs.limits import LOOKS_AGAIN_MAX, WHOLE_LINE_BYTES_MAX
-from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
+from journalfs.limits import WHOLE_LINE_BYTES_MAX
+from journalfs.store.closer_look import NOT_AS_MEASURED, OVERTAKEN, CloserLook, looking_again
 from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.store.sources import BytesSource, WatchedSource
 
@@ -21,6 +23,16 @@ Place: TypeAlias = MessageId | tuple[PageNumber, int]
 """What stays the name of a message of a queue: its id, or the page and the record that it lies in."""
 
 
+class _Known(NamedTuple):
+    """How far a queue was looked at."""
+
+    version: object
+    next_part: int
+    tail: frozenset[int]
+    page: tuple[PageNumber, int]
+    """The last page, and its last record."""
+
+
 class Arrivals:
     """What came to a queue since the last call.
 
@@ -30,52 +42,46 @@ class Arrivals:
 
     def __init__(self, content: QueueContent) -> None:
         self._content = content
-        self._version: object = None
-        self._next_part = 0
-        self._tail: frozenset[int] = frozenset()
-        self._page = (PageNumber(-1), -1)
+        self._known = _Known(None, 0, frozenset(), (PageNumber(-1), -1))
         self.skip()
 
     def skip(self) -> None:
         """All that is there now is known."""
         content = self._content
         info = content.state.queue(content.slot)
-        self._next_part = info.next_part
-        self._tail = frozenset(content.state.listing(content.state.tail_refs(content.slot)).ids)
-        self._version = content.version
-        paged = content.paged
+        tail = frozenset(content.state.listing(content.state.tail_refs(content.slot)).ids)
+        page, paged = self._known.page, content.paged
         if paged is not None:
             for number in paged.numbers()[-1:]:
-                self._page = (number, paged.summary(number).records - 1)
+                page = (number, paged.summary(number).records - 1)
+        self._known = _Known(content.version, info.next_part, tail, page)
 
-    def journal(self) -> array[int]:
-        """References that are new."""
-        content = self._content
+    def _journal(self) -> tuple[array[int], int, frozenset[int]]:
+        """References that are new, and what is known then: the number of the next part, the tail."""
+        content, known = self._content, self._known
         state, slot = content.state, content.slot
         info = state.queue(slot)
         refs = array("I")
-        if info.next_part > self._next_part:
+        if info.next_part > known.next_part:
             for part in state.parts(slot):
-                if part.number >= self._next_part:
+                if part.number >= known.next_part:
                     refs += state.part_refs(slot, part.number)
         tail = state.tail_refs(slot)
         refs += tail
         ids = state.listing(refs).ids
         fresh = array(
             "I",
-            [ref for ref, message_id in zip(refs, ids, strict=True) if message_id not in self._tail],
+            [ref for ref, message_id in zip(refs, ids, strict=True) if message_id not in known.tail],
         )
-        self._next_part = info.next_part
-        self._tail = frozenset(ids[len(refs) - len(tail) :])
-        return fresh
+        return fresh, info.next_part, frozenset(ids[len(refs) - len(tail) :])
 
-    def pages(self) -> list[PageRun]:
-        """Records of pages that are new."""
+    def _pages(self) -> tuple[list[PageRun], tuple[PageNumber, int]]:
+        """Records of pages that are new, and the last one that is known then."""
         paged = self._content.paged
         found: list[PageRun] = []
+        last = page, record = self._known.page
         if paged is None:
-            return found
-        page, record = self._page
+            return found, last
         for number in paged.numbers():
             if number < page:
                 continue
@@ -87,17 +93,22 @@ class Arrivals:
             )
             if indexes:
                 found.append(PageRun(number, indexes))
-            self._page = (number, max(after, paged.summary(number).records - 1))
-        return found
+            last = (number, max(after, paged.summary(number).records - 1))
+        return found, last
 
-    def new(self) -> list[Run]:
-        """What came since the last call or `skip`."""
+    def new(self, choose: Callable[[Run], Run] = lambda run: run) -> list[Run]:
+        """What `choose` leaves of what came since the last call or `skip`. All that came is new again to the
+        next call when this one fails.
+        """
         version = self._content.version
-        if version == self._version:
+        if version == self._known.version:
             return []
-        self._version = version
-        refs = self.journal()
-        return [*([JournalRun(refs)] if refs else []), *self.pages()]
+        refs, next_part, tail = self._journal()
+        pages, page = self._pages()
+        came: list[Run] = [*([JournalRun(refs)] if refs else []), *pages]
+        chosen = [choose(run) for run in came]
+        self._known = _Known(version, next_part, tail, page)
+        return chosen
 
 
 class Follower:
@@ -116,8 +127,10 @@ class Follower:
 
     def ready(self) -> bool:
         """Whether there is a line."""
-        self._look()
-        return any(place_run(self._content, place) is not None for place in self._waiting)
+        with contextlib.suppress(*OVERTAKEN):  # and the next look is told to whoever waits
+            self._look()
+            return any(place_run(self._content, place) is not None for place in self._waiting)
+        return False
 
     def take(self) -> ByteSource | None:
         """The next line; None when there is none yet."""
@@ -125,13 +138,16 @@ class Follower:
         return None if found is None else found[1]
 
     def take_place(self) -> tuple[Place, ByteSource] | None:
-        """The next message and its line."""
-        self._look()
-        while self._waiting:
-            place = self._waiting.popleft()
-            source = line_of(self._content, place)
-            if source is not None:
-                return place, source
+        """The next message and its line. None also where a broker is faster than one can look: what it left
+        is found later.
+        """
+        with contextlib.suppress(*OVERTAKEN):
+            self._look()
+            while self._waiting:
+                source = line_of(self._content, self._waiting[0])
+                place = self._waiting.popleft()
+                if source is not None:
+                    return place, source
         return None
 
     async def next(self) -> ByteSource | None:
@@ -145,11 +161,16 @@ class Follower:
             await changes.beyond(seen)
 
     def _look(self) -> None:
-        if self._waiting or self.ended:
-            return
-        for run in self._arrivals.new():
-            kept = self._selected.apply(run) if self._selected is not None else run
-            self._waiting.extend(places(self._content, kept))
+        if not self._waiting and not self.ended:
+            looking_again(self._content, self._wait_for_new)
+
+    def _wait_for_new(self, look: CloserLook) -> None:
+        def chosen(run: Run) -> Run:
+            look.at([run])
+            return self._selected.apply(run) if self._selected is not None else run
+
+        for run in self._arrivals.new(chosen):
+            self._waiting.extend(places(self._content, run))
 
 
 def places(content: QueueContent, run: Run) -> list[Place]:
@@ -172,19 +193,23 @@ def place_run(content: QueueContent, place: Place) -> Run | None:
 
 
 def line_of(content: QueueContent, place: Place) -> ByteSource | None:
-    """The line of one message; None when it is gone. Lines of usual lengths are rendered at once."""
-    for _ in range(LOOKS_AGAIN_MAX):
+    """The line of one message; None when it is gone, or no look makes it readable. Lines of usual lengths are
+    rendered at once. Raises one of `OVERTAKEN` where a broker is faster than one can look.
+    """
+
+    def line(look: CloserLook) -> ByteSource | None:
         run = place_run(content, place)
         if run is None:
             return None
-        failed = CloserLook(content, [run])
+        look.at([run])
         run = content.counted(run)
-        try:
-            size_bytes = run.size_bytes(content)
-            source = WatchedSource(open_runs([(run, size_bytes)], content), failed)
-            if size_bytes > WHOLE_LINE_BYTES_MAX:
-                return source
-            return BytesSource(bytes(source.read(0, size_bytes)))
-        except NOT_AS_MEASURED as error:
-            failed(error)
-    return None
+        size_bytes = run.size_bytes(content)
+        source = WatchedSource(open_runs([(run, size_bytes)], content), look)
+        if size_bytes > WHOLE_LINE_BYTES_MAX:
+            return source
+        return BytesSource(bytes(source.read(0, size_bytes)))
+
+    try:
+        return looking_again(content, line)
+    except NOT_AS_MEASURED:
+        return None

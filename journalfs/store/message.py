@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from journalfs.errors import Gone
+from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
 from journalfs.store.api import Bytes, ByteSource
-from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
+from journalfs.store.closer_look import CloserLook, ShownT, looking_again
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.read_ahead import checked
-from journalfs.store.runs import HeldFile, Run, at_once
+from journalfs.store.runs import HeldFile, Run, at_once, check_all
 from journalfs.store.sources import WatchedSource
 
 if TYPE_CHECKING:
@@ -62,12 +62,13 @@ class StoreMessage:
 
     def __init__(self, content: QueueContent, run: Run) -> None:
         self._content = content
+        self._looked = False
         self._take(run)
 
     def _take(self, run: Run) -> None:
         content = self._content
+        self._found = run
         self._run = content.counted(run)
-        self._failed = CloserLook(content, [run])
         columns = run.columns(content)
         self._id = MessageId(columns.ids[0])
         self._size_bytes = columns.sizes[0]
@@ -96,17 +97,30 @@ class StoreMessage:
 
     def line(self) -> bytes:
         """The envelope line, with its newline."""
-        try:
-            return self._line()
-        except NOT_AS_MEASURED as error:
-            self._failed(error)
+        return self._shown(self._line)
+
+    def _shown(self, show: Callable[[CloserLook], ShownT]) -> ShownT:
+        """What `show` makes of it. Raises `Gone` when it was consumed meanwhile."""
+
+        def shown(look: CloserLook) -> ShownT:
+            if self._looked:
+                self._find()
+            self._looked = True  # unless all goes well
+            look.at([self._found])
+            content = show(look)
+            self._looked = False
+            return content
+
+        return looking_again(self._content, shown)
+
+    def _find(self) -> None:
+        """It may lie elsewhere by now."""
         run = self._content.find(self._id)
         if run is None:
             raise Gone(self.name.decode())
         self._take(run)
-        return self._line()
 
-    def _line(self) -> bytes:
+    def _line(self, look: CloserLook) -> bytes:
         batch, held = self._run.opened(self._content)
         line = checked(lambda: memoryview(batch.line(0)), lambda: check_all(held))
         return bytes(line)
@@ -127,18 +141,18 @@ class StoreMessage:
         return found
 
     def open(self) -> ByteSource:
-        try:
-            batch, held = self._run.opened(self._content)
-            source = at_once(BodySource(batch, held, self._size_bytes), self._content)
-        except NOT_AS_MEASURED as error:
-            self._failed(error)
-            raise
-        return WatchedSource(source, self._failed)
+        """Raises `StaleView` where its file turns out to have another length than it was said to have."""
+        size_bytes = self._size_bytes
+        source = self._shown(self._opened)
+        if source.size_bytes != size_bytes:
+            source.close()
+            raise StaleView(self.name.decode())
+        return source
 
-
-def check_all(held: Sequence[HeldFile]) -> None:
-    for file in held:
-        file.check()
+    def _opened(self, look: CloserLook) -> ByteSource:
+        batch, held = self._run.opened(self._content)
+        source = at_once(BodySource(batch, held, self._size_bytes), self._content)
+        return WatchedSource(source, look)
 
 
 def _put(found: dict[str, bytes], name: str, value: object) -> None:

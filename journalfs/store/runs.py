@@ -122,6 +122,11 @@ class HeldFile:
             raise StaleView(self.file.name)
 
 
+def check_all(held: Iterable[HeldFile]) -> None:
+    for file in held:
+        file.check()
+
+
 @dataclass(frozen=True, slots=True)
 class JournalSegment:
     lines: LineBatch
@@ -131,12 +136,8 @@ class JournalSegment:
     def size_bytes(self) -> int:
         return self.lines.size_bytes
 
-    def check(self) -> None:
-        for file in self.held:
-            file.check()
-
     def open(self) -> ByteSource:
-        return ReadAheadSource(self.lines, self.check)
+        return ReadAheadSource(self.lines, lambda: check_all(self.held))
 
 
 @dataclass(frozen=True, slots=True)

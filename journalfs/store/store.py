@@ -33,6 +33,7 @@ from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, Se
 from journalfs.store.tails import Tails
 
 if TYPE_CHECKING:
+    from journalfs.store.reloading import Reloading
     from journalfs.store.snapshots import Snapshots
 
 RELOADS_MAX = 8
@@ -57,7 +58,7 @@ class JournalStore:
         self._bindings = BindingsReader(core.layout.bindings_dir, relative_to=core.root)
         self._bindings_seen: BindingsStamp = ()
         self._tails = Tails(core)
-        self._reloading = False
+        self._reloading: Reloading | None = None
         self.configuration = ConfigurationWatch(core, self._configured)
         self._gone = False
         core.look_again = self.look_now
@@ -311,12 +312,10 @@ class JournalStore:
         self._take_over(bindings_changed, result)
 
     def look_now(self) -> None:
-        """The same without waiting, for a reader who met what the broker has overwritten since the last look.
-        Does nothing while a reload is under way.
+        """The same at once, for a reader who met what the broker has overwritten since the last look. Where a
+        reload is under way that is the newest there is, so it is waited for and taken over first.
         """
-        if self._reloading:
-            self.core.bodies.remeasure()
-            return
+        self._finish_reload()
         bindings_changed, result = self._looked()
         if result is PollResult.REWRITTEN:
             self._replace_loader(self._loaded_whole())
@@ -415,15 +414,25 @@ class JournalStore:
         """Read the journal anew in a thread: the store goes on answering from what it has."""
         import trio  # noqa: PLC0415 - as above
 
-        before = self.core.loaded
-        self._reloading = True
+        from journalfs.store.reloading import Reloading  # noqa: PLC0415 - as above
+
+        reloading = self._reloading = Reloading(self.core.loaded, self._loaded_whole)
         try:
-            loader = await trio.to_thread.run_sync(self._loaded_whole)
-            # Who could not wait may have read it meanwhile, and further than this one got.
-            if self.core.loaded is before:
-                self._replace_loader(loader)
+            await trio.to_thread.run_sync(reloading.read)
+            self._finish_reload()
         finally:
-            self._reloading = False
+            self._reloading = None
+
+    def _finish_reload(self) -> None:
+        """Go on with what is being read anew, unless somebody who could not wait did so before, or read it
+        alone, and further than the thread got.
+        """
+        reloading, self._reloading = self._reloading, None
+        if reloading is None or self.core.loaded is not reloading.before:
+            return
+        loader = reloading.result()
+        if loader is not None:
+            self._replace_loader(loader)
 
     def _loaded_whole(self) -> JournalLoader:
         """The journal read from nothing, again if the broker compacted it meanwhile."""
@@ -444,6 +453,7 @@ class JournalStore:
         loader.bytes_scanned += old.bytes_scanned
         self.core.loaded = loader
         self.core.epoch += 1
+        self.core.torn.clear()  # slots of the one before
         self.core.edition += old.overwritten or self.core.journal_doubted
         self.core.measure()
         adopt_parts(loader.state, old.state)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from journalfs.clock import NS_PER_MS
-from journalfs.errors import Gone, StaleView
+from journalfs.errors import Gone
 from journalfs.ids import MessageId
-from journalfs.limits import LOOKS_AGAIN_MAX, WHERE_VIEWS_KEPT_MAX
+from journalfs.limits import WHERE_VIEWS_KEPT_MAX
 from journalfs.paging.cursors import Standing
 from journalfs.store.api import ByteSource, Part, Shown
-from journalfs.store.closer_look import NOT_AS_MEASURED, CloserLook
+from journalfs.store.closer_look import CloserLook, looking_again
 from journalfs.store.content import QueueContent
 from journalfs.store.filters import Filter, SelectorFilter
 from journalfs.store.following import Follower
@@ -94,15 +94,8 @@ class QueueView:
 
     def _refresh(self) -> None:
         """Make the parts anew if the queue or what the filter looks at changed."""
-        now = self._now()
-        if now == self._seen:
-            return
-        failed = CloserLook(self.content, self.content.live() if self._selected is not None else ())
-        try:
-            self._choose_parts(now)
-        except NOT_AS_MEASURED as error:
-            failed(error)
-            self._choose_parts(self._now())
+        if self._now() != self._seen:
+            looking_again(self.content, self._choose_parts)
 
     def _now(self) -> Hashable:
         return (
@@ -114,7 +107,10 @@ class QueueView:
             self._selected.moment() if self._selected else 0,
         )
 
-    def _choose_parts(self, now: Hashable) -> None:
+    def _choose_parts(self, look: CloserLook) -> None:
+        now = self._now()
+        if self._selected is not None:
+            look.at(self.content.live())
         parts = [*self._journal_parts(), *self._page_parts()]
         self._parts = {entry.part.name: entry for entry in parts}
         self._tail = self._filtered(self._tail_runs())
@@ -219,23 +215,15 @@ class QueueView:
         return self._opened(lambda: self._sized(part))
 
     def _opened(self, choose: Callable[[], Sequence[tuple[Run, int]]]) -> ByteSource:
-        """Open what `choose` gives. Where a broker overwrote it since the last look, all of it was consumed:
-        look again, and choose from what is there now.
-        """
-        for _ in range(LOOKS_AGAIN_MAX):
+        """Open what `choose` gives."""
+
+        def opened(look: CloserLook) -> ByteSource:
             self._refresh()
             runs = choose()
-            failed = CloserLook(self.content, (run for run, _ in runs))
-            try:
-                return WatchedSource(open_runs(runs, self.content), failed)
-            except StaleView:
-                self.content.core.look_again()
-            except NOT_AS_MEASURED as error:
-                failed(error)
-        self._refresh()
-        runs = choose()
-        failed = CloserLook(self.content, (run for run, _ in runs))
-        return WatchedSource(open_runs(runs, self.content), failed)
+            look.at(run for run, _ in runs)
+            return WatchedSource(open_runs(runs, self.content), look)
+
+        return looking_again(self.content, opened)
 
     def _sized(self, part: Part) -> list[tuple[Run, int]]:
         """The runs of a part with the lengths of their lines. Raises `Gone` when nothing is left of it."""

@@ -49,9 +49,10 @@ class JournalAppender:
     def _record(self, kind: int, **fields: object) -> bytes:
         return record(kind, self.file_id & 0x7FFFFFFF, **fields)  # type: ignore[arg-type]
 
-    def send(self, message_id: int, queue_id: int, text: str = "t") -> None:
+    def send(self, message_id: int, queue_id: int, text: str = "t", *, priority: int = 4) -> None:
+        body = text_message(message_id, text, priority=priority)
         self.append(
-            self._record(ADD, record_id=message_id, user_type=MESSAGE, body=text_message(message_id, text)),
+            self._record(ADD, record_id=message_id, user_type=MESSAGE, body=body),
             self._record(UPDATE, record_id=message_id, user_type=ADD_REF, body=struct.pack(">q", queue_id)),
         )
 

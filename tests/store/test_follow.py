@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import struct
+import threading
 from collections.abc import Callable
 
 import pytest
 import trio
+import trio.testing
 
 from journalfs.errors import Gone, StaleView
 from journalfs.ids import MessageId
-from journalfs.limits import TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.journal.loader import JournalLoader
+from journalfs.limits import LOOKS_AGAIN_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.store.api import ByteSource
+from journalfs.store.following import Follower
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
+from tests.differential.encode import header
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 
@@ -288,7 +295,7 @@ def test_opening_what_the_broker_has_just_overwritten(little_store: LittleStore,
     with little_store.journal.path.open("r+b") as file:
         file.write(struct.pack(">iiq", 2, 0, 3))
     JournalAppender(little_store.journal.path, 3, 16).send(1001, QUEUE_A, "now")
-    with pytest.raises(StaleView):
+    with pytest.raises(Gone):
         message.open()
     with pytest.raises(Gone):
         queue.open_part(listed)
@@ -315,3 +322,204 @@ async def test_an_earlier_state_that_is_copied_over_the_current_file(
     await store.look()
     assert len(lines_of(store, "work.a")) == 1
     assert store.rebuilds == 1
+
+
+class Compacting:
+    """A broker that writes what is live anew, and uses the files again in which it was."""
+
+    def __init__(self, little_store: LittleStore) -> None:
+        self._directory = little_store.root / "journal"
+        self._current = little_store.journal
+        self._used = [little_store.journal]
+        self._live: dict[int, tuple[str, int]] = {}
+
+    def send(self, message_id: int, text: str, *, priority: int = 4) -> None:
+        self._live[message_id] = text, priority
+        self._current.send(message_id, QUEUE_A, text, priority=priority)
+
+    def consume(self, message_id: int) -> None:
+        del self._live[message_id]
+        self._current.acknowledge(message_id, QUEUE_A, tx_id=3000 + message_id)
+
+    def compact(self) -> None:
+        file_id = self._current.file_id + 1
+        moved = JournalAppender.create(self._directory / f"activemq-data-{file_id}.amq", file_id)
+        for message_id, (text, priority) in self._live.items():
+            moved.send(message_id, QUEUE_A, text, priority=priority)
+        for used in self._used:
+            file_id += 1
+            with used.path.open("r+b") as file:
+                file.write(header(file_id) + bytes(used.at - 16))
+            self._current = JournalAppender(used.path, file_id, 16)
+        self._used = [moved, self._current]
+
+
+def bodies(lines: list[bytes]) -> list[str]:
+    return [json.loads(line)["body"] for line in lines]
+
+
+def text_of(source: ByteSource) -> bytes:
+    return bytes(source.read(0, source.size_bytes))
+
+
+def taken(follower: Follower) -> list[str]:
+    """What a reader gets without waiting."""
+    found: list[bytes] = []
+    while (source := follower.take()) is not None:
+        found.append(text_of(source))
+    return bodies(found)
+
+
+@pytest.fixture
+def compacting(little_store: LittleStore, held_by_a_broker: None) -> Compacting:
+    return Compacting(little_store)
+
+
+@pytest.mark.rule("S-45", "S-116")
+@pytest.mark.parametrize("selector", [None, "JMSPriority > 3"])
+async def test_following_goes_on_where_files_are_used_again(
+    little_store: LittleStore, compacting: Compacting, selector: str | None
+) -> None:
+    """What was consumed meanwhile is missed, and nothing else; nothing comes twice."""
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    follower = (queue if selector is None else queue.where(selector)).follow()
+    for number, text in enumerate(("one", "consumed", "three")):
+        compacting.send(1000 + number, text)
+    await store.look()
+    compacting.consume(1001)
+    compacting.compact()
+    assert taken(follower) == ["one", "three"]
+    compacting.send(1003, "four")
+    await store.look()
+    assert follower.ready()
+    compacting.compact()
+    assert taken(follower) == ["four"]
+    assert not follower.ended
+
+
+@pytest.mark.rule("S-45", "S-116")
+async def test_following_a_broker_that_is_faster_than_each_look(
+    little_store: LittleStore, compacting: Compacting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have their turns meanwhile, and once the broker rests the message is there."""
+    store = little_store.open()
+    follower = queue_of(store, "work.a").follow()
+    compacting.send(1000, "one")
+    await store.look()
+    looks = 0
+
+    def overtaken() -> None:
+        nonlocal looks
+        looks += 1
+        assert looks < 100, "nobody else had a turn"
+        store.look_now()
+        compacting.compact()
+
+    monkeypatch.setattr(store.core, "look_again", overtaken)
+    compacting.compact()
+    assert follower.take() is None
+    assert looks == LOOKS_AGAIN_MAX
+    found: list[str] = []
+
+    async def read() -> None:
+        source = await follower.next()
+        assert source is not None
+        found.extend(bodies([text_of(source)]))
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            while looks == LOOKS_AGAIN_MAX:
+                await trio.lowlevel.checkpoint()
+            monkeypatch.setattr(store.core, "look_again", store.look_now)
+    assert found == ["one"]
+
+
+OPENINGS: list[Callable[[StoreQueue], bytes]] = [
+    lambda queue: text_of(queue.open_all()),
+    lambda queue: text_of(queue.open_part(queue.parts()[0])),
+    lambda queue: text_of(queue.where("JMSPriority = 7").open_all()),
+]
+
+
+@pytest.mark.rule("S-45")
+@pytest.mark.parametrize("opening", OPENINGS, ids=["all", "part", "selection"])
+@pytest.mark.parametrize("begun", [True, False])
+async def test_opening_while_the_journal_is_read_anew(
+    little_store: LittleStore,
+    compacting: Compacting,
+    monkeypatch: pytest.MonkeyPatch,
+    opening: Callable[[StoreQueue], bytes],
+    begun: bool,
+) -> None:
+    """Who opens something waits for what a thread reads, and reads by itself where no thread is to be had."""
+    compacting.send(1000, "one", priority=7)
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    compacting.compact()
+    threads = trio.to_thread.current_default_thread_limiter()
+    reading, wanted = threading.Event(), threading.Event()
+    make_loader = getattr(store, "_make_loader")  # noqa: B009
+
+    def make_when_wanted() -> JournalLoader:
+        reading.set()
+        assert wanted.wait(60)
+        loader: JournalLoader = make_loader()
+        return loader
+
+    def look_again() -> None:
+        wanted.set()
+        store.look_now()
+
+    monkeypatch.setattr(store, "_make_loader", make_when_wanted)
+    monkeypatch.setattr(store.core, "look_again", look_again)
+    if not begun:
+        monkeypatch.setattr(threads, "total_tokens", 1)
+        await threads.acquire()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.look)
+        if begun:
+            await trio.to_thread.run_sync(reading.wait)
+        else:
+            await trio.testing.wait_all_tasks_blocked()
+        assert bodies(opening(queue).splitlines()) == ["one"]
+        if not begun:
+            threads.release()
+    assert store.rebuilds == 1
+
+
+@pytest.mark.rule("S-45")
+def test_opening_beside_a_broker_that_is_always_faster(
+    little_store: LittleStore, compacting: Compacting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends, with the error that says why."""
+    compacting.send(1000, "one")
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    message = queue.message(MessageId(1000))
+    assert message is not None
+
+    def overtaken() -> None:
+        store.look_now()
+        compacting.compact()
+
+    monkeypatch.setattr(store.core, "look_again", overtaken)
+    compacting.compact()
+    with pytest.raises(StaleView):
+        queue.open_all()
+    with pytest.raises(StaleView):
+        message.open()
+
+
+@pytest.mark.rule("S-45")
+def test_a_message_that_lies_elsewhere_by_now(little_store: LittleStore, compacting: Compacting) -> None:
+    compacting.send(1000, "one")
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    message = queue.message(MessageId(1000))
+    assert message is not None
+    compacting.compact()
+    assert text_of(message.open()) == b"one"
+    compacting.compact()
+    assert message.envelope()["body"] == "one"
