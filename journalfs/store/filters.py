@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
 from journalfs.store.envelope import envelope_decoder
-from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.read_ahead import checked
+from journalfs.store.runs import JournalRun, PageRun, Run, check_all
 
 if TYPE_CHECKING:
     from journalfs.selector import Selector
@@ -56,14 +57,18 @@ class SelectorFilter:
         return kept(run, [i for i, message_id in enumerate(ids) if self._verdicts[message_id]])
 
     def _judge(self, run: Run, ids: list[int]) -> None:
-        accepts = self._selector.accepts
-        decode = envelope_decoder(self._selector.keys)
         at = 0
         for piece in run.split(4096):
-            batch = piece.batch(self._content)
-            for index in range(len(piece)):
-                self._verdicts[ids[at + index]] = accepts(decode(batch.line(index)))
+            self._verdicts.update(zip(ids[at : at + len(piece)], self._judged(piece), strict=True))
             at += len(piece)
+
+    def _judged(self, piece: Run) -> list[bool]:
+        accepts, decode = self._selector.accepts, envelope_decoder(self._selector.keys)
+        batch, held = piece.opened(self._content)
+        return checked(
+            lambda: [accepts(decode(batch.line(index))) for index in range(len(piece))],
+            lambda: check_all(held),
+        )
 
 
 class ScheduledFilter:

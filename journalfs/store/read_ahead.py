@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.status import CoreRefused
@@ -35,8 +35,10 @@ DISK_AHEAD_BYTES: Final = 8 * WINDOW_BYTES_MAX
 
 THREADS_MAX: Final = 4
 
+RenderedT = TypeVar("RenderedT")
 
-def checked(render: Callable[[], memoryview], check: Callable[[], None] | None) -> memoryview:
+
+def checked(render: Callable[[], RenderedT], check: Callable[[], None] | None) -> RenderedT:
     """Render, and then make sure that what was rendered was not being overwritten; if that is why rendering
     failed, `check` says so.
     """

@@ -523,3 +523,15 @@ def test_a_message_that_lies_elsewhere_by_now(little_store: LittleStore, compact
     assert text_of(message.open()) == b"one"
     compacting.compact()
     assert message.envelope()["body"] == "one"
+
+
+@pytest.mark.rule("S-45")
+def test_a_selector_does_not_judge_by_what_lies_in_the_file_by_now(
+    little_store: LittleStore, compacting: Compacting
+) -> None:
+    compacting.send(1000, "one", priority=7)
+    store = little_store.open()
+    queue = queue_of(store, "work.a")
+    compacting.compact()
+    compacting.send(1001, "two", priority=1)
+    assert bodies(text_of(queue.where("JMSPriority = 7").open_all()).splitlines()) == ["one"]
