@@ -68,6 +68,16 @@ def encode_header(file_id: int, alignment_bytes: int) -> bytes:
     return header.ljust(round_up(JOURNAL_HEADER_BYTES, alignment_bytes), b"\0")
 
 
+def as_found(
+    name: str, file_id: FileId, size_bytes: int, settings: WriteSettings, *, version: int = VERSION
+) -> WriteFile:
+    """A file that is there, `size_bytes` long."""
+    lengthened = size_bytes == settings.file_size_bytes + LENGTHENED_BYTES
+    if lengthened:
+        size_bytes -= LENGTHENED_BYTES
+    return WriteFile(name, file_id, size_bytes, version=version, lengthened=lengthened)
+
+
 class FilePool:
     """Free files and ids. `last_id` is the highest id, or number in a name, ever used."""
 
@@ -95,11 +105,7 @@ class FilePool:
 
     def found(self, name: str, file_id: FileId, *, version: int = VERSION) -> WriteFile:
         """A file that is there."""
-        size_bytes = self._backend.size_bytes(name)
-        lengthened = size_bytes == self._settings.file_size_bytes + LENGTHENED_BYTES
-        if lengthened:
-            size_bytes -= LENGTHENED_BYTES
-        return WriteFile(name, file_id, size_bytes, version=version, lengthened=lengthened)
+        return as_found(name, file_id, self._backend.size_bytes(name), self._settings, version=version)
 
     def create(self, file_id: FileId) -> WriteFile:
         """Make a file that nothing can mistake for a journal file before it is one. Raises OSError."""

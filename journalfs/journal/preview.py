@@ -10,7 +10,7 @@ from journalfs.engine.ledger import Ledger
 from journalfs.engine.links import is_linked
 from journalfs.engine.scan import scan_journal
 from journalfs.journal.directory import read_directory
-from journalfs.journal.pool import WriteFile
+from journalfs.journal.pool import WriteFile, as_found
 from journalfs.journal.rewrite import Rewriter, Survivors
 from journalfs.journal.write_settings import WriteSettings
 
@@ -44,7 +44,7 @@ def preview_compaction(directory: Path, settings: WriteSettings, *, relative_to:
     for found in listing.files:
         if found.header_damaged:
             continue
-        file = WriteFile(found.name, found.file_id, found.stamp.size_bytes, version=found.version)
+        file = as_found(found.name, found.file_id, found.stamp.size_bytes, settings, version=found.version)
         mapped = MappedFile(found.path)
         mapped.detach()
         scan = scan_journal(mapped, rid=file.rid, version=file.version)
@@ -81,7 +81,8 @@ def _files_after(sources: list[_Source], free_files: int, outputs: int, settings
 
 
 def _is_usable(source: _Source, settings: WriteSettings) -> bool:
-    return source.file.size_bytes == settings.file_size_bytes and not is_linked(source.path)
+    same = source.file.size_bytes == settings.file_size_bytes and not source.file.lengthened
+    return same and not is_linked(source.path)
 
 
 def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) -> list[int]:

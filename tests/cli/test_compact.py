@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,39 @@ def test_how_many_files_there_will_be(store_copy: Callable[[str], Path], setting
     for _ in range(3):
         said = objects("compact", "--dry-run", "--json", path)
         done = objects("compact", "--json", path)
+        assert [one["filesAfter"] for one in said] == [one["filesAfter"] for one in done]
+
+
+@pytest.mark.rule("S-91")
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("pool_files", [-1, 4])
+def test_how_many_files_there_will_be_beside_a_snapshot(tmp_path: Path, kept: bool, pool_files: int) -> None:
+    """What a snapshot names, or named, is longer than it was made, and is not used again."""
+    store = tmp_path / "store"
+    settings = ("journal-type=NIO", "journal-file-size=64K", f"journal-pool-files={pool_files}")
+    options = [option for setting in settings for option in ("--set", setting)]
+    assert journalfs("create", *options, store).returncode == 0
+
+    async def publish() -> None:
+        with closing(open_for_writing(store)) as opened:
+            await opened.create_address("work")
+            await opened.create_queue("work", "work")
+            publisher = opened.publisher("work", "work", "in")
+            for number in range(100):
+                await publisher.write(b"%02000d\n" % number)
+            await opened.snapshots.create("then")
+            if not kept:
+                await opened.snapshots.delete("then")
+            for number in range(20):
+                await publisher.write(b"%02000d\n" % number)
+            await publisher.finish()
+
+    trio.run(publish)
+    for _ in range(3):
+        said = objects("compact", "--dry-run", "--json", store)
+        done = objects("compact", "--json", store)
+        assert [one["writesFiles"] for one in said] == [one["withRecordsAfter"] for one in done]
+        assert [one["writesBytes"] for one in said] == [one["writtenBytes"] for one in done]
         assert [one["filesAfter"] for one in said] == [one["filesAfter"] for one in done]
 
 

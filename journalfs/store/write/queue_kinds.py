@@ -90,8 +90,28 @@ class _Kind(Protocol):
     def waits(self, message_id: MessageId, message: _Message) -> None:
         """It is not due any more."""
 
-    def same_as(self, queue: Queue) -> bool:
-        """Whether the queue's settings still ask for just this."""
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a queue's settings ask for: what is kept in memory serves for just this."""
+
+    last_values: bool
+    last_value_key: str | None
+    ring_size: int | None
+
+    @classmethod
+    def by(cls, queue: Queue) -> _Asked:
+        """Brokers make a last-value queue of whatever has a key for it (`QueueFactoryImpl` in 2.44)."""
+        binding = queue.binding
+        return cls(
+            binding.last_value or bool(binding.last_value_key),
+            binding.last_value_key,
+            binding.ring_size if binding.ring_size >= 0 else None,
+        )
+
+    @property
+    def anything(self) -> bool:
+        return self.last_values or self.ring_size is not None
 
 
 @dataclass(slots=True)
@@ -100,8 +120,8 @@ class QueueKinds:
     removing: Removing
     _bindings: BindingsState | None = None
     _special: frozenset[QueueId] = frozenset()
-    _kinds: dict[QueueId, tuple[_Kind, ...]] = field(default_factory=dict)
-    """Of queues that were sent to, or that something came back to."""
+    _kinds: dict[QueueId, tuple[_Asked, tuple[_Kind, ...]]] = field(default_factory=dict)
+    """Of queues that were sent to, or that something came back to, and what was asked of each then."""
     _later: list[tuple[int, QueueId, MessageId]] = field(default_factory=list)
     """A heap of when messages are due, in milliseconds since 1970."""
     _unknown: set[QueueId] = field(default_factory=set)
@@ -123,12 +143,13 @@ class QueueKinds:
         if self._bindings is not self.core.bindings:
             self._bindings = self.core.bindings
             bound = self._bindings.queues
-            before, self._special = self._special, frozenset(one for one in bound if _wanted(bound[one]))
+            special = frozenset(one for one, queue in bound.items() if _Asked.by(queue).anything)
+            before, self._special = self._special, special
             self._unknown = (self._unknown & self._special) | (self._special - before)
             self._forget_times(before - self._special)
-            for queue_id, kinds in list(self._kinds.items()):
+            for queue_id, (asked, _) in list(self._kinds.items()):
                 queue = bound.get(queue_id)
-                if queue is None or not all(kind.same_as(queue) for kind in kinds):
+                if queue is None or _Asked.by(queue) != asked:
                     del self._kinds[queue_id]
 
     def forget(self, queues: Iterable[QueueId]) -> None:
@@ -184,7 +205,7 @@ class QueueKinds:
             return
         message = self._stored(queue_id, message_id)
         if message is not None:
-            for kind in self._kinds[queue_id]:
+            for kind in self._of(queue_id):
                 kind.waits(message_id, message)
 
     def stayed(self, queue_id: QueueId, message_ids: Iterable[MessageId]) -> Position | None:
@@ -276,27 +297,18 @@ class QueueKinds:
         return self._later
 
     def _of(self, queue_id: QueueId) -> tuple[_Kind, ...]:
-        kinds = self._kinds.get(queue_id)
-        if kinds is None:
+        if queue_id not in self._kinds:
             queue = self.core.bindings.queues[queue_id]
-            kinds = tuple(self._made(queue, QueueContent(self.core, queue)))
-            self._kinds[queue_id] = kinds
+            asked = _Asked.by(queue)
+            self._kinds[queue_id] = asked, tuple(self._made(queue, asked, QueueContent(self.core, queue)))
+        _, kinds = self._kinds[queue_id]
         return kinds
 
-    def _made(self, queue: Queue, content: QueueContent) -> Iterator[_Kind]:
-        if _keeps_last_values(queue):
+    def _made(self, queue: Queue, asked: _Asked, content: QueueContent) -> Iterator[_Kind]:
+        if asked.last_values:
             yield LastValues.of(content, queue, self.removing, self._read)
-        if queue.binding.ring_size >= 0:
+        if asked.ring_size is not None:
             yield Ring.of(content, queue, self.removing)
-
-
-def _wanted(queue: Queue) -> bool:
-    return _keeps_last_values(queue) or queue.binding.ring_size >= 0
-
-
-def _keeps_last_values(queue: Queue) -> bool:
-    """Brokers make a last-value queue of whatever has a key for it (`QueueFactoryImpl` in 2.44)."""
-    return queue.binding.last_value or bool(queue.binding.last_value_key)
 
 
 @dataclass(slots=True)
@@ -320,9 +332,6 @@ class LastValues:
                 message_id = MessageId(content.state.ref(run.refs[0]).message_id)
                 values._by_value.setdefault(value, []).append(message_id)
         return values
-
-    def same_as(self, queue: Queue) -> bool:
-        return _keeps_last_values(queue) and queue.binding.last_value_key == self.key
 
     def arrives(self, message_id: MessageId, message: Outgoing) -> Iterator[MessageId]:
         value = self._value_of(message)
@@ -400,9 +409,6 @@ class Ring:
             info = content.state.ref(run.refs[0])
             ring._levels[info.priority][MessageId(info.message_id)] = None
         return ring
-
-    def same_as(self, queue: Queue) -> bool:
-        return queue.binding.ring_size == self.size
 
     def arrives(self, message_id: MessageId, message: Outgoing) -> Iterator[MessageId]:
         self._level(message)[message_id] = None

@@ -316,6 +316,29 @@ async def test_a_ring_that_became_smaller(writable: Writable) -> None:
         assert bodies_of(store) == ["4", "5", "6"]
 
 
+@pytest.mark.rule("S-107")
+async def test_a_last_value_queue_that_becomes_a_ring_too(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        await send(store, valued("1", "a"), valued("2", "b"))
+        await become(store, A, ring_size=1)
+        await send(store, valued("3", "c"))
+        assert bodies_of(store) == ["3"]
+        await become(store, A, ring_size=-1)
+        await send(store, valued("4", "d"), valued("5", "c"))
+        assert bodies_of(store) == ["4", "5"], "it is a last-value queue as before"
+
+
+@pytest.mark.rule("S-107")
+async def test_a_ring_that_becomes_a_last_value_queue_too(writable: Writable) -> None:
+    async with writable.open() as store:
+        await become(store, A, ring_size=5)
+        await send(store, valued("1", "a", "stock"), valued("2", "a", "stock"))
+        await become(store, A, last_value_key="stock")
+        await send(store, valued("3", "a", "stock"), valued("4", "a", "stock"))
+        assert bodies_of(store) == ["4"]
+
+
 async def test_large_bodies_go_with_their_messages(writable: Writable) -> None:
     async with writable.open() as store:
         await become(store, A, ring_size=1)
