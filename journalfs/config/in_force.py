@@ -2,7 +2,8 @@
 
 What the broker does: for each match there is one set of settings, that of the bindings journal if it has
 one (management wrote it there), else that of broker.xml. Of all matches that apply to an address, the more
-specific ones win setting by setting; what none sets has its default.
+specific ones win setting by setting; what none sets has its default. Two settings have theirs where the most
+specific match does not set them (`NOT_INHERITED`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import tomli_w
 
 from journalfs.config.broker_xml import BrokerConfig, strip_literal
 from journalfs.config.core_settings import CORE_SETTINGS, value_in_force
-from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY, BY_NAME, Value, accepts
+from journalfs.config.setting_names import (
+    ADDRESS_SETTINGS,
+    BY_JSON_KEY,
+    BY_NAME,
+    NOT_INHERITED,
+    Value,
+    accepts,
+)
 from journalfs.config.wildcards import Pattern, WildcardSyntax, compile_pattern, most_specific_first
 
 ORIGIN_DEFAULT: Final = "default"
@@ -129,6 +137,8 @@ class SettingsInForce:
         for source in sources:
             if name in source.values:
                 return SettingInForce(name, source.values[name], definition.unit, source.origin)
+            if name in NOT_INHERITED:
+                break
         if definition.derived is not None:
             other, factor = definition.derived
             base = self._setting(other, sources).value

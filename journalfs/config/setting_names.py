@@ -331,6 +331,11 @@ ADDRESS_SETTINGS: Final = tuple(
 BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in ADDRESS_SETTINGS}
 BY_JSON_KEY: Final[Mapping[str, SettingDefinition]] = {item.json_key: item for item in ADDRESS_SETTINGS}
 
+NOT_INHERITED: Final = frozenset({"management-browse-page-size", "slow-consumer-threshold-measurement-unit"})
+"""What a broker's set of settings always has a value for, so that it takes none from a less specific match
+(`AddressSettings` in 2.44).
+"""
+
 NO_EFFECT: Final = frozenset(
     {
         "auto-create-addresses",

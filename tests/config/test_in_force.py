@@ -9,7 +9,7 @@ import pytest
 
 from journalfs.config.broker_xml import BrokerConfig
 from journalfs.config.in_force import SettingInForce, SettingsInForce, settings_toml
-from journalfs.config.setting_names import ADDRESS_SETTINGS, Value
+from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NOT_INHERITED, Value
 from tests.config.test_broker_xml import read, settings
 
 
@@ -125,3 +125,24 @@ def test_toml_reads_back(config: BrokerConfig) -> None:
     lines = settings_toml(in_force.address("a.b")).splitlines()
     assert "redelivery-delay = 100  # ms, broker.xml match 'a.b'" in lines
     assert len(lines) == len(ADDRESS_SETTINGS)
+
+
+@pytest.mark.parametrize("name", sorted(NOT_INHERITED))
+def test_what_no_less_specific_match_says(tmp_path: Path, name: str) -> None:
+    """A broker has a value of its own for these in each match."""
+    default = BY_NAME[name].default
+    value = 500 if default == 200 else "MESSAGES_PER_DAY"
+    config = read(
+        tmp_path,
+        settings(
+            f'<address-setting match="#"><{name}>{value}</{name}></address-setting>'
+            '<address-setting match="a"><redelivery-delay>100</redelivery-delay></address-setting>'
+        ),
+    )
+    in_force = SettingsInForce(config, {"b": {"redeliveryDelay": 5}})
+    for address in ("a", "b"):
+        assert (found(in_force, address, name).value, found(in_force, address, name).origin) == (
+            default,
+            "default",
+        )
+    assert found(in_force, "c", name).value == value
