@@ -57,6 +57,10 @@ class WriteFile:
     `journalfs.engine.links`).
     """
 
+    def is_as_made(self, file_size_bytes: int) -> bool:
+        """Whether it has the size in which files are made now, and was never longer."""
+        return self.size_bytes == file_size_bytes and not self.lengthened
+
     @property
     def rid(self) -> int:
         return rid_of(self.file_id)
@@ -161,8 +165,7 @@ class FilePool:
 
     def usable(self, file: WriteFile) -> bool:
         """Whether a file may be used again."""
-        same = file.size_bytes == self._settings.file_size_bytes and not file.lengthened
-        return same and not self._backend.is_linked(file.name)
+        return file.is_as_made(self._settings.file_size_bytes) and not self._backend.is_linked(file.name)
 
     def retire(self, file: WriteFile, *, files_in_use: int) -> WriteFile | None:
         """Make a file free that nothing needs. Returns it if it joins the pool (see `put`), else it is gone.

@@ -81,8 +81,7 @@ def _files_after(sources: list[_Source], free_files: int, outputs: int, settings
 
 
 def _is_usable(source: _Source, settings: WriteSettings) -> bool:
-    same = source.file.size_bytes == settings.file_size_bytes and not source.file.lengthened
-    return same and not is_linked(source.path)
+    return source.file.is_as_made(settings.file_size_bytes) and not is_linked(source.path)
 
 
 def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) -> list[int]:

@@ -300,15 +300,15 @@ class QueueKinds:
         if queue_id not in self._kinds:
             queue = self.core.bindings.queues[queue_id]
             asked = _Asked.by(queue)
-            self._kinds[queue_id] = asked, tuple(self._made(queue, asked, QueueContent(self.core, queue)))
+            self._kinds[queue_id] = asked, tuple(self._made(asked, QueueContent(self.core, queue)))
         _, kinds = self._kinds[queue_id]
         return kinds
 
-    def _made(self, queue: Queue, asked: _Asked, content: QueueContent) -> Iterator[_Kind]:
+    def _made(self, asked: _Asked, content: QueueContent) -> Iterator[_Kind]:
         if asked.last_values:
-            yield LastValues.of(content, queue, self.removing, self._read)
+            yield LastValues.of(content, asked.last_value_key, self.removing, self._read)
         if asked.ring_size is not None:
-            yield Ring.of(content, queue, self.removing)
+            yield Ring.of(content, asked.ring_size, self.removing)
 
 
 @dataclass(slots=True)
@@ -324,8 +324,8 @@ class LastValues:
     _values_max: int = VALUES_SWEPT_MIN
 
     @classmethod
-    def of(cls, content: QueueContent, queue: Queue, removing: Removing, read: _Read) -> LastValues:
-        values = cls(queue.binding.last_value_key, removing, queue.queue_id)
+    def of(cls, content: QueueContent, key: str | None, removing: Removing, read: _Read) -> LastValues:
+        values = cls(key, removing, content.queue_id)
         for run in _due(content):
             value = values._value_of(read(content, run))
             if value is not None:
@@ -403,8 +403,8 @@ class Ring:
     """What had left queues when it was last looked which messages are still there."""
 
     @classmethod
-    def of(cls, content: QueueContent, queue: Queue, removing: Removing) -> Ring:
-        ring = cls(queue.binding.ring_size, removing, queue.queue_id)
+    def of(cls, content: QueueContent, size: int, removing: Removing) -> Ring:
+        ring = cls(size, removing, content.queue_id)
         for run in _due(content):
             info = content.state.ref(run.refs[0])
             ring._levels[info.priority][MessageId(info.message_id)] = None
