@@ -13,8 +13,16 @@ from tests.broker.client import CoreClient
 from tests.broker.instance import Broker, uses
 from tests.broker.sent import EVERY
 from tests.broker.settings import BrokerSettings, JournalType
-from tests.broker.writing import account_of, checksums, complaints, difference, publish, take, write_in
-from tests.cli.running import journalfs
+from tests.broker.writing import (
+    account_of,
+    checksums,
+    complaints,
+    difference,
+    publish,
+    take,
+    with_new_store,
+    write_in,
+)
 
 BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
 
@@ -22,11 +30,7 @@ BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
 def new_instance(root: Path, journal_type: JournalType, *, file_size: str = "1M", **settings: Any) -> Broker:
     """A broker that never ran, over a store that journalfs made."""
     settings |= {"journal_type": journal_type, "journal_file_size": file_size}
-    broker = Broker(root, settings=BrokerSettings(**settings))
-    broker.lay_out()
-    done = journalfs("create", broker.root)
-    assert done.returncode == 0, done.stderr
-    return broker
+    return with_new_store(Broker(root, settings=BrokerSettings(**settings)))
 
 
 def test_what_is_not_durable_does_not_come_again(artemis_home: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY, SettingDefinition
@@ -12,8 +11,7 @@ from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings, broker_xml
-from tests.broker.writing import complaints, write_in
-from tests.cli.running import journalfs
+from tests.broker.writing import complaints, with_new_store, write_in
 from tests.store.writing.test_settings_without_effect import other_value
 
 ADDRESSES = ("x.of.the.file", "x.one.more", "x.changed", "other")
@@ -35,14 +33,11 @@ def config() -> str:
         f'<address-setting match="x.#">{every}</address-setting>'
         '<address-setting match="x.one.#"><max-delivery-attempts>3</max-delivery-attempts></address-setting>'
     )
-    return re.sub(r"(?=</address-settings>)", more, broker_xml(BrokerSettings(), 61616))
+    return broker_xml(BrokerSettings(), 61616).replace("</address-settings>", f"{more}</address-settings>")
 
 
 def test_each_of_them_is_what_a_broker_says(artemis_home: Path, tmp_path: Path) -> None:
-    broker = Broker(tmp_path / "broker", config=config())
-    broker.lay_out()
-    done = journalfs("create", broker.root)
-    assert done.returncode == 0, done.stderr
+    broker = with_new_store(Broker(tmp_path / "broker", config=config()))
 
     async def work(store: WritingStore) -> dict[str, dict[str, object]]:
         for address in ADDRESSES:

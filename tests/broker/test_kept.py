@@ -15,8 +15,7 @@ from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import ONE_IS_QUICK, BrokerSettings, JournalType, broker_xml
-from tests.broker.writing import checksums, complaints, lines_in, publish, queue_in, write_in
-from tests.cli.running import journalfs
+from tests.broker.writing import checksums, complaints, lines_in, publish, queue_in, with_new_store, write_in
 
 
 def damage(root: Path) -> list[Damage]:
@@ -32,9 +31,7 @@ def test_a_broker_passes_over_checksums(
 ) -> None:
     # Compacted files have one checksum each, and when they are compacted is the upkeep's affair.
     settings = BrokerSettings(journal_type=journal_type, journal_compact_min_files=0)
-    broker = Broker(tmp_path / "broker", settings=settings)
-    broker.lay_out()
-    assert journalfs("create", broker.root).returncode == 0
+    broker = with_new_store(Broker(tmp_path / "broker", settings=settings))
 
     async def publish_some(store: WritingStore) -> None:
         if store.address("orders") is None:
@@ -70,9 +67,7 @@ def test_a_broker_goes_on_with_what_a_full_disk_left(
     ends of transactions in these are those of what is in the short one.
     """
     settings = BrokerSettings(journal_type=journal_type, journal_file_size="1M", journal_compact_min_files=0)
-    broker = Broker(tmp_path / "broker", settings=settings)
-    broker.lay_out()
-    assert journalfs("create", broker.root).returncode == 0
+    broker = with_new_store(Broker(tmp_path / "broker", settings=settings))
 
     async def publish_and_compact(store: WritingStore) -> None:
         await store.create_address("orders")
@@ -120,9 +115,7 @@ def test_a_broker_replays_what_journalfs_retained(artemis_home: Path, tmp_path: 
         '<journal-retention-directory unit="DAYS" period="30">data/history</journal-retention-directory>'
     )
     config = broker_xml(BrokerSettings(), 61616).replace("<journal-type>", f"{retention}\n    <journal-type>")
-    broker = Broker(tmp_path / "broker", config=config)
-    broker.lay_out()
-    assert journalfs("create", broker.root).returncode == 0
+    broker = with_new_store(Broker(tmp_path / "broker", config=config))
     picture = bytes(range(256)) * 1000
 
     async def publish_and_acknowledge(store: WritingStore) -> None:

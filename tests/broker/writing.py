@@ -22,6 +22,7 @@ from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import ClientError, CoreClient
 from tests.broker.instance import TOLD_TO_STOP, Broker
 from tests.broker.polling import eventually
+from tests.cli.running import journalfs
 from tests.reference.journal import EVENT, read_folder
 
 CHECKSUM = 99
@@ -191,6 +192,14 @@ def lay_store(store: Path, root: Path, journal_type: str | None) -> Broker:
     config = _replaced(config, "message-expiry-scan-period", "-1")
     broker = Broker(root, config=config)
     broker.lay_out()
+    return broker
+
+
+def with_new_store(broker: Broker) -> Broker:
+    """A broker that never ran, over a store that journalfs makes for its settings."""
+    broker.lay_out()
+    done = journalfs("create", broker.root)
+    assert done.returncode == 0, done.stderr
     return broker
 
 

@@ -13,8 +13,7 @@ from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings
 from tests.broker.shell import in_a_shell
-from tests.broker.writing import complaints, take
-from tests.cli.running import journalfs as command
+from tests.broker.writing import complaints, take, with_new_store
 from tests.faults.places import TOLD, bodies, fill, make_store, named, write
 from tests.faults.refusing import need_a_filter, refuse_io_setup
 from tests.mounting import MountedStore, journalfs, mounted_for_writing
@@ -69,9 +68,7 @@ def test_a_mount_goes_on_with_nio_and_the_next_one_with_rings(tmp_path: Path) ->
 def test_a_broker_with_rings_goes_on_after_a_mount_without(artemis_home: Path, tmp_path: Path) -> None:
     need_a_filter()
     settings = BrokerSettings(journal_type="ASYNCIO", journal_file_size="1M")
-    broker = Broker(tmp_path / "broker", settings=settings)
-    broker.lay_out()
-    assert command("create", broker.root).returncode == 0
+    broker = with_new_store(Broker(tmp_path / "broker", settings=settings))
     with in_a_shell(broker.root, tmp_path / "mnt") as store:
         store.create("work", "work.a")
         store.publish("work", None, "in.txt", b"with a ring\n")
