@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Final, Generic, TypeVar
 
 import trio
@@ -20,15 +20,15 @@ class Recent(Generic[T]):
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._last: dict[int, tuple[T, float]] = {}
+        self._last: dict[Hashable, tuple[T, float]] = {}
 
-    def did(self, process: int, what: T) -> None:
+    def did(self, process: Hashable, what: T) -> None:
         self._last.pop(process, None)
         self._last[process] = (what, trio.current_time() + self._seconds)
         if len(self._last) > PROCESSES_MAX:
             del self._last[next(iter(self._last))]
 
-    def of(self, process: int) -> T | None:
+    def of(self, process: Hashable) -> T | None:
         last = self._last.get(process)
         return last[0] if last is not None and trio.current_time() < last[1] else None
 
@@ -37,5 +37,5 @@ class Recent(Generic[T]):
         now = trio.current_time()
         return (what for what, until in self._last.values() if now < until)
 
-    def forget(self, process: int) -> None:
+    def forget(self, process: Hashable) -> None:
         self._last.pop(process, None)

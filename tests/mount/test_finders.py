@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import trio
@@ -20,7 +21,7 @@ from pyfuse3 import FileHandleT, FileNameT, FlagT, FUSEError, InodeT, RequestCon
 from journalfs.clock import FakeClock
 from journalfs_mount.context import MountContext
 from journalfs_mount.finders import PROMISED_S
-from journalfs_mount.inodes import ROOT
+from journalfs_mount.inodes import ROOT, NodeTable
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
 from journalfs_mount.report import MountReport
@@ -145,12 +146,47 @@ async def test_what_was_looked_at_is_kept_for_a_while(
 
 @pytest.mark.rule("S-41")
 async def test_it_is_kept_for_nobody_who_has_ended(
-    kernel: Kernel, autojump_clock: trio.testing.MockClock
+    kernel: Kernel, child: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         inode = await kernel.finds(process.pid)
-        assert await kernel.finds(os.getpid()) != inode
+        assert await kernel.finds(child) != inode
     assert await kernel.finds(os.getpid()) == inode
+
+
+@pytest.mark.rule("S-41")
+async def test_what_was_looked_at_is_opened_though_the_first_is_free_again(
+    kernel: Kernel, child: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    first = await kernel.finds(child)
+    handle = await kernel.opens(child, first)
+    looked_at = await kernel.finds(os.getpid())
+    await kernel.closes(handle)
+    assert await kernel.finds(os.getpid()) == looked_at
+    await kernel.closes(await kernel.opens(os.getpid(), looked_at))
+    assert await kernel.finds(os.getpid()) == first
+
+
+@pytest.mark.rule("S-41")
+@pytest.mark.parametrize("opened", [1, 40])
+async def test_no_number_is_searched_for(
+    kernel: Kernel, opened: int, child: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many that open a name at the same moment look it up as often as there are pairs of them."""
+    for thread in range(ONE, ONE + opened):
+        inode = await kernel.finds(thread)
+        if await _is_turned_away(kernel, thread, inode):
+            await kernel.opens(thread, await kernel.finds(thread))
+    entered = Counter[str]()
+    enter = NodeTable.enter
+
+    def counted(*arguments: Any) -> Any:
+        entered["nodes"] += 1
+        return enter(*arguments)
+
+    monkeypatch.setattr(NodeTable, "enter", counted)
+    await kernel.finds(child)
+    assert entered["nodes"] <= 4, "two directories, the name, and its number"
 
 
 @pytest.mark.rule("S-41")
