@@ -239,6 +239,9 @@ def test_the_command_publishes_through_a_mount(spark: SparkSession, tmp_path: Pa
         command: list[str | Path] = ["pipeline", "replay", folder.path, mount.path / "to" / "to", "--json"]
         assert objects(*command, "--batch", "2") == [{"published": 5, "before": 0, "damaged": 0}]
         assert objects(*command) == [{"published": 0, "before": 5, "damaged": 0}]
+        twice = journalfs(*command, "--to", "to::to")
+        assert twice.returncode == 1
+        assert "/to/to is an address or a queue in a mount, so that is where messages go" in twice.stderr
         again = journalfs(
             "pipeline", "replay", folder.path, mount.path, "--to", "to::to", "--only", "nothing = 1"
         )

@@ -111,7 +111,12 @@ def check_replay(archive: str, target: str, to: str | None, notes: str | None) -
     if is_elsewhere(target):
         raise WrongCall(f"{target}: messages are published in a mount or a store of this machine")
     place, names = place_of(target), () if to is None else _names(to)
-    if (place.address is None) != (len(names) == 1):
+    if place.address is not None and names:
+        raise WrongCall(
+            f"--to: {target} is an address or a queue in a mount, so that is where messages go: leave --to "
+            "out, or give the mount itself as TARGET"
+        )
+    if place.address is None and len(names) != 1:
         raise WrongCall(
             "--to: a replay needs one address or queue, as ADDRESS, ADDRESS::QUEUE or a queue's name; TARGET "
             "alone does where it is one in a mount"

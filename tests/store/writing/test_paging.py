@@ -23,6 +23,7 @@ from tests.reference.pages import Page, address_pages
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, bodies_of, ids_of, lines_of, queue_of
+from tests.store.writing.test_delivering import drained
 
 PAGE_BYTES = 4096
 BOTH = (QUEUE_A, QUEUE_B)
@@ -317,6 +318,25 @@ async def test_a_queue_and_an_address_leave_nothing_behind(paging: Writable) -> 
         assert list((paging.root / "paging").iterdir()) == []
         await store.published()
         assert list(store.core.loader.state.side()) == []
+
+
+@pytest.mark.rule("S-110")
+@pytest.mark.parametrize("policy", [b"DROP", b"FAIL", b"BLOCK"])
+async def test_with_another_policy_it_pages_no_more(limited: Writable, policy: bytes) -> None:
+    """What comes then is delivered before what is in pages, by a store that stays open and by the next."""
+    async with limited.open() as store:
+        for text in (b"1\n", b"2\n", b"3\n", b"4\n"):
+            await publish(store, "in.txt", text)
+        for queue in ("work.a", "work.b"):
+            assert await store.acknowledge(("work", queue), ids_of(store, queue)[:2]) == 2
+        await store.set_attribute("work", None, "user.journalfs.address-full-policy", policy)
+        await publish(store, "in.txt", b"5\n")
+        assert [len(page.entries) for page in pages_of(limited.root)] == [2]
+        assert bodies_of(store, "work.a") == ["5", "3", "4"]
+        assert await drained(store.consumer(("work", "work.a"))) == ["5", "3", "4"]
+    async with limited.open() as store:
+        await publish(store, "in.txt", b"6\n")
+        assert await drained(store.consumer(("work", "work.b"))) == ["5", "6", "3", "4"]
 
 
 @pytest.mark.rule("S-110")
