@@ -23,6 +23,13 @@ from tests.model.model import DEAD_LETTERS, EXPIRED, RING_SIZE, SELECTOR, Kind, 
 from tests.model.world import SUFFIXES, Framing, QueuePath, content_of, in_order, kind_settings
 
 T = TypeVar("T")
+NO_KIND: Mapping[str, str] = {
+    "filter": "",
+    "last-value": "false",
+    "last-value-key": "",
+    "ring-size": "-1",
+    "exclusive": "false",
+}
 
 
 def body_of(line: Mapping[str, Any]) -> str:
@@ -98,6 +105,13 @@ class Library:
         async def work(store: WritingStore) -> None:
             await store.create_queue(*path)
             for name, value in kind_settings(kind, RING_SIZE, SELECTOR).items():
+                await store.set_attribute(*path, f"user.journalfs.{name}", value.encode())
+
+        self._do(work)
+
+    def change_queue(self, path: QueuePath, kind: Kind) -> None:
+        async def work(store: WritingStore) -> None:
+            for name, value in {**NO_KIND, **kind_settings(kind, RING_SIZE, SELECTOR)}.items():
                 await store.set_attribute(*path, f"user.journalfs.{name}", value.encode())
 
         self._do(work)

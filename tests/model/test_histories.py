@@ -12,9 +12,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from journalfs.clock import SystemClock
-from journalfs.config.setting_names import Value
-from journalfs.store.creating import create_store
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings
 from tests.broker.writing import complaints
@@ -23,7 +20,7 @@ from tests.model.library import Library
 from tests.model.machine import Histories
 from tests.model.model import ATTEMPTS_MAX, LIMITS, Kind
 from tests.model.mounted import Mounted
-from tests.model.world import World, settings_text
+from tests.model.world import World, new_store
 
 pytestmark = [pytest.mark.broker, pytest.mark.mount]
 
@@ -36,13 +33,6 @@ TOLD: Final = ("AMQ222059", "AMQ222149", "AMQ222039")
 """What a broker warns with when it drops a message that it had before, when one becomes a dead letter, and
 when an address is full and drops what comes.
 """
-
-
-def new_store(root: Path, scan_ms: int) -> Path:
-    own: dict[str, Value] = {"journal-type": "NIO", "journal-file-size": 102_400}
-    create_store(root, own, SystemClock(), warn=pytest.fail)
-    (root / "journalfs.toml").write_text(settings_text(scan_ms))
-    return root
 
 
 @pytest.fixture(scope="module")

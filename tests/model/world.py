@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import pytest
+
+from journalfs.clock import SystemClock
+from journalfs.config.setting_names import Value
+from journalfs.store.creating import create_store
 from tests.model.model import LIMITS, PAGE_BYTES, Kind, Message, QueueSeen, Seen
 
 Framing = Literal["lines", "values", "whole", "envelopes", "staged"]
@@ -102,6 +108,14 @@ def in_order(found: Sequence[Seen], now_ms: int, count: int) -> QueueSeen:
     due = [one._replace(due_ms=0) for one in found if one.due_ms <= now_ms]
     later = [one for one in found if one.due_ms > now_ms]
     return QueueSeen(due, sorted(later, key=lambda one: (one.due_ms, one.body)), count)
+
+
+def new_store(root: Path, scan_ms: int) -> Path:
+    """An empty store with the settings of every world. `scan_ms`: how often it looks for what has expired."""
+    own: dict[str, Value] = {"journal-type": "NIO", "journal-file-size": 102_400}
+    create_store(root, own, SystemClock(), warn=pytest.fail)
+    (root / "journalfs.toml").write_text(settings_text(scan_ms))
+    return root
 
 
 def settings_text(scan_ms: int) -> str:
