@@ -29,10 +29,9 @@ from journalfs.errors import Damaged, NoSpace
 from journalfs.format.journal_file import CONTROL_FILE_NAME, JournalFileState
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId
-from journalfs.journal.file_sizes import STEPS_BYTES
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile, encode_header
-from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, rewrite
+from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, output_limit, rewrite
 from journalfs.journal.tight import control_bytes, ended_in, output_size
 
 if TYPE_CHECKING:
@@ -62,11 +61,6 @@ def encode_control_file(old: Sequence[str], new: Sequence[str]) -> bytes:
 
     body = names(old) + names(new) + names(())
     return encode_header(0, 1) + encode([NewRecord(int(RecordKind.ADD), record_id=1, body=body)], rid=0)
-
-
-def _whole_size(size_bytes: int) -> int:
-    """A size that can be written in blocks, and that nobody takes for what is left of a file."""
-    return -(-size_bytes // STEPS_BYTES[0]) * STEPS_BYTES[0]
 
 
 class Compaction:
@@ -180,7 +174,7 @@ class Compaction:
         rewriter = Rewriter(
             survivors,
             first_id=old[0].file_id,
-            file_size_bytes=self._larger(old) if self._oversized(old) else settings.file_size_bytes,
+            file_size_bytes=output_limit(old, settings.file_size_bytes),
             replaceable_types=settings.replaceable_types,
             checksums=settings.checksums,
             keep_apart=not self._tight,
@@ -190,14 +184,10 @@ class Compaction:
     def _sizes(self, contents: list[bytearray], old: list[WriteFile]) -> list[int]:
         size = self._writer.settings.file_size_bytes
         usual = [output_size(len(content), size) if self._tight else size for content in contents]
-        larger = self._larger(old)
+        larger = output_limit(old, size)
         return [
             larger if len(content) > size else made for content, made in zip(contents, usual, strict=True)
         ]
-
-    def _larger(self, old: list[WriteFile]) -> int:
-        """Old files may be larger than new ones are to be, and so may a record of theirs."""
-        return _whole_size(max(self._writer.settings.file_size_bytes, *(file.size_bytes for file in old)))
 
     async def _give_way(self, sizes: list[int], count: int) -> None:
         """Have free files make room for the outputs that take the place of so many old files."""
@@ -232,9 +222,6 @@ class Compaction:
             files.append(WriteFile(name, file_id, size_bytes, retained=True))
         backend.sync_directory()
         return files
-
-    def _oversized(self, old: list[WriteFile]) -> bool:
-        return any(file.size_bytes > self._writer.settings.file_size_bytes for file in old)
 
     def _write_control_file(self, old: list[WriteFile], outputs: list[WriteFile]) -> None:
         """Until its name is durable it counts for nothing that has happened yet."""

@@ -11,7 +11,7 @@ from journalfs.engine.links import is_linked
 from journalfs.engine.scan import scan_journal
 from journalfs.journal.directory import read_directory
 from journalfs.journal.pool import WriteFile, as_found
-from journalfs.journal.rewrite import Rewriter, Survivors
+from journalfs.journal.rewrite import Rewriter, Survivors, output_limit
 from journalfs.journal.write_settings import WriteSettings
 
 
@@ -92,7 +92,7 @@ def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) ->
     rewriter = Rewriter(
         Survivors(sorted(ledger.live_ids()), prepared),
         first_id=sources[0].file.file_id,
-        file_size_bytes=max(settings.file_size_bytes, *(source.file.size_bytes for source in sources)),
+        file_size_bytes=output_limit([source.file for source in sources], settings.file_size_bytes),
         replaceable_types=settings.replaceable_types,
         checksums=settings.checksums,
     )

@@ -19,7 +19,9 @@ from journalfs.engine.copying import RecordCopier, copy_bytes
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import Scan
 from journalfs.format.record_types import RecordKind
+from journalfs.journal.file_sizes import STEPS_BYTES
 from journalfs.journal.pool import WriteFile
+from journalfs.journal.write_settings import round_up
 
 COMPACT_COUNT_MAX: Final = 127
 YOUNG_BELOW: Final = 2
@@ -209,6 +211,15 @@ def contradicted(backend: Backend, file: WriteFile) -> Mismatch | None:
     scan = scan_view(view, rid=file.rid, version=file.version, doing=f"compacting {file.name}")
     found = check_records(view.pointer, view.size_bytes, scan, file.file_id).mismatches
     return found[0] if found else None
+
+
+def output_limit(old: Sequence[WriteFile], file_size_bytes: int) -> int:
+    """How long an output may get, in bytes. Old files may be larger than new ones are to be, and so may a
+    record of theirs: then it is a size that can be written in blocks, and that nobody takes for what is left
+    of a file.
+    """
+    largest = max(file.size_bytes for file in old)
+    return file_size_bytes if largest <= file_size_bytes else round_up(largest, STEPS_BYTES[0])
 
 
 def rewrite(backend: Backend, files: Sequence[WriteFile], rewriter: Rewriter) -> list[bytearray]:

@@ -77,6 +77,31 @@ def test_how_many_files_there_will_be(store_copy: Callable[[str], Path], setting
 
 
 @pytest.mark.rule("S-91")
+def test_how_many_files_there_will_be_where_old_ones_are_larger(tmp_path: Path) -> None:
+    """And of a size that no new file would get."""
+    store = tmp_path / "store"
+    create = ("create", "--set", "journal-type=NIO", "--set", "journal-file-size=70000", store)
+    assert journalfs(*create).returncode == 0
+
+    async def publish() -> None:
+        with closing(open_for_writing(store)) as opened:
+            await opened.create_address("work")
+            await opened.create_queue("work", "work")
+            publisher = opened.publisher("work", "work", "in")
+            for number in range(100):
+                await publisher.write(b"%02000d\n" % number)
+            await publisher.finish()
+
+    trio.run(publish)
+    (store / "journalfs.toml").write_text('journal-type = "NIO"\njournal-file-size = "64K"\n')
+    said, *_ = objects("compact", "--dry-run", "--json", store)
+    done, *_ = objects("compact", "--json", store)
+    assert said["writesFiles"] == done["withRecordsAfter"]
+    assert said["writesBytes"] == done["writtenBytes"]
+    assert said["filesAfter"] == done["filesAfter"]
+
+
+@pytest.mark.rule("S-91")
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("pool_files", [-1, 4])
 def test_how_many_files_there_will_be_beside_a_snapshot(tmp_path: Path, kept: bool, pool_files: int) -> None:
