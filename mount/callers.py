@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
+from journalfs_mount.proc import START, content_if_there, parent_of, process_of, stat_fields
+
 _PASSED_OVER: Final = sum(
     1 << (number - 1) for number in (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
 )
@@ -32,9 +34,6 @@ _JAVA: Final = b"java"
 
 _MANY_IN_ONE: Final = frozenset((b"busybox", b"toybox"))
 """`busybox tar`. By a link of its own name it is known by that."""
-
-_START_FIELD: Final = 19
-"""Of /proc/PID/stat, counted from the one behind the program's name."""
 
 
 class Caller:
@@ -55,10 +54,10 @@ def program_of(thread: int) -> bytes:
     """Name of the program that a thread runs; empty where nothing can be said of it. Of one that is many,
     the name of the one that it was asked to be.
     """
-    name = _read(f"/proc/{thread}/comm").rstrip(b"\n")
+    name = content_if_there(f"/proc/{thread}/comm").rstrip(b"\n")
     if name not in _MANY_IN_ONE:
         return name
-    words = [word.rpartition(b"/")[2] for word in _read(f"/proc/{thread}/cmdline").split(b"\0")]
+    words = [word.rpartition(b"/")[2] for word in content_if_there(f"/proc/{thread}/cmdline").split(b"\0")]
     return next((word for word in words if word and word not in _MANY_IN_ONE), name)
 
 
@@ -66,7 +65,7 @@ def is_java(thread: int) -> bool:
     """Whether a thread is of a Java program. Such a thread has a name of its own, its process that of the
     runtime; False where nothing can be said of it.
     """
-    process = _process_of(thread)
+    process = process_of(thread)
     return process is not None and program_of(process) == _JAVA
 
 
@@ -77,17 +76,18 @@ def threads_of(thread: int) -> set[int]:
 
 def started_s(thread: int) -> float:
     """When a thread was started, in seconds of CLOCK_BOOTTIME, to a hundredth; 0 where nobody can say."""
-    fields = _read(f"/proc/{thread}/stat").rpartition(b")")[2].split()
-    return int(fields[_START_FIELD]) / os.sysconf("SC_CLK_TCK") if len(fields) > _START_FIELD else 0.0
+    with contextlib.suppress(OSError, IndexError):
+        return int(stat_fields(thread)[START]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def lineage(thread: int) -> Iterator[int]:
     """A thread, its process, the one that started that, and so on, as far as they can be seen."""
     yield thread
-    process = _process_of(thread)
+    process = process_of(thread)
     while process:
         yield process
-        process = _status_number(process, b"PPid:")
+        process = parent_of(process)
 
 
 def is_open(inode: int, *, near: int) -> bool:
@@ -153,7 +153,7 @@ LOOKS_PER_SEARCH: Final = 20
 
 def _has_signal(thread: int, asked_for: int = ~_PASSED_OVER) -> bool:
     masks = {}
-    for line in _read(f"/proc/{thread}/status").splitlines():
+    for line in content_if_there(f"/proc/{thread}/status").splitlines():
         name, _, value = line.partition(b":")
         if name in (b"SigPnd", b"ShdPnd", b"SigBlk", b"SigIgn"):
             masks[name] = int(value, 16)
@@ -176,31 +176,20 @@ def _has_open(process: int, inode: int, *, otherwise: bool) -> bool:
     return any(
         line.removeprefix(_INODE).strip() == wanted
         for name in names
-        for line in _read(f"{folder}/{name}").splitlines()
+        for line in content_if_there(f"{folder}/{name}").splitlines()
         if line.startswith(_INODE)
     )
 
 
 def _family(thread: int) -> Iterator[int]:
     """The process of a thread, and all that descend from it."""
-    process = _process_of(thread)
+    process = process_of(thread)
     found = [process] if process else []
     while found:
         process = found.pop()
         yield process
         for one in _threads(process):
-            found += map(int, _read(f"/proc/{process}/task/{one}/children").split())
-
-
-def _process_of(thread: int) -> int | None:
-    return _status_number(thread, b"Tgid:")
-
-
-def _status_number(thread: int, name: bytes) -> int | None:
-    for line in _read(f"/proc/{thread}/status").splitlines():
-        if line.startswith(name):
-            return int(line.removeprefix(name))
-    return None
+            found += map(int, content_if_there(f"/proc/{process}/task/{one}/children").split())
 
 
 def _threads(process: int) -> list[int]:
@@ -216,10 +205,3 @@ def _numbers(folder: str) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(name) for name in os.listdir(folder) if name.isdecimal()]
     return []
-
-
-def _read(path: str) -> bytes:
-    """What the kernel says; nothing when what it is about has gone."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        return file.read()
-    return b""

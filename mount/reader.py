@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from journalfs_mount.proc import START, process_of, stat_fields
+
 _EXITING: Final = 0x4
 """PF_EXITING among the flags of a task."""
-_STATE, _FLAGS, _START, _EXIT_CODE = 0, 6, 19, 49
-"""Fields of /proc/PID/stat, counted from the one behind the name."""
+_STATE, _FLAGS, _EXIT_CODE = 0, 6, 49
+"""Among `stat_fields`."""
 _INFO: Final = 0xC0000000 | 64 << 16 | 0xFF << 8 | 11
 """PIDFD_GET_INFO with the first version's 64 bytes."""
 _INFO_EXIT: Final = 1 << 3
@@ -54,9 +56,10 @@ class Reader:
     @classmethod
     def of(cls, thread: int, inode: int) -> Reader | None:
         """The process of a thread; None where it cannot be seen, as in another namespace."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            pid = int(_status(thread)["Tgid"])
-            return cls(pid, _stat(pid)[_START], inode)
+        pid = process_of(thread)
+        if pid is not None:
+            with contextlib.suppress(OSError):
+                return cls(pid, stat_fields(pid)[START], inode)
         return None
 
     @property
@@ -69,8 +72,8 @@ class Reader:
         openings it has of a file with this number.
         """
         try:
-            fields = _stat(self.pid)
-            if fields[_START] != self.began:
+            fields = stat_fields(self.pid)
+            if fields[START] != self.began:
                 return Seen.GONE
             if int(fields[_FLAGS]) & _EXITING or fields[_STATE] in "ZX":
                 return Seen.ENDED_WELL if int(fields[_EXIT_CODE]) == 0 else Seen.FAILED
@@ -81,10 +84,10 @@ class Reader:
     def has_ended(self) -> bool:
         """Whether it is no more. Unlike `seen` this can be asked of anybody's process at any time."""
         try:
-            fields = _stat(self.pid)
-        except FileNotFoundError:
+            fields = stat_fields(self.pid)
+        except (FileNotFoundError, ProcessLookupError):
             return True
-        return fields[_START] != self.began or fields[_STATE] in "ZX"
+        return fields[START] != self.began or fields[_STATE] in "ZX"
 
     def waits_not(self) -> bool:
         """Whether its descriptor says O_NONBLOCK, which can be set after the opening."""
@@ -149,15 +152,6 @@ class Watched:
 
     def close(self) -> None:
         os.close(self.descriptor)
-
-
-def _stat(pid: int) -> list[str]:
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()
-
-
-def _status(pid: int) -> dict[str, str]:
-    return _facts(f"/proc/{pid}/status")
 
 
 def _facts(path: str) -> dict[str, str]:

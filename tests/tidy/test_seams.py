@@ -29,14 +29,14 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/store/part_numbers.py": "keeps which numbers of parts are used",
     "journalfs/store/sealed_parts.py": "notes which messages are in which part",
     "journalfs/store/write/unkept.py": "removes the directory of a store that is not kept",
-    "mount/callers.py": "reads what the kernel shows of the signals of those who wait",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/makers.py": "reads which run of the system this is",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/staging.py": "sweeps that folder",
-    "mount/reader.py": "reads what the kernel says of a process that reads a stream",
+    "mount/reader.py": "reads what the kernel says of a process's descriptors of a stream",
     "mount/mountpoint.py": "reads the kernel's table of mounts",
+    "mount/proc.py": "reads what the kernel says of processes and threads",
 }
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""
 

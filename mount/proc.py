@@ -1,0 +1,49 @@
+"""What the kernel says of processes and threads in /proc."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Final
+
+START: Final = 19
+"""Among `stat_fields`: when it began, in ticks since the system did."""
+_CHUNK_BYTES: Final = 4096
+
+
+def content(path: str) -> bytes:
+    """A whole file, without what Python's own files would cost. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = os.read(descriptor, _CHUNK_BYTES)
+        while more := os.read(descriptor, _CHUNK_BYTES):
+            found += more
+        return found
+    finally:
+        os.close(descriptor)
+
+
+def content_if_there(path: str) -> bytes:
+    """The same; nothing when what it is about has gone."""
+    with contextlib.suppress(OSError):
+        return content(path)
+    return b""
+
+
+def stat_fields(task: int) -> list[str]:
+    """The fields of its `stat`, counted from the one behind the program's name. Raises OSError."""
+    return content(f"/proc/{task}/stat").rpartition(b")")[2].decode().split()
+
+
+def process_of(thread: int) -> int | None:
+    """None where it cannot be seen, as in another namespace."""
+    return _status_number(thread, b"\nTgid:")
+
+
+def parent_of(process: int) -> int | None:
+    return _status_number(process, b"\nPPid:")
+
+
+def _status_number(task: int, name: bytes) -> int | None:
+    _, found, behind = content_if_there(f"/proc/{task}/status").partition(name)
+    return int(behind.partition(b"\n")[0]) if found else None
