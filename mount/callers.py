@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from journalfs_mount.proc import START, content_if_there, parent_of, process_of, stat_fields
+from journalfs_mount.proc import START, content_if_there, flags_of_opened, parent_of, process_of, stat_fields
 
 _PASSED_OVER: Final = sum(
     1 << (number - 1) for number in (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
@@ -27,8 +27,6 @@ _ENDING: Final = sum(
     1 << (number - 1)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
 )
-
-_INODE: Final = b"ino:"
 
 _JAVA: Final = b"java"
 
@@ -165,20 +163,12 @@ def _has_signal(thread: int, asked_for: int = ~_PASSED_OVER) -> bool:
 
 def _has_open(process: int, inode: int, *, otherwise: bool) -> bool:
     """Whether a process has a file of this number open; `otherwise` where that may not be seen."""
-    folder = f"/proc/{process}/fdinfo"
     try:
-        names = os.listdir(folder)
+        return any(True for _ in flags_of_opened(process, inode))
     except PermissionError:
         return otherwise
     except OSError:
         return False
-    wanted = b"%d" % inode
-    return any(
-        line.removeprefix(_INODE).strip() == wanted
-        for name in names
-        for line in content_if_there(f"{folder}/{name}").splitlines()
-        if line.startswith(_INODE)
-    )
 
 
 def _family(thread: int) -> Iterator[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from typing import Final
 
 START: Final = 19
@@ -47,3 +48,15 @@ def parent_of(process: int) -> int | None:
 def _status_number(task: int, name: bytes) -> int | None:
     _, found, behind = content_if_there(f"/proc/{task}/status").partition(name)
     return int(behind.partition(b"\n")[0]) if found else None
+
+
+def flags_of_opened(process: int, inode: int) -> Iterator[int]:
+    """The flags of each of its descriptors of the file with this number, where the kernel says the number
+    (Linux 5.14 or newer). Only that is looked at: asking for attributes of the file would ask the mount, that
+    is us. Raises OSError where it may not be looked at.
+    """
+    folder, wanted = f"/proc/{process}/fdinfo", b"\nino:\t%d\n" % inode
+    for name in os.listdir(folder):
+        said = content_if_there(f"{folder}/{name}")
+        if wanted in said:
+            yield int(said.partition(b"flags:\t")[2].partition(b"\n")[0], 8)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from journalfs_mount.proc import START, process_of, stat_fields
+from journalfs_mount.proc import START, flags_of_opened, process_of, stat_fields
 
 _EXITING: Final = 0x4
 """PF_EXITING among the flags of a task."""
@@ -77,7 +77,8 @@ class Reader:
                 return Seen.GONE
             if int(fields[_FLAGS]) & _EXITING or fields[_STATE] in "ZX":
                 return Seen.ENDED_WELL if int(fields[_EXIT_CODE]) == 0 else Seen.FAILED
-            return Seen.HAS_IT if len(self._descriptors()) > beside else Seen.CLOSED
+            opened = len(list(flags_of_opened(self.pid, self.inode)))
+            return Seen.HAS_IT if opened > beside else Seen.CLOSED
         except (OSError, ValueError, IndexError):
             return Seen.GONE
 
@@ -92,7 +93,7 @@ class Reader:
     def waits_not(self) -> bool:
         """Whether its descriptor says O_NONBLOCK, which can be set after the opening."""
         with contextlib.suppress(OSError, ValueError):
-            return any(flags & os.O_NONBLOCK for flags in self._descriptors())
+            return any(flags & os.O_NONBLOCK for flags in flags_of_opened(self.pid, self.inode))
         return False
 
     def watched(self) -> Watched | None:
@@ -106,19 +107,6 @@ class Reader:
             watched.close()
             return None
         return watched
-
-    def _descriptors(self) -> list[int]:
-        """The flags of its descriptors of the file. Only names are looked at: asking for attributes of the
-        file would ask the mount, which is us.
-        """
-        found = []
-        folder = f"/proc/{self.pid}/fdinfo"
-        for name in os.listdir(folder):
-            with contextlib.suppress(FileNotFoundError):
-                facts = _facts(f"{folder}/{name}")
-                if facts.get("ino") == str(self.inode):
-                    found.append(int(facts["flags"], 8))
-        return found
 
 
 class Watched:
@@ -152,9 +140,3 @@ class Watched:
 
     def close(self) -> None:
         os.close(self.descriptor)
-
-
-def _facts(path: str) -> dict[str, str]:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        pairs = (line.partition(":") for line in file)
-        return {name: value.strip() for name, _, value in pairs}

@@ -34,7 +34,6 @@ MAY_OPEN_FILES: dict[str, str] = {
     "mount/lifecycle.py": "raises the kernel's read-ahead",
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/staging.py": "sweeps that folder",
-    "mount/reader.py": "reads what the kernel says of a process's descriptors of a stream",
     "mount/mountpoint.py": "reads the kernel's table of mounts",
     "mount/proc.py": "reads what the kernel says of processes and threads",
 }
