@@ -101,8 +101,10 @@ class Finders:
         else:
             which = b""
         stream = self._stream(first, which)
-        promise = _Promise(reader, first.inode, which, stream.inode)
-        self._promised.did(promise.whose, promise)
+        if promised is None or stream is first:
+            # Others are kept no longer: who looks again and again finds the first once that is free.
+            promise = _Promise(reader, first.inode, which, stream.inode)
+            self._promised.did(promise.whose, promise)
         return stream
 
     def _is_promised_to_another(self, reader: Reader | None, stream: StreamFile) -> bool:

@@ -168,6 +168,20 @@ async def test_what_was_looked_at_is_opened_though_the_first_is_free_again(
 
 
 @pytest.mark.rule("S-41")
+async def test_who_looks_again_and_again_finds_the_first_once_it_is_free(
+    kernel: Kernel, child: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    first = await kernel.finds(child)
+    handle = await kernel.opens(child, first)
+    looked_at = await kernel.finds(os.getpid())
+    await kernel.closes(handle)
+    await trio.sleep(PROMISED_S * 0.6)
+    assert await kernel.finds(os.getpid()) == looked_at
+    await trio.sleep(PROMISED_S * 0.6)
+    assert await kernel.finds(os.getpid()) == first
+
+
+@pytest.mark.rule("S-41")
 @pytest.mark.parametrize("opened", [1, 40])
 async def test_no_number_is_searched_for(
     kernel: Kernel, opened: int, child: int, monkeypatch: pytest.MonkeyPatch
