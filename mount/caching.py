@@ -17,7 +17,8 @@ class Caching:
     Content never changes under one inode number (see `PartFile`), so its attributes and pages may always
     stay. Names that come and go with messages are asked for again each time. The kernel could be told to drop
     them instead, but takes a lock for that which a caller may hold while it waits for us: if this process was
-    killed in that moment, neither would ever end.
+    killed in that moment, neither would ever end. Only what a list of messages has just said counts for a
+    moment: `ls -l` would ask once more for each of them.
     """
 
     content_attributes_s: float
@@ -26,6 +27,8 @@ class Caching:
     """Names of addresses, queues and other things that seldom go."""
     passing_name_s: float
     """Names of parts and messages."""
+    listed_message_s: float
+    """Names of messages that were listed: under one of them there is never anything else."""
     tail_s: float
     live_s: float
 
@@ -42,6 +45,7 @@ def caching_for(*, changes: bool) -> Caching:
         directory_attributes_s=SELDOM_S if changes else LONG_S,
         name_s=SELDOM_S if changes else LONG_S,
         passing_name_s=0.0 if changes else LONG_S,
+        listed_message_s=SELDOM_S if changes else LONG_S,
         tail_s=0.0 if changes else LONG_S,
         live_s=0.0,
     )

@@ -210,7 +210,7 @@ class MessageSnapshot:
                 inode,
                 size_bytes=listing.size_bytes(place),
                 mtime_ns=listing.mtime_ns(place),
-                name_s=caching.passing_name_s,
+                name_s=caching.listed_message_s,
                 attributes_s=caching.content_attributes_s,
             )
             taken = readdir_reply(token, FileNameT(listing.name(place)), entry, place + DOTS + 1)

@@ -44,6 +44,21 @@ def test_stat_of_a_part_asks_at_most_for_its_name(mount_fake: MountFake, standin
     assert after.get("getattr", 0) - before.get("getattr", 0) < 10
 
 
+@pytest.mark.rule("S-20")
+def test_what_was_listed_and_has_gone_cannot_be_opened(mount_fake: MountFake) -> None:
+    """Its name may still be there for who only looks, for less than a second."""
+    mounted = mount_fake("small")
+    messages = mounted.path / "orders/billing/.messages"
+    with os.scandir(messages) as entries:
+        listed = {entry.name: entry.stat().st_size for entry in entries}
+    mounted.tell("remove", "orders", "billing", [21])
+    (name,) = (name for name in listed if name.startswith("21."))
+    assert name not in os.listdir(messages)
+    with pytest.raises(FileNotFoundError):
+        (messages / name).open("rb")
+    until(lambda: not (messages / name).exists(), "its name is gone")
+
+
 def test_the_tail_is_always_current(mount_fake: MountFake) -> None:
     mounted = mount_fake("small")
     tail = mounted.path / "orders/billing/_tail.jsonl"

@@ -25,6 +25,17 @@ def test_a_hundred_thousand_messages_are_listed_with_their_sizes_and_without_a_r
     assert after["readdir"] < 2_000
 
 
+@pytest.mark.rule("S-20")
+def test_whoever_looks_at_each_as_it_is_listed_asks_no_more(mount_fake: MountFake) -> None:
+    """As `ls -l` does, also where messages come and go."""
+    mounted = mount_fake("many")
+    before = mounted.requests()
+    with os.scandir(mounted.path / "many/100000/.messages") as entries:
+        assert all(entry.stat().st_size == place for place, entry in enumerate(entries))
+    after = mounted.requests()
+    assert after["lookup"] - before["lookup"] < 10_000, "one for each, but for a pause of half a second or so"
+
+
 def test_a_million_messages_are_listed_and_cost_the_mount_no_memory(mount_fake: MountFake) -> None:
     mounted = mount_fake("many")
     list(os.scandir(mounted.path / "many/100000/.messages"))
