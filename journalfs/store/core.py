@@ -373,14 +373,30 @@ class Core:
         """What nobody is shown: messages of queues that are bound to another address."""
         others: Counter[str] = Counter()
         for number in paged.numbers():
-            for queue_id in paged.queues_in(number):
-                queue = self.bindings.queues.get(queue_id)
-                if queue is not None and queue.address != address:
-                    others[queue.address] += 1
+            others.update(self.others_in(address, paged, number))
         for other, pages in sorted(others.items()):
             name = name_of(paged.path / ADDRESS_FILE_NAME, self.root)
             reason = f"says {address!r}, and {pages} pages beside it are of queues of {other!r}: not shown"
             yield Damage(name, 0, 0, "page-folder", reason)
+
+    def others_in(self, address: str, paged: PagedAddress, page: PageNumber) -> frozenset[str]:
+        """Other addresses, to whose queues a page beside those of this one belongs: whoever moved it here, or
+        wrote another name into the folder, may want it back.
+        """
+        bound = (self.bindings.queues.get(queue_id) for queue_id in paged.queues_in(page))
+        return frozenset(queue.address for queue in bound if queue is not None and queue.address != address)
+
+    def stray_page(self, address: str) -> str | None:
+        """The name of a page beside those of an address that is not its own; None: there is none."""
+        paged = self.pages.get(address)
+        if paged is None:
+            return None
+        strays = (page for page in paged.numbers() if self.others_in(address, paged, page))
+        return next((name_of(paged.files[page].path, self.root) for page in strays), None)
+
+    def has_strays(self) -> bool:
+        """Whether there are pages, or folders of them, that are not where they belong."""
+        return bool(self.second_folders) or any(self.stray_page(one) is not None for one in self.pages)
 
 
 def _address_of_first(scan: PageScan) -> str | None:

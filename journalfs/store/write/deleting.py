@@ -42,10 +42,14 @@ class Deleting:
     concerns: Callable[[str, str], bool]
 
     async def address(self, name: str) -> None:
-        """Raises `NoSuchName`, and `NotEmpty` while queues are bound to it."""
+        """Raises `NoSuchName`, and `NotEmpty` while it has queues, or a page of others in its folder."""
         address = address_named(self.core.bindings, name)
         if self.core.bindings.queues_of(name):
             raise NotEmpty(f"{name}: queues are bound to it")
+        stray = self.core.stray_page(name)
+        if stray is not None:
+            what = "is of queues of another address and would go too; unmount, and move it where it belongs"
+            raise NotEmpty(f"{name}: {stray} {what}")
         await self.bound(self.administering.delete_address(address))
         await self.paged.address_deleted(name)
         self.deliveries.uses.address_gone(name)

@@ -170,6 +170,8 @@ class PageCleanup:
         ]
 
     def _is_finished(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
+        if self.core.others_in(address, paged, page):
+            return False  # it is not known here what they have consumed
         return all(paged.is_consumed(page, queue) for queue in self._queues(address))
 
     def empties(self, content: QueueContent, page: PageNumber, leaving: array[int]) -> bool:
@@ -263,7 +265,8 @@ class PageCleanup:
         self.paging.current()
         bound, paged = set(map(int, self._queues(address))), self.core.paged(address)
         for page, summary in removed.items():
-            places = ((queue, int(page)) for queue in sorted(bound.union(summary.queues)))
+            unbound = {queue for queue in summary.queues if queue not in self.core.bindings.queues}
+            places = ((queue, int(page)) for queue in sorted(bound | unbound))
             self._replace(self._records(places), MessageType.PAGE_COMPLETE, [])
             if paged is not None:
                 self._delete_transactions_of(paged, summary.tx_ids)
@@ -315,8 +318,11 @@ class PageCleanup:
 
     def _delete_stale(self) -> None:
         """Stage deletes of records about queues that are not bound and pages that are not there: a crash
-        leaves them, and a broker warns of them.
+        leaves them, and a broker warns of them. Not while pages are where they do not belong: the next time
+        they may be back.
         """
+        if self.core.has_strays():
+            return
         bound = self.core.bindings.queues
         stale: list[PageOfQueue] = []
         for place in sorted(self.core.cursors.places()):

@@ -539,8 +539,8 @@ class Paging:
         return writer
 
     def _end_of(self, address: str, paged: PagedAddress | None) -> PageEnd:
-        """Where to go on: in the last page, unless something is wrong with its end, a queue is done with it,
-        or there were later ones; then behind all of them.
+        """Where to go on: in the last page, unless something is wrong with its end, it is of other queues, a
+        queue is done with it, or there were later ones; then behind all of them.
         """
         cursors = self._core.cursors
         queues = {int(one.queue_id) for one in self._core.bindings.queues.values() if one.address == address}
@@ -553,6 +553,7 @@ class Paging:
         summary, size_bytes = paged.summary(last), paged.files[last].stamp.size_bytes
         # No page is begun needlessly: behind an empty one it would look as if that had lost something.
         is_complete = any(page == last and queue in queues for queue, page in cursors.complete)
-        if is_complete or summary.damage or paged.scan(last).end != size_bytes:
+        is_stray = bool(self._core.others_in(address, paged, last))
+        if is_complete or is_stray or summary.damage or paged.scan(last).end != size_bytes:
             return PageEnd(PageNumber(last + 1), 0, 0)
         return PageEnd(last, size_bytes, summary.records)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from journalfs.errors import SystemFailure
+from journalfs.errors import NotEmpty, SystemFailure
 from journalfs.format.record_types import MessageType
 from journalfs.journal.loader import PollResult
 from journalfs.paging.writer import PageWriter, Pile
@@ -519,3 +519,70 @@ async def test_a_folder_that_went_comes_back(limited: Writable) -> None:
             assert list((limited.root / "paging").iterdir()) == []
     async with limited.open() as store:
         assert bodies_of(store, "work.a") == bodies_of(store, "work.b") == []
+
+
+STRAY = "000000007.page"
+
+
+async def _with_a_stray(writable: Writable) -> tuple[Path, Path]:
+    """A page of `work`, of which one queue has consumed something, and where a copy of it would lie in the
+    folder of `other`.
+    """
+    write_page(writable.little, 7, [small(2000 + number, queues=BOTH) for number in range(3)])
+    write_page(writable.little, 8, [small(2010, queues=BOTH)])
+    async with writable.open() as store:
+        await store.create_address("other")
+        await store.create_queue("other", "other.q")
+        assert await store.acknowledge(("work", "work.a"), ids_of(store)[:2]) == 2
+    mine = writable.root / "paging/some-folder" / STRAY
+    folder = writable.root / "paging/another-folder"
+    folder.mkdir()
+    (folder / "address.txt").write_text("other\n")
+    return mine, folder / STRAY
+
+
+@pytest.mark.rule("S-112")
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("is_last", [False, True])
+async def test_a_page_of_another_address_stays_and_takes_nothing_along(
+    writable: Writable, moved: bool, is_last: bool
+) -> None:
+    mine, stray = await _with_a_stray(writable)
+    if not is_last:
+        stray.with_name("000000009.page").write_bytes(b"")
+    content = mine.read_bytes()
+    stray.write_bytes(content)
+    if moved:
+        mine.unlink()
+    left = ["paged 2010"] if moved else ["paged 2002", "paged 2010"]
+    for _ in range(2):
+        async with writable.open() as store:
+            await store.look()
+            await store.look()
+            assert bodies_of(store, "work.a") == left
+            assert [one.kind for one in store.core.damage()] == ["page-folder"]
+            for address, queue in (("work", "work.a"), ("work", "work.b"), ("other", "other.q")):
+                publisher = store.publisher(address, queue, "in.txt")
+                await publisher.write(b"another\n")
+                await publisher.finish()
+                assert bodies_of(store, queue, address)[-1] == "another"
+                assert await store.acknowledge((address, queue), ids_of(store, queue, address)[-1:]) == 1
+    assert stray.read_bytes() == content
+    stray.rename(mine)
+    async with writable.open() as store:
+        assert bodies_of(store, "work.a") == ["paged 2002", "paged 2010"]
+        assert bodies_of(store, "work.b") == ["paged 2000", "paged 2001", "paged 2002", "paged 2010"]
+
+
+@pytest.mark.rule("S-112")
+async def test_an_address_is_not_removed_with_a_page_of_another(writable: Writable) -> None:
+    mine, stray = await _with_a_stray(writable)
+    stray.write_bytes(mine.read_bytes())
+    async with writable.open() as store:
+        await store.delete_queue("other", "other.q")
+        with pytest.raises(NotEmpty, match=r"another-folder/000000007.page is of queues of another address"):
+            await store.delete_address("other")
+    stray.unlink()
+    async with writable.open() as store:
+        await store.delete_address("other")
+        assert not stray.parent.exists()
