@@ -532,13 +532,14 @@ class PagedAddress:
         found = [damage for number in self.numbers() for damage in self.summary(number).damage]
         return [*found, *self._emptied()]
 
+    def is_emptied(self, number: PageNumber) -> bool:
+        """Whether a page lost all that was in it: a page is begun behind one that has something in it."""
+        return number < self.numbers()[-1] and self.files[number].stamp.size_bytes == 0
+
     def _emptied(self) -> Iterator[Damage]:
-        """Pages that lost all that was in them: a page is begun behind one that has something in it."""
-        for number in self.numbers()[:-1]:
-            file = self.files[number]
-            if file.stamp.size_bytes == 0:
-                reason = "empty, and there are later pages: all that was in it is lost"
-                yield Damage(name_of(file.path, self.relative_to), 0, 0, "short-file", reason)
+        for number in filter(self.is_emptied, self.numbers()):
+            reason = "empty, and there are later pages: all that was in it is lost"
+            yield Damage(name_of(self.files[number].path, self.relative_to), 0, 0, "short-file", reason)
 
     def resume(self, summaries: Iterable[tuple[PageNumber, PageSummary]]) -> None:
         """Take over what the index knows of pages that are there; entries of changed ones are ignored when

@@ -172,6 +172,9 @@ class PageCleanup:
     def _is_finished(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
         if self.core.others_in(address, paged, page):
             return False  # it is not known here what they have consumed
+        if paged.is_emptied(page):
+            # What it held may be had back from a copy, and only the journal says what of that was consumed.
+            return all(paged.standing(page, queue).complete for queue in self._queues(address))
         return all(paged.is_consumed(page, queue) for queue in self._queues(address))
 
     def empties(self, content: QueueContent, page: PageNumber, leaving: array[int]) -> bool:

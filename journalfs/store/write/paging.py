@@ -554,6 +554,14 @@ class Paging:
         # No page is begun needlessly: behind an empty one it would look as if that had lost something.
         is_complete = any(page == last and queue in queues for queue, page in cursors.complete)
         is_stray = bool(self._core.others_in(address, paged, last))
-        if is_complete or is_stray or summary.damage or paged.scan(last).end != size_bytes:
+        # Nor may what comes get the place of something that is lost, and was consumed.
+        consumed = (
+            index
+            for of in (cursors.consumed, cursors.delivering)
+            for queue in queues
+            for index in of.get((queue, int(last)), ())
+        )
+        is_short = any(index >= summary.records for index in consumed)
+        if is_complete or is_stray or is_short or summary.damage or paged.scan(last).end != size_bytes:
             return PageEnd(PageNumber(last + 1), 0, 0)
         return PageEnd(last, size_bytes, summary.records)

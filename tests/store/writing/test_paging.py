@@ -557,8 +557,7 @@ async def test_a_page_of_another_address_stays_and_takes_nothing_along(
     left = ["paged 2010"] if moved else ["paged 2002", "paged 2010"]
     for _ in range(2):
         async with writable.open() as store:
-            await store.look()
-            await store.look()
+            await store._paged.look()
             assert bodies_of(store, "work.a") == left
             assert [one.kind for one in store.core.damage()] == ["page-folder"]
             for address, queue in (("work", "work.a"), ("work", "work.b"), ("other", "other.q")):
@@ -586,3 +585,62 @@ async def test_an_address_is_not_removed_with_a_page_of_another(writable: Writab
     async with writable.open() as store:
         await store.delete_address("other")
         assert not stray.parent.exists()
+
+
+@pytest.mark.rule("S-113")
+async def test_an_empty_page_with_later_ones_stays_with_what_was_consumed_of_it(writable: Writable) -> None:
+    page = write_page(writable.little, 1, [small(2000 + number, queues=BOTH) for number in range(3)])
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    async with writable.open() as store:
+        assert await store.acknowledge(("work", "work.a"), ids_of(store)[:2]) == 2
+    content = page.read_bytes()
+    page.write_bytes(b"")
+    for _ in range(2):
+        async with writable.open() as store:
+            await store._paged.look()
+            assert bodies_of(store) == ["paged 2010"]
+            assert [one.kind for one in store.core.damage()] == ["short-file"]
+    page.write_bytes(content)
+    async with writable.open() as store:
+        assert bodies_of(store) == ["paged 2002", "paged 2010"]
+        assert bodies_of(store, "work.b") == ["paged 2000", "paged 2001", "paged 2002", "paged 2010"]
+
+
+@pytest.mark.rule("S-113")
+async def test_an_empty_page_that_all_have_consumed_goes(writable: Writable) -> None:
+    """As where a crash came between."""
+    page = write_page(writable.little, 1, [small(2000, queues=(QUEUE_A,))])
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    for number, queue in enumerate(BOTH):
+        body = struct.pack(">qqi", queue, 1, 1)
+        complete = writable.little.journal._record(
+            11, record_id=80 + number, user_type=MessageType.PAGE_COMPLETE, body=body
+        )
+        writable.little.journal.append(complete)
+    page.write_bytes(b"")
+    async with writable.open() as store:
+        await store._paged.look()
+        assert bodies_of(store) == ["paged 2010"]
+        assert not page.exists()
+        assert store.core.damage() == []
+
+
+@pytest.mark.rule("S-113")
+@pytest.mark.parametrize("left", [0, 1])
+async def test_what_is_published_gets_no_place_of_what_was_consumed_and_is_lost(
+    writable: Writable, left: int
+) -> None:
+    """The last page was cut off between two messages, so nothing else tells."""
+    write_page(writable.little, 1, [small(1990, queues=BOTH)])
+    records = [small(2000 + number, queues=BOTH) for number in range(3)]
+    page = write_page(writable.little, 2, records)
+    async with writable.open() as store:
+        assert await store.acknowledge(("work", "work.a"), ids_of(store)[2:]) == 2
+    page.write_bytes(b"".join(records[:left]))
+    async with writable.open() as store:
+        for text in (b"1\n", b"2\n", b"3\n"):
+            await publish(store, "in.txt", text)
+        for queue in ("work.a", "work.b"):
+            assert bodies_of(store, queue) == [*("paged 1990", "paged 2000")[: left + 1], "1", "2", "3"]
+    async with writable.open() as store:
+        assert bodies_of(store)[left + 1 :] == ["1", "2", "3"]
