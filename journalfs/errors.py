@@ -10,6 +10,7 @@ of the program itself are assertions, not these. The list for users is docs/ERRO
 from __future__ import annotations
 
 import errno as errnos
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -254,7 +255,7 @@ class NameRefused(JournalfsError):
     errno = errnos.ENOENT
 
     def __init__(self, name: bytes, reason: str) -> None:
-        super().__init__(f"file name {name!r}: {reason}")
+        super().__init__(f"file name {os.fsdecode(name)!r}: {reason}")
         self.name = name
         self.reason = reason
 

@@ -13,6 +13,7 @@ those are for the views that journalfs adds.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -104,8 +105,8 @@ def _spelling(file_name: bytes, literal: bytes) -> str:
         meant = encode_name(_unescaped(file_name, _ESCAPE_IN_EITHER_CASE))
     except UnicodeDecodeError:
         meant = literal
-    rest = "" if meant == literal else f"; or {literal!r}, if its % stands for itself"
-    return f"the name it seems to mean is written {meant!r}{rest}"
+    rest = "" if meant == literal else f"; or {os.fsdecode(literal)!r}, if its % stands for itself"
+    return f"the name it seems to mean is written {os.fsdecode(meant)!r}{rest}"
 
 
 class NameTable:

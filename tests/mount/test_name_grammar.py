@@ -156,6 +156,7 @@ def test_a_wrong_spelling_is_told_the_right_ones(file_name: bytes, spellings: li
     with pytest.raises(NameRefused) as refused:
         names.decode_name(file_name)
     told = str(refused.value)
-    assert re.findall(r"b'(.*?)'", told.partition(": ")[2]) == [one.decode() for one in spellings]
+    assert told.startswith(f"file name {file_name.decode()!r}: ")
+    assert re.findall(r"'(.*?)'", told.partition(": ")[2]) == [one.decode() for one in spellings]
     for one in spellings:
         assert names.encode_name(names.decode_name(one)) == one
