@@ -211,6 +211,11 @@ class Cursors:
         yield from self.positions(place)
         yield from sorted(self.complete.get(place, ()))
 
+    def reach_beyond(self, queues: Iterable[int], page: int, records: int) -> bool:
+        """Whether a queue consumed more of a page than the `records` that it has: it lost some."""
+        sets = (of.get((queue, page), NONE) for of in (self.consumed, self.delivering) for queue in queues)
+        return any(index >= records for some in sets for index in some)
+
     def standing(self, place: PageOfQueue, tx_ids: Iterable[int]) -> Standing:
         """What is true of a page for a queue; `tx_ids` are the page's transactions."""
         return Standing(

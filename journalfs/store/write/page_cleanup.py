@@ -163,19 +163,27 @@ class PageCleanup:
     def _queues_done(self, address: str, paged: PagedAddress, page: PageNumber) -> list[QueueId]:
         """Those of the page's queues that are done with it, and of which no record says so yet."""
         complete = paged.cursors.complete
-        return [
+        done = [
             queue
             for queue in sorted(paged.queues_in(page) & set(self._queues(address)))
             if (queue, page) not in complete and paged.is_consumed(page, queue)
         ]
+        return [] if done and self._lost_some(address, paged, page) else done
 
     def _is_finished(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
         if self.core.others_in(address, paged, page):
             return False  # it is not known here what they have consumed
-        if paged.is_emptied(page):
-            # What it held may be had back from a copy, and only the journal says what of that was consumed.
-            return all(paged.standing(page, queue).complete for queue in self._queues(address))
-        return all(paged.is_consumed(page, queue) for queue in self._queues(address))
+        queues = self._queues(address)
+        if not all(paged.is_consumed(page, queue) for queue in queues):
+            return False
+        # What it lost may be had back from a copy, and only the journal says what of that was consumed.
+        return not self._lost_some(address, paged, page) or all(
+            paged.standing(page, queue).complete for queue in queues
+        )
+
+    def _lost_some(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
+        records = paged.summary(page).records
+        return paged.is_emptied(page) or paged.cursors.reach_beyond(self._queues(address), page, records)
 
     def empties(self, content: QueueContent, page: PageNumber, leaving: array[int]) -> bool:
         """Whether a queue is done with a page for good once these leave it, which nobody else takes: nothing
@@ -188,6 +196,8 @@ class PageCleanup:
         if not self.paging.current() or self.core.paged(address) is not paged or page not in paged.files:
             return False
         if page >= self.paging.current_page(address, paged) or page in self.paging.held(address):
+            return False
+        if self._lost_some(address, paged, page):
             return False
         return paged.is_all(page, queue, leaving) and paged.is_decided(page, queue)
 

@@ -555,13 +555,7 @@ class Paging:
         is_complete = any(page == last and queue in queues for queue, page in cursors.complete)
         is_stray = bool(self._core.others_in(address, paged, last))
         # Nor may what comes get the place of something that is lost, and was consumed.
-        consumed = (
-            index
-            for of in (cursors.consumed, cursors.delivering)
-            for queue in queues
-            for index in of.get((queue, int(last)), ())
-        )
-        is_short = any(index >= summary.records for index in consumed)
+        is_short = cursors.reach_beyond(queues, last, summary.records)
         if is_complete or is_stray or is_short or summary.damage or paged.scan(last).end != size_bytes:
             return PageEnd(PageNumber(last + 1), 0, 0)
         return PageEnd(last, size_bytes, summary.records)

@@ -588,22 +588,32 @@ async def test_an_address_is_not_removed_with_a_page_of_another(writable: Writab
 
 
 @pytest.mark.rule("S-113")
-async def test_an_empty_page_with_later_ones_stays_with_what_was_consumed_of_it(writable: Writable) -> None:
-    page = write_page(writable.little, 1, [small(2000 + number, queues=BOTH) for number in range(3)])
+@pytest.mark.parametrize(("cut", "left"), [(0, 0), (1, 1), (2, 2), (2.5, 2)])
+async def test_a_page_that_lost_something_stays_with_what_was_consumed_of_it(
+    writable: Writable, cut: float, left: int
+) -> None:
+    """All of it, all but one record or two, and the end of one. What is left of it is consumed then."""
+    records = [small(2000 + number, queues=BOTH) for number in range(3)]
+    page = write_page(writable.little, 1, records)
     write_page(writable.little, 2, [small(2010, queues=BOTH)])
     async with writable.open() as store:
-        assert await store.acknowledge(("work", "work.a"), ids_of(store)[:2]) == 2
-    content = page.read_bytes()
-    page.write_bytes(b"")
+        first, _, third = ids_of(store)[:3]
+        assert await store.acknowledge(("work", "work.a"), [first, third]) == 2
+    page.write_bytes(b"".join(records)[: int(cut * len(records[0]))])
     for _ in range(2):
         async with writable.open() as store:
+            for queue in ("work.a", "work.b"):
+                await store.acknowledge(("work", queue), ids_of(store, queue)[:-1])
             await store._paged.look()
-            assert bodies_of(store) == ["paged 2010"]
-            assert [one.kind for one in store.core.damage()] == ["short-file"]
-    page.write_bytes(content)
+            assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
+            assert page.exists()
+    page.write_bytes(b"".join(records))
     async with writable.open() as store:
-        assert bodies_of(store) == ["paged 2002", "paged 2010"]
-        assert bodies_of(store, "work.b") == ["paged 2000", "paged 2001", "paged 2002", "paged 2010"]
+        assert bodies_of(store) == [*["paged 2001"][: 2 - left], "paged 2010"]
+        assert bodies_of(store, "work.b") == [
+            *(f"paged {2000 + number}" for number in range(left, 3)),
+            "paged 2010",
+        ]
 
 
 @pytest.mark.rule("S-113")
