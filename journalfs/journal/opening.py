@@ -43,11 +43,12 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
     Raises OSError, and UnknownVersion for files of a version or user version that cannot be written beside.
     """
     recovered = recover(backend, extension=settings.extension)
-    names = [name for name in backend.names() if name.endswith(f".{settings.extension}")]
+    every = [name for name in backend.names() if name.endswith(f".{settings.extension}")]
+    names = [name for name in every if backend.size_bytes(name) >= JOURNAL_HEADER_BYTES]
     blank = [name for name in names if _is_blank(backend, name)]
     headers = _headers(backend, [name for name in names if name not in blank])
     numbers = [
-        parsed.number for name in names if (parsed := parse_file_name(name, extension=settings.extension))
+        parsed.number for name in every if (parsed := parse_file_name(name, extension=settings.extension))
     ]
     last_id = max([0, *numbers, *(header.file_id for header in headers.values())])
     heads = _heads(backend, headers)

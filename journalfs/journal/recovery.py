@@ -82,8 +82,9 @@ def _file_id(backend: Backend, name: str) -> int:
 
 def _remove_leftovers(backend: Backend, extension: str) -> list[str]:
     done: list[str] = []
-    for name in backend.names():
-        parsed = parse_file_name(name, extension=extension)
+    found = {name: parse_file_name(name, extension=extension) for name in backend.names()}
+    last = max((parsed.number for parsed in found.values() if parsed is not None), default=0)
+    for name, parsed in found.items():
         if parsed is None:
             continue
         if parsed.state is JournalFileState.TO_RETAIN:
@@ -92,7 +93,8 @@ def _remove_leftovers(backend: Backend, extension: str) -> list[str]:
         elif parsed.state is not JournalFileState.NORMAL:
             backend.remove(name)
             done.append(f"removed {name}, which was never finished")
-        elif backend.size_bytes(name) < JOURNAL_HEADER_BYTES:
+        elif backend.size_bytes(name) < JOURNAL_HEADER_BYTES and parsed.number == last:
+            # One that is not the last was whole once: it stays damage, until somebody sees to it.
             backend.remove(name)
             done.append(f"removed {name}, which is shorter than a header")
     if done:

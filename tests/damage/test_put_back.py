@@ -16,6 +16,7 @@ import trio
 import trio.testing
 
 from journalfs.errors import UnknownVersion
+from journalfs.store.opening import open_store
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.damage.cases import cases
@@ -106,3 +107,37 @@ def test_it_is_what_it_was(name: str, way: Way, store_copy: Copy, tmp_path: Path
         for body in (data / "journalfs/orphans").glob("*"):
             body.rename(data / "large-messages" / body.name)  # nothing told of the file that knew them
         assert shown(data)[::2] == (before, listed), done
+
+
+def damaged_files(data: Path) -> set[tuple[str, str]]:
+    with closing(open_store(data, index=False)) as store:
+        return {(Path(one.file).name, one.kind) for one in store.core.damage()}
+
+
+@pytest.mark.rule("S-49", "S-112")
+@pytest.mark.parametrize("name", ["large-and-paged"])
+def test_an_emptied_journal_file_stays_damage_and_pages_stay(name: str, store_copy: Copy) -> None:
+    """Without it transactions that wrote to pages are not known, and their messages count for nothing."""
+    data = store_copy(name) / "data"
+    before, _, listed = shown(data)
+    for path in sorted((data / "journal").glob("*.amq"))[:-1]:
+        content = path.read_bytes()
+        path.write_bytes(b"")
+        for _ in range(3):
+            left_alone(data)
+            assert {(one.file, one.kind) for one in shown(data)[2]} >= {
+                (f"journal/{path.name}", "short-file")
+            }
+        path.write_bytes(content)
+        assert shown(data)[::2] == (before, listed)
+
+
+def test_what_a_cut_off_creation_left_is_removed(store_copy: Copy) -> None:
+    data = store_copy("transactions") / "data"
+    before, _, listed = shown(data)
+    last = max((data / "journal").glob("*.amq"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    left = last.with_name(f"activemq-data-{int(last.stem.rpartition('-')[2]) + 1}.amq")
+    left.write_bytes(b"\0\0\0\2")
+    left_alone(data)
+    assert shown(data)[::2] == (before, listed)
+    assert not left.exists() or left.stat().st_size > 4

@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from journalfs.damage import name_of
 from journalfs.engine.page_file import remove_page, remove_page_folder
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
@@ -168,7 +169,8 @@ class PageCleanup:
             for queue in sorted(paged.queues_in(page) & set(self._queues(address)))
             if (queue, page) not in complete and paged.is_consumed(page, queue)
         ]
-        return [] if done and self._lost_some(address, paged, page) else done
+        kept_as_it_is = self._lost_some(address, paged, page) or self._never_counted(paged, page)
+        return [] if done and kept_as_it_is else done
 
     def _is_finished(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
         if self.core.others_in(address, paged, page):
@@ -184,6 +186,16 @@ class PageCleanup:
     def _lost_some(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
         records = paged.summary(page).records
         return paged.is_emptied(page) or paged.cursors.reach_beyond(self._queues(address), page, records)
+
+    def _never_counted(self, paged: PagedAddress, page: PageNumber) -> bool:
+        """Whether all that a finished page has for queues that are bound is of transactions of which the
+        journal says nothing: rolled back, or left by a crash; or what said more of them is lost.
+        """
+        bound = [queue for queue in paged.queues_in(page) if queue in self.core.bindings.queues]
+        standings = [paged.standing(page, queue) for queue in bound]
+        return bool(standings) and all(
+            one.dead and not one.complete and not one.gone and not one.held for one in standings
+        )
 
     def empties(self, content: QueueContent, page: PageNumber, leaving: array[int]) -> bool:
         """Whether a queue is done with a page for good once these leave it, which nobody else takes: nothing
@@ -268,10 +280,15 @@ class PageCleanup:
         if summary.unreadable:
             return
         large = [MessageId(message_id) for _, message_id in paged.scan(page).large()]
-        instead = path.with_name(path.name + INVALID_SUFFIX) if summary.damage else None
+        uncounted = self._never_counted(paged, page)
+        instead = path.with_name(path.name + INVALID_SUFFIX) if summary.damage or uncounted else None
         await self._remove_file(path, large if instead is None else [], instead)
         self.core.paging.own.changed.add(path.parent)
         removed[page] = summary
+        if uncounted:
+            name = name_of(path, self.core.root)
+            reason = "the journal knows of no transaction that its messages are of, as after a crash"
+            self.core.events.add("page-set-aside", f"{name}: {reason}; kept as {path.name}{INVALID_SUFFIX}")
 
     def _forget_pages(self, address: str, removed: Mapping[PageNumber, PageSummary]) -> None:
         """Stage deletes of what the journal says of pages that were removed."""
@@ -389,6 +406,9 @@ class PageCleanup:
                 position = self.forget_queue(queue) or position
             if position is not None:
                 await self.journals.messages.durable(position)
+            paged = self.core.paged(address)
+            if paged is not None and any(paged.path.glob(f"*{INVALID_SUFFIX}")):
+                return  # what was set aside is kept
             if not self.paging.pages_now(address) and self.paging.is_idle(address):
                 await self.forget_address(address)
                 self.core.pages.pop(address, None)

@@ -654,3 +654,27 @@ async def test_what_is_published_gets_no_place_of_what_was_consumed_and_is_lost(
             assert bodies_of(store, queue) == [*("paged 1990", "paged 2000")[: left + 1], "1", "2", "3"]
     async with writable.open() as store:
         assert bodies_of(store)[left + 1 :] == ["1", "2", "3"]
+
+
+@pytest.mark.rule("S-112")
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_page_of_transactions_that_nobody_knows_is_set_aside(writable: Writable, known: bool) -> None:
+    """Where the journal knows of one of its messages it goes as any other."""
+    records = [small(2000 + number, queues=BOTH, tx_id=70) for number in range(3)]
+    page = write_page(writable.little, 1, [*records, *[small(2009, queues=BOTH)] * known])
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    content = page.read_bytes()
+    async with writable.open() as store:
+        for queue in ("work.a", "work.b"):
+            await store.acknowledge(("work", queue), ids_of(store, queue)[:-1])
+        await store._paged.look()
+        await store._paged.look()
+        assert bodies_of(store) == ["paged 2010"]
+        events = [event["event"] for event in store.core.events]
+        assert ("page-set-aside" in events) is not known
+    aside = page.with_name(page.name + ".invalidPage")
+    assert not page.exists()
+    if known:
+        assert not aside.exists()
+    else:
+        assert aside.read_bytes() == content
