@@ -110,8 +110,11 @@ def test_it_is_what_it_was(name: str, way: Way, store_copy: Copy, tmp_path: Path
 
 
 def damaged_files(data: Path) -> set[tuple[str, str]]:
-    with closing(open_store(data, index=False)) as store:
+    store = open_store(data, index=False)
+    try:
         return {(Path(one.file).name, one.kind) for one in store.core.damage()}
+    finally:
+        store.close()
 
 
 @pytest.mark.rule("S-49", "S-112")
@@ -125,9 +128,7 @@ def test_an_emptied_journal_file_stays_damage_and_pages_stay(name: str, store_co
         path.write_bytes(b"")
         for _ in range(3):
             left_alone(data)
-            assert {(one.file, one.kind) for one in shown(data)[2]} >= {
-                (f"journal/{path.name}", "short-file")
-            }
+            assert (path.name, "short-file") in damaged_files(data)
         path.write_bytes(content)
         assert shown(data)[::2] == (before, listed)
 
