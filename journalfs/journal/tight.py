@@ -48,10 +48,13 @@ class Rewritable:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many of the first files to rewrite, and how many bytes that is expected to write."""
+    """How many of the first files to rewrite, how many bytes that is expected to write, and for how many more
+    files there is room then.
+    """
 
     files: int
     written_bytes: int
+    gained_files: int
 
 
 def best_plan(files: Sequence[Rewritable], room: Room, *, overhead_bytes: int = 0) -> Plan | None:
@@ -59,7 +62,8 @@ def best_plan(files: Sequence[Rewritable], room: Room, *, overhead_bytes: int = 
     leaves more than there are now. `overhead_bytes`: what is to be written beside what the files count.
     """
     size = room.file_size_bytes
-    best, most = None, room.free_bytes // size + room.free_files
+    best, now = None, room.free_bytes // size + room.free_files
+    most = now
     live_bytes, free_files, given_bytes = overhead_bytes, 0, 0
     for count, file in enumerate(files, 1):
         live_bytes += file.live_bytes
@@ -70,7 +74,7 @@ def best_plan(files: Sequence[Rewritable], room: Room, *, overhead_bytes: int = 
             break
         after = free_files + (room.size_bytes - written + given_bytes) // size
         if after > most:
-            best, most = Plan(count, written), after
+            best, most = Plan(count, written, after - now), after
     return best
 
 

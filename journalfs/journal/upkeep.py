@@ -28,6 +28,11 @@ log = logging.getLogger(__name__)
 UPDATE_FACTOR = 10
 """Compaction is also due when replaceable updates outnumber adds by more than this, as in brokers."""
 
+WRITTEN_FOR_GAINED = 2
+"""Where the disk is as full as it may be, and not to its end, what lives is rewritten if that writes no more
+than so many times what it gains.
+"""
+
 TRY_AGAIN_NS = 30_000_000_000
 """After so long a compaction that failed on a full disk is worth another attempt. It reads what it would
 rewrite, and others may have taken the room it counted on."""
@@ -48,6 +53,8 @@ class Upkeep:
         """
         self._explained: tuple[tuple[Position, list[int]] | None, Sequence[FileReport]] = (None, ())
         """What keeps each file, and where the journal and its files stood then."""
+        self._dead_bytes = 0
+        """How much of closed files was dead when it was last seen whether rewriting them pays."""
         self.files_freed = 0
         self._deleted = False
         """Files are gone since whoever reads the journal was last told to look."""
@@ -90,6 +97,8 @@ class Upkeep:
             if self.compaction_due() and self._writer.could_go_on():
                 await unbroken(self._compact)
             await self._give_back()
+            if self._may_pay():
+                await self._squeeze(pays=True)
             try:
                 await unbroken(self._keep_ready)
             except OSError:
@@ -156,9 +165,29 @@ class Upkeep:
         async with self.turn:
             return await self._squeeze()
 
-    async def _squeeze(self) -> CompactionDone | None:
+    def _may_pay(self) -> bool:
+        """Whether the disk is as full as it may be, and much of closed files has died since it was last seen
+        whether rewriting them pays. Deletes in later files keep them, and publishers wait, who would go on to
+        other files.
+        """
+        writer = self._writer
+        if not writer.pool.crowded or writer.short_of_space:
+            return False
+        files = writer.data[:-1]
+        dead_bytes = sum(file.size_bytes for file in files)
+        dead_bytes -= writer.ledger.counters(*(file.slot for file in files)).live_bytes
+        if abs(dead_bytes - self._dead_bytes) < writer.settings.file_size_bytes:
+            return False
+        self._dead_bytes = dead_bytes
+        return True
+
+    async def _squeeze(self, *, pays: bool = False) -> CompactionDone | None:
+        """`pays`: only if it gains enough for what it writes."""
         plan = await unbroken(self._plan)
         if plan is None:
+            return None
+        gained_bytes = plan.gained_files * self._writer.settings.file_size_bytes
+        if pays and plan.written_bytes > WRITTEN_FOR_GAINED * gained_bytes:
             return None
         self._squeezing = True
         try:

@@ -56,6 +56,7 @@ async def compact_store(store: WritingStore) -> list[Compacted]:
     """Compact both journals, the messages' first. Raises StoreNotKept, SystemFailure and WriteFailed."""
     if store.core.layout.not_kept_by is not None:
         raise StoreNotKept(store.core.layout.not_kept_by)
+    await store.admission.scan_disk()
     try:
         return [
             await _compact("messages", store.journals.messages, store.journals),
@@ -69,6 +70,8 @@ async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) 
     files_before, bytes_before = _on_disk(writer)
     try:
         done = await writer.upkeep.compact()
+        if writer.pool.crowded:
+            await writer.upkeep.shed()
     except (OSError, NoSpace) as error:
         if not _is_full(error) or journals.failure is not None:
             raise
