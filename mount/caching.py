@@ -17,8 +17,8 @@ class Caching:
     Content never changes under one inode number (see `PartFile`), so its attributes and pages may always
     stay. Names that come and go with messages are asked for again each time. The kernel could be told to drop
     them instead, but takes a lock for that which a caller may hold while it waits for us: if this process was
-    killed in that moment, neither would ever end. Only what a list of messages has just said counts for a
-    moment: `ls -l` would ask once more for each of them.
+    killed in that moment, neither would ever end. Where nothing is removed through the mount, what a list of
+    messages has just said counts for a moment: `ls -l` would ask once more for each of them.
     """
 
     content_attributes_s: float
@@ -38,14 +38,15 @@ class Caching:
         return self.tail_s > 0
 
 
-def caching_for(*, changes: bool) -> Caching:
+def caching_for(*, changes: bool, read_only: bool) -> Caching:
     """Times for a store that is watched for changes or changed, or for one that stands still."""
+    listed_s = SELDOM_S if read_only else 0.0
     return Caching(
         content_attributes_s=LONG_S,
         directory_attributes_s=SELDOM_S if changes else LONG_S,
         name_s=SELDOM_S if changes else LONG_S,
         passing_name_s=0.0 if changes else LONG_S,
-        listed_message_s=SELDOM_S if changes else LONG_S,
+        listed_message_s=listed_s if changes else LONG_S,
         tail_s=0.0 if changes else LONG_S,
         live_s=0.0,
     )

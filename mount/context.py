@@ -81,7 +81,8 @@ class MountContext:
         if not (options.read_only or store.read_only or self.fixed):
             self._changing = cast(WritableStore, store)
         changes = (options.follow or self._changing is not None) and not self.fixed
-        self.caching: Caching = caching_for(changes=changes)
+        read_only = self._changing is None
+        self.caching: Caching = caching_for(changes=changes, read_only=read_only)
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.publications = Publications()
         self.interruptions = Interruptions()

@@ -27,7 +27,7 @@ def test_a_hundred_thousand_messages_are_listed_with_their_sizes_and_without_a_r
 
 @pytest.mark.rule("S-20")
 def test_whoever_looks_at_each_as_it_is_listed_asks_no_more(mount_fake: MountFake) -> None:
-    """As `ls -l` does, also where messages come and go."""
+    """As `ls -l` does, also where a broker lets messages come and go."""
     mounted = mount_fake("many")
     before = mounted.requests()
     with os.scandir(mounted.path / "many/100000/.messages") as entries:

@@ -1,0 +1,175 @@
+"""Pages that lost something, lie in the wrong folder, or are of transactions that nobody knows: nothing of them
+is taken for consumed.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from journalfs.errors import NotEmpty
+from journalfs.format.record_types import MessageType
+from tests.store.conftest import QUEUE_A
+from tests.store.test_pages import small, write_page
+from tests.store.writing.conftest import Writable, bodies_of, ids_of
+from tests.store.writing.test_paging import BOTH, publish
+
+STRAY = "000000007.page"
+
+
+async def _with_a_stray(writable: Writable) -> tuple[Path, Path]:
+    """A page of `work`, of which one queue has consumed something, and where a copy of it would lie in the
+    folder of `other`.
+    """
+    write_page(writable.little, 7, [small(2000 + number, queues=BOTH) for number in range(3)])
+    write_page(writable.little, 8, [small(2010, queues=BOTH)])
+    async with writable.open() as store:
+        await store.create_address("other")
+        await store.create_queue("other", "other.q")
+        assert await store.acknowledge(("work", "work.a"), ids_of(store)[:2]) == 2
+    mine = writable.root / "paging/some-folder" / STRAY
+    folder = writable.root / "paging/another-folder"
+    folder.mkdir()
+    (folder / "address.txt").write_text("other\n")
+    return mine, folder / STRAY
+
+
+@pytest.mark.rule("S-112")
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("is_last", [False, True])
+async def test_a_page_of_another_address_stays_and_takes_nothing_along(
+    writable: Writable, moved: bool, is_last: bool
+) -> None:
+    mine, stray = await _with_a_stray(writable)
+    if not is_last:
+        stray.with_name("000000009.page").write_bytes(b"")
+    content = mine.read_bytes()
+    stray.write_bytes(content)
+    if moved:
+        mine.unlink()
+    left = ["paged 2010"] if moved else ["paged 2002", "paged 2010"]
+    for _ in range(2):
+        async with writable.open() as store:
+            await store._paged.look()
+            assert bodies_of(store, "work.a") == left
+            assert [one.kind for one in store.core.damage()] == ["page-folder"]
+            for address, queue in (("work", "work.a"), ("work", "work.b"), ("other", "other.q")):
+                publisher = store.publisher(address, queue, "in.txt")
+                await publisher.write(b"another\n")
+                await publisher.finish()
+                assert bodies_of(store, queue, address)[-1] == "another"
+                assert await store.acknowledge((address, queue), ids_of(store, queue, address)[-1:]) == 1
+    assert stray.read_bytes() == content
+    stray.rename(mine)
+    async with writable.open() as store:
+        assert bodies_of(store, "work.a") == ["paged 2002", "paged 2010"]
+        assert bodies_of(store, "work.b") == ["paged 2000", "paged 2001", "paged 2002", "paged 2010"]
+
+
+@pytest.mark.rule("S-112")
+async def test_an_address_is_not_removed_with_a_page_of_another(writable: Writable) -> None:
+    mine, stray = await _with_a_stray(writable)
+    stray.write_bytes(mine.read_bytes())
+    async with writable.open() as store:
+        await store.delete_queue("other", "other.q")
+        with pytest.raises(NotEmpty, match=r"another-folder/000000007.page is of queues of another address"):
+            await store.delete_address("other")
+    stray.unlink()
+    async with writable.open() as store:
+        await store.delete_address("other")
+        assert not stray.parent.exists()
+
+
+@pytest.mark.rule("S-113")
+@pytest.mark.parametrize(("cut", "left"), [(0, 0), (1, 1), (2, 2), (2.5, 2)])
+async def test_a_page_that_lost_something_stays_with_what_was_consumed_of_it(
+    writable: Writable, cut: float, left: int
+) -> None:
+    """All of it, all but one record or two, and the end of one. What is left of it is consumed then."""
+    records = [small(2000 + number, queues=BOTH) for number in range(3)]
+    page = write_page(writable.little, 1, records)
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    async with writable.open() as store:
+        first, _, third = ids_of(store)[:3]
+        assert await store.acknowledge(("work", "work.a"), [first, third]) == 2
+    page.write_bytes(b"".join(records)[: int(cut * len(records[0]))])
+    for _ in range(2):
+        async with writable.open() as store:
+            for queue in ("work.a", "work.b"):
+                await store.acknowledge(("work", queue), ids_of(store, queue)[:-1])
+            await store._paged.look()
+            assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
+            assert page.exists()
+    page.write_bytes(b"".join(records))
+    async with writable.open() as store:
+        assert bodies_of(store) == [*["paged 2001"][: 2 - left], "paged 2010"]
+        assert bodies_of(store, "work.b") == [
+            *(f"paged {2000 + number}" for number in range(left, 3)),
+            "paged 2010",
+        ]
+
+
+@pytest.mark.rule("S-113")
+async def test_an_empty_page_that_all_have_consumed_goes(writable: Writable) -> None:
+    """As where a crash came between."""
+    page = write_page(writable.little, 1, [small(2000, queues=(QUEUE_A,))])
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    for number, queue in enumerate(BOTH):
+        body = struct.pack(">qqi", queue, 1, 1)
+        complete = writable.little.journal._record(
+            11, record_id=80 + number, user_type=MessageType.PAGE_COMPLETE, body=body
+        )
+        writable.little.journal.append(complete)
+    page.write_bytes(b"")
+    async with writable.open() as store:
+        await store._paged.look()
+        assert bodies_of(store) == ["paged 2010"]
+        assert not page.exists()
+        assert store.core.damage() == []
+
+
+@pytest.mark.rule("S-113")
+@pytest.mark.parametrize("left", [0, 1])
+async def test_what_is_published_gets_no_place_of_what_was_consumed_and_is_lost(
+    writable: Writable, left: int
+) -> None:
+    """The last page was cut off between two messages, so nothing else tells."""
+    write_page(writable.little, 1, [small(1990, queues=BOTH)])
+    records = [small(2000 + number, queues=BOTH) for number in range(3)]
+    page = write_page(writable.little, 2, records)
+    async with writable.open() as store:
+        assert await store.acknowledge(("work", "work.a"), ids_of(store)[2:]) == 2
+    page.write_bytes(b"".join(records[:left]))
+    async with writable.open() as store:
+        for text in (b"1\n", b"2\n", b"3\n"):
+            await publish(store, "in.txt", text)
+        for queue in ("work.a", "work.b"):
+            assert bodies_of(store, queue) == [*("paged 1990", "paged 2000")[: left + 1], "1", "2", "3"]
+    async with writable.open() as store:
+        assert bodies_of(store)[left + 1 :] == ["1", "2", "3"]
+
+
+@pytest.mark.rule("S-112")
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_page_of_transactions_that_nobody_knows_is_set_aside(writable: Writable, known: bool) -> None:
+    """Where the journal knows of one of its messages it goes as any other."""
+    records = [small(2000 + number, queues=BOTH, tx_id=70) for number in range(3)]
+    page = write_page(writable.little, 1, [*records, *[small(2009, queues=BOTH)] * known])
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    content = page.read_bytes()
+    async with writable.open() as store:
+        for queue in ("work.a", "work.b"):
+            await store.acknowledge(("work", queue), ids_of(store, queue)[:-1])
+        await store._paged.look()
+        await store._paged.look()
+        assert bodies_of(store) == ["paged 2010"]
+        events = [event["event"] for event in store.core.events]
+        assert ("page-set-aside" in events) is not known
+    aside = page.with_name(page.name + ".invalidPage")
+    assert not page.exists()
+    if known:
+        assert not aside.exists()
+    else:
+        assert aside.read_bytes() == content
