@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,3 +99,77 @@ def writable(little_store: LittleStore, request: pytest.FixtureRequest) -> Writa
     backend = str(request.param)
     (little_store.root / "journalfs.toml").write_text(f'journal-type = "{backend}"\n')
     return Writable(little_store, backend)
+
+
+DISK_BYTES = 8 * 1024 * 1024
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    path = tmp_path / "small"
+    path.mkdir()
+    options = f"size={DISK_BYTES}"
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "none", path], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.decode()}")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@dataclass(frozen=True)
+class SmallStore:
+    """A little store on a small disk."""
+
+    disk: Path
+    clock: FakeClock
+
+    @property
+    def root(self) -> Path:
+        return self.disk / "data"
+
+    def open(self) -> WritingStore:
+        return open_for_writing(self.root, clock=self.clock, index=False)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[WritingStore]:
+        """The store, with its own work going on."""
+        with closing(self.open()) as store:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(store.run)
+                yield store
+                nursery.cancel_scope.cancel()
+
+    def usable_bytes(self) -> int:
+        return os.statvfs(self.disk).f_bavail * 4096
+
+    def fill(self) -> Path:
+        """The file that takes all that is free. Call it while the store does no work of its own."""
+        filler = self.disk / "filler"
+        filler.write_bytes(b"x" * self.usable_bytes())
+        return filler
+
+
+MakeStore = Callable[..., SmallStore]
+
+
+@pytest.fixture
+def small_store(little_store: LittleStore, small_disk: Path) -> MakeStore:
+    """No limit of the store's acts unless a test is about it: how often the disk is looked at while it is
+    full would decide what happens.
+    """
+
+    def make(
+        backend: str = "NIO", *, file_bytes: int = 1_048_576, limit: str = "max-disk-usage = -1"
+    ) -> SmallStore:
+        (little_store.root / "journalfs.toml").write_text(
+            f'journal-type = "{backend}"\njournal-file-size = {file_bytes}\n{limit}\n'
+        )
+        made = SmallStore(small_disk, little_store.clock)
+        shutil.copytree(little_store.root, made.root)
+        return made
+
+    return make

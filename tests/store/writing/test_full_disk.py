@@ -6,17 +6,11 @@ import contextlib
 import errno
 import json
 import os
-import shutil
-import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 import trio
 
-from journalfs.clock import FakeClock
 from journalfs.errors import NoSpace, SystemFailure
 from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
@@ -25,87 +19,13 @@ from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.store.compacting import compact_store
 from journalfs.store.outgoing import WholeFile
 from journalfs.store.snapshot_folder import SNAPSHOTS
-from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.publisher import FilePublisher
 from journalfs.store.write.store import WritingStore
 from tests.differential.encode import record
 from tests.reference.store import load
 from tests.store.appending import ACK, ADD, UPDATE
 from tests.store.conftest import QUEUE_A, LittleStore
-from tests.store.writing.conftest import BACKENDS, lines_of, no_upkeep
-
-DISK_BYTES = 8 * 1024 * 1024
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    path = tmp_path / "small"
-    path.mkdir()
-    options = f"size={DISK_BYTES}"
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "none", path], capture_output=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.decode()}")
-    yield path
-    subprocess.run(["umount", "--lazy", path], check=True)
-
-
-@dataclass(frozen=True)
-class SmallStore:
-    """A little store on a small disk."""
-
-    disk: Path
-    clock: FakeClock
-
-    @property
-    def root(self) -> Path:
-        return self.disk / "data"
-
-    def open(self) -> WritingStore:
-        return open_for_writing(self.root, clock=self.clock, index=False)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[WritingStore]:
-        """The store, with its own work going on."""
-        with closing(self.open()) as store:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(store.run)
-                yield store
-                nursery.cancel_scope.cancel()
-
-    def usable_bytes(self) -> int:
-        return os.statvfs(self.disk).f_bavail * 4096
-
-    def fill(self) -> Path:
-        """The file that takes all that is free. Call it while the store does no work of its own."""
-        filler = self.disk / "filler"
-        filler.write_bytes(b"x" * self.usable_bytes())
-        return filler
-
-
-MakeStore = Callable[..., SmallStore]
-
-
-@pytest.fixture
-def small_store(little_store: LittleStore, small_disk: Path) -> MakeStore:
-    """No limit of the store's acts unless a test is about it: how often the disk is looked at while it is
-    full would decide what happens.
-    """
-
-    def make(
-        backend: str = "NIO", *, file_bytes: int = 1_048_576, limit: str = "max-disk-usage = -1"
-    ) -> SmallStore:
-        (little_store.root / "journalfs.toml").write_text(
-            f'journal-type = "{backend}"\njournal-file-size = {file_bytes}\n{limit}\n'
-        )
-        made = SmallStore(small_disk, little_store.clock)
-        shutil.copytree(little_store.root, made.root)
-        return made
-
-    return make
+from tests.store.writing.conftest import BACKENDS, MakeStore, SmallStore, lines_of, no_upkeep
 
 
 async def tidied(store: WritingStore) -> None:
@@ -577,62 +497,3 @@ async def test_less_than_a_journal_file_is_room_enough(small_store: MakeStore, w
             await store.publisher("work", "work.a", "in").write(b"there is room again\n")
     assert bodies_of(small, "work.a") == ["there is room again"]
     assert bodies_of(small, "work.b") == ["kept"]
-
-
-async def limited_and_consumed(small: SmallStore, store: WritingStore, *, kept: int) -> None:
-    """The disk is filled to its limit, not to its end, and the first messages stay. They keep all files, of
-    which each holds the end of a transaction that began in the one before.
-    """
-    await store.publisher("work", "work.b", "in").write(b"kept\n" * kept)
-    publisher = store.publisher("work", "work.a", "in")
-    for _ in range(55):
-        await publisher.write(b"".join(b"%d %s\n" % (number, b"x" * 1000) for number in range(35)))
-    await publisher.finish()
-    async with no_upkeep(store):
-        (small.disk / "filler").write_bytes(bytes(small.usable_bytes() - 700_000))
-    await looked_at_the_disk(small, store)
-    assert store.admission.disk.reached == "max-disk-usage"
-    ids = [MessageId(json.loads(line)["id"]) for line in lines_of(store, "work.a")]
-    for at in range(0, len(ids), 500):
-        await store.acknowledge(("work", "work.a"), ids[at : at + 500])
-
-
-async def looked_at_the_disk(small: SmallStore, store: WritingStore) -> None:
-    small.clock.advance(by_ms=5000)
-    await store.admission.scan_disk()
-
-
-@pytest.mark.rule("S-103")
-@pytest.mark.parametrize("backend", BACKENDS)
-async def test_one_message_that_stays_does_not_keep_all_at_the_limit(
-    small_store: MakeStore, backend: str
-) -> None:
-    """Publishers wait, so the current file, in which all is said to be consumed, would never be full."""
-    small = small_store(backend, file_bytes=131_072, limit="max-disk-usage = 80")
-    with closing(small.open()) as store:
-        await limited_and_consumed(small, store, kept=1)
-        for _ in range(2):
-            await store.journals.messages.upkeep.tidy()
-            await looked_at_the_disk(small, store)
-        assert store.admission.disk.reached is None
-        with trio.fail_after(60):
-            await store.publisher("work", "work.a", "in").write(b"there is room\n")
-        compactions = store.journals.messages.upkeep.compactions
-        assert compactions > 0
-        await store.journals.messages.upkeep.tidy()
-        assert store.journals.messages.upkeep.compactions == compactions, "nothing was consumed since"
-        assert not store.core.damage()
-    assert bodies_of(small, "work.a") == ["there is room"]
-    assert bodies_of(small, "work.b") == ["kept"]
-
-
-@pytest.mark.rule("S-91", "S-103")
-async def test_compact_makes_room_on_a_disk_at_its_limit(small_store: MakeStore) -> None:
-    small = small_store(file_bytes=131_072, limit="max-disk-usage = 80")
-    with closing(small.open()) as store:
-        await limited_and_consumed(small, store, kept=1000)
-    with closing(small.open()) as store:
-        messages, _ = await compact_store(store)
-        assert len(lines_of(store, "work.b")) == 1000
-    assert messages.files_after < messages.files_before / 2
-    assert messages.bytes_after < messages.bytes_before / 2

@@ -1,5 +1,6 @@
-"""Pages that lost something, lie in the wrong folder, or are of transactions that nobody knows: nothing of them
-is taken for consumed.
+"""Pages that lost something, lie in the wrong folder, or are of transactions that nobody knows.
+
+Nothing of them is taken for consumed.
 """
 
 from __future__ import annotations
