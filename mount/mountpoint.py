@@ -93,9 +93,14 @@ def mounted_at(path: Path) -> Mounted | None:
     return next((mount for mount in reversed(mounts()) if mount.path == str(path)), None)
 
 
+def places_of(device: str) -> list[str]:
+    """Where a filesystem is mounted: in several places if somebody bound it to another one."""
+    return [mount.path for mount in mounts() if mount.device == device]
+
+
 def is_detached(device: str) -> bool:
     """Whether no place shows a mount any more that still has files open."""
-    return all(mount.device != device for mount in mounts())
+    return not places_of(device)
 
 
 def prepare(path: Path, store: Path, *, allow_nonempty: bool) -> Path:

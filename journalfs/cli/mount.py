@@ -108,6 +108,12 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     places.let_go(place)
     try:
         places.unmount(place, lazy=dead)
+        left = places.places_of(mounted.device)
+        if left:
+            raise MountFailed(
+                f"{place}: unmounted, but its process holds the store: the same filesystem is mounted at "
+                f"{', '.join(left)}; unmount that too"
+            )
         if server is not None:
             ended, _, _ = select.select([server], [], [], UNMOUNT_WAIT_S)
             if not ended:

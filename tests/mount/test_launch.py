@@ -324,3 +324,21 @@ def test_a_mount_keeps_descriptors_for_itself(tmp_path: Path, place: Path) -> No
         assert (place / "work/queue/_tail.jsonl").parent.is_dir()
     (place / "work/queue/in.txt").write_text("published\n")
     assert b"published" in (place / "work/queue/.all.jsonl").read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="binding a mount to another place needs root")
+def test_a_mount_that_was_bound_to_another_place(store: Path, place: Path) -> None:
+    """Its process is told to hold the store, and where it is mounted, at once."""
+    other = place.with_name("other")
+    other.mkdir()
+    assert run("mount", "--read-only", store, place).returncode == 0
+    subprocess.run(["mount", "--bind", place, other], check=True)
+    try:
+        done = run("umount", place)
+        assert done.returncode == 32
+        assert f"the same filesystem is mounted at {other}; unmount that too" in done.stderr
+        assert mounted_at(place) is None
+        assert (other / ".journalfs").is_dir()
+    finally:
+        last = run("umount", other)
+    assert (last.returncode, last.stderr) == (0, "")
