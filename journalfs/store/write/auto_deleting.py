@@ -125,9 +125,7 @@ class AutoDeleting:
         diverted = any(divert.address == name for divert in state.diverts.values())
         if name not in state.addresses or state.queues_of(name) or diverted:
             return False
-        if self.core.stray_page(name) is not None:
-            return False
-        if not self.rules.value(name, "auto-delete-addresses"):
+        if not self.rules.value(name, "auto-delete-addresses") or self.core.stray_page(name) is not None:
             return False
         if first:
             return True

@@ -169,8 +169,9 @@ class PageCleanup:
             for queue in sorted(paged.queues_in(page) & set(self._queues(address)))
             if (queue, page) not in complete and paged.is_consumed(page, queue)
         ]
-        kept_as_it_is = self._lost_some(address, paged, page) or self._never_counted(paged, page)
-        return [] if done and kept_as_it_is else done
+        if done and (self._lost_some(address, paged, page) or self._never_counted(paged, page)):
+            return []
+        return done
 
     def _is_finished(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
         if self.core.others_in(address, paged, page):
