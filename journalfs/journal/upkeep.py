@@ -156,7 +156,9 @@ class Upkeep:
     async def compact(self) -> CompactionDone:
         """Rewrite what lives of all closed files into new ones. Raises OSError and WriteFailed."""
         async with self.turn:
-            return await unbroken(self._compact)
+            done = await unbroken(self._compact)
+            await self._give_back()
+        return done
 
     async def squeeze(self) -> CompactionDone | None:
         """Where the disk has no room for another file, rewrite what lives of the first files into what room

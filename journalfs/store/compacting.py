@@ -70,8 +70,6 @@ async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) 
     files_before, bytes_before = _on_disk(writer)
     try:
         done = await writer.upkeep.compact()
-        if writer.pool.crowded:
-            await writer.upkeep.shed()
     except (OSError, NoSpace) as error:
         if not _is_full(error) or journals.failure is not None:
             raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from journalfs.config.layout import locate_store
 from journalfs.store import open_store
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs, objects
 from tests.frozen import FILE_STORES, ExpectedStores
 from tests.reference.compare import compare_store
@@ -24,6 +25,25 @@ LINE = "one hundred".encode("utf-16-le")
 
 def contents(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+Publish = Callable[[int], Awaitable[None]]
+
+
+@asynccontextmanager
+async def publishing(store: Path) -> AsyncIterator[tuple[WritingStore, Publish]]:
+    """The store, opened, and what publishes so many lines of 2,001 bytes to a queue of it that is new."""
+    with closing(open_for_writing(store)) as opened:
+        await opened.create_address("work")
+        await opened.create_queue("work", "work")
+        publisher = opened.publisher("work", "work", "in")
+
+        async def publish(count: int) -> None:
+            for number in range(count):
+                await publisher.write(b"%02000d\n" % number)
+
+        yield opened, publish
+        await publisher.finish()
 
 
 @pytest.mark.rule("S-91")
@@ -83,16 +103,11 @@ def test_how_many_files_there_will_be_where_old_ones_are_larger(tmp_path: Path) 
     create = ("create", "--set", "journal-type=NIO", "--set", "journal-file-size=70000", store)
     assert journalfs(*create).returncode == 0
 
-    async def publish() -> None:
-        with closing(open_for_writing(store)) as opened:
-            await opened.create_address("work")
-            await opened.create_queue("work", "work")
-            publisher = opened.publisher("work", "work", "in")
-            for number in range(100):
-                await publisher.write(b"%02000d\n" % number)
-            await publisher.finish()
+    async def fill() -> None:
+        async with publishing(store) as (_, publish):
+            await publish(100)
 
-    trio.run(publish)
+    trio.run(fill)
     (store / "journalfs.toml").write_text('journal-type = "NIO"\njournal-file-size = "64K"\n')
     said, *_ = objects("compact", "--dry-run", "--json", store)
     done, *_ = objects("compact", "--json", store)
@@ -111,21 +126,15 @@ def test_how_many_files_there_will_be_beside_a_snapshot(tmp_path: Path, kept: bo
     options = [option for setting in settings for option in ("--set", setting)]
     assert journalfs("create", *options, store).returncode == 0
 
-    async def publish() -> None:
-        with closing(open_for_writing(store)) as opened:
-            await opened.create_address("work")
-            await opened.create_queue("work", "work")
-            publisher = opened.publisher("work", "work", "in")
-            for number in range(100):
-                await publisher.write(b"%02000d\n" % number)
+    async def fill() -> None:
+        async with publishing(store) as (opened, publish):
+            await publish(100)
             await opened.snapshots.create("then")
             if not kept:
                 await opened.snapshots.delete("then")
-            for number in range(20):
-                await publisher.write(b"%02000d\n" % number)
-            await publisher.finish()
+            await publish(20)
 
-    trio.run(publish)
+    trio.run(fill)
     for _ in range(3):
         said = objects("compact", "--dry-run", "--json", store)
         done = objects("compact", "--json", store)
