@@ -100,11 +100,12 @@ class BindingsState:
     )
     """Filled when somebody asks: there may be thousands of queues, and each publication asks."""
 
-    def surely_bound(self, queue_id: QueueId) -> bool:
+    def surely_bound(self, queue_id: QueueId, *, may_be_newer: bool) -> bool:
         """Whether a queue that messages are in must be bound: nothing deleted it, and it is no newer than
         what was read. A binding that is not there is lost then.
         """
-        return self.history_whole and queue_id <= self.max_id and queue_id not in self.deleted
+        is_known = not may_be_newer or queue_id <= self.max_id
+        return self.history_whole and is_known and queue_id not in self.deleted
 
     def queues_by_address(self) -> Mapping[str, tuple[Queue, ...]]:
         """All queues by their address, each address's by name."""

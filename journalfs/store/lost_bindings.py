@@ -45,7 +45,8 @@ class LostBindings:
         bindings = self.core.bindings
         in_journal = self._in_journal()
         if bindings.queues and not self.core.bindings_damage:
-            surely = sorted(filter(bindings.surely_bound, in_journal))
+            newer = self.core.live_broker or self.core.loader.following
+            surely = (one for one in sorted(in_journal) if bindings.surely_bound(one, may_be_newer=newer))
             self.queues = {queue_id: before.get(queue_id) or self._queue(queue_id) for queue_id in surely}
         else:
             in_pages = self._addresses_by_pages()

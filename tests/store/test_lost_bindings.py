@@ -124,10 +124,38 @@ def test_journal_directory_alone(little_store: LittleStore, tmp_path: Path) -> N
 def test_remains_of_deleted_queues_are_counted_and_not_shown(little_store: LittleStore) -> None:
     little_store.journal.send(1000, QUEUE_A, "one")
     little_store.journal.send(1001, UNKNOWN_QUEUE, "of a deleted queue")
+    little_store.bindings.append(record(DELETE, 1, record_id=UNKNOWN_QUEUE))
     store = little_store.open()
     assert bodies(store) == {"work::work.a": ["one"], "work::work.b": []}
     assert (store.status()["orphanedReferences"], store.status()["damage"]) == (1, 0)
     assert journalfs("check", little_store.root).returncode == 0
+
+
+NEVER_MADE = QUEUE_A | 0xFF << 32
+"""What a reference names of which one byte is another."""
+
+
+@pytest.mark.rule("S-59")
+def test_a_queue_that_never_was_is_damage(little_store: LittleStore) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.journal.send(1001, NEVER_MADE, "two")
+    for open_it in (open_store, open_for_writing):
+        store = open_it(little_store.root, clock=little_store.clock, index=False)
+        assert sorted(texts for texts in bodies(store).values() if texts) == [["one"], ["two"]]
+        assert kinds(store) == ["lost-binding"]
+        store.close()
+
+
+@pytest.mark.rule("S-59")
+@pytest.mark.usefixtures("held_by_a_broker")
+def test_a_queue_that_a_broker_has_just_made_is_no_damage(little_store: LittleStore) -> None:
+    """Its binding was written after the bindings had been read."""
+    little_store.journal.send(1000, QUEUE_A, "one")
+    store = little_store.open(index=False)
+    little_store.journal.send(1001, NEVER_MADE, "two")
+    store.look_now()
+    assert [texts for texts in bodies(store).values() if texts] == [["one"]]
+    assert kinds(store) == []
 
 
 @pytest.mark.rule("S-59")
