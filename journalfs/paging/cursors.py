@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from journalfs.format.record_types import MessageType, RecordKind
@@ -75,8 +76,8 @@ class Cursors:
         self.consumed: _Sets = {}
         self.delivering: _Sets = {}
         """Consumed by a transaction that is prepared and undecided."""
-        self.complete: dict[PageOfQueue, set[int]] = {}
-        """Records that say so."""
+        self.complete: dict[PageOfQueue, dict[int, int]] = {}
+        """Records that say so, and how many records the page had then."""
         self.transactions: dict[int, tuple[int, int]] = {}
         """Page transactions that committed: the record of each, and (message, queue) pairs not consumed."""
         self.undecided: Set[int] = NONE
@@ -103,8 +104,8 @@ class Cursors:
             numbers.add(number)
             cursors._positions.setdefault((queue, page), array("q")).append(record)
         cursors.consumed.update(consumed)
-        for record, queue, page, _ in completed:
-            cursors.complete.setdefault((queue, page), set()).add(record)
+        for record, queue, page, records in completed:
+            cursors.complete.setdefault((queue, page), {})[record] = records
         cursors.transactions.update((tx_id, (record, left)) for record, tx_id, left, _ in transactions)
         return cursors
 
@@ -138,9 +139,9 @@ class Cursors:
     def _take_complete(self, change: PageChange) -> None:
         place = (change.a, change.b)
         if change.kind != RecordKind.DELETE:
-            self.complete.setdefault(place, set()).add(change.record_id)
+            self.complete.setdefault(place, {})[change.record_id] = change.c
         elif place in self.complete:
-            self.complete[place].discard(change.record_id)
+            self.complete[place].pop(change.record_id, None)
             if not self.complete[place]:
                 del self.complete[place]
 
@@ -213,8 +214,13 @@ class Cursors:
 
     def reach_beyond(self, queues: Iterable[int], page: int, records: int) -> bool:
         """Whether a queue consumed more of a page than the `records` that it has: it lost some."""
-        sets = (of.get((queue, page), NONE) for of in (self.consumed, self.delivering) for queue in queues)
-        return any(index >= records for some in sets for index in some)
+        for place in ((queue, page) for queue in queues):
+            if any(had > records for had in self.complete.get(place, {}).values()):
+                return True
+            consumed = chain(self.consumed.get(place, NONE), self.delivering.get(place, NONE))
+            if any(index >= records for index in consumed):
+                return True
+        return False
 
     def standing(self, place: PageOfQueue, tx_ids: Iterable[int]) -> Standing:
         """What is true of a page for a queue; `tx_ids` are the page's transactions."""

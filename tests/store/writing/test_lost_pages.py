@@ -113,6 +113,32 @@ async def test_a_page_that_lost_something_stays_with_what_was_consumed_of_it(
 
 
 @pytest.mark.rule("S-113")
+@pytest.mark.parametrize("lost", ["garbage", "zeros", "its end"])
+async def test_a_page_that_lost_something_stays_while_the_journal_says_that_one_queue_is_done_with_it(
+    writable: Writable, lost: str
+) -> None:
+    records = [small(2000 + number, queues=BOTH) for number in range(3)]
+    page = write_page(writable.little, 1, records)
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    async with writable.open() as store:
+        assert await store.acknowledge(("work", "work.a"), ids_of(store)[:3]) == 3
+    content = page.read_bytes()
+    garbage, zeros = b"\x99" * len(content), bytes(len(content))
+    page.write_bytes({"garbage": garbage, "zeros": zeros, "its end": records[0]}[lost])
+    for _ in range(2):
+        async with writable.open() as store:
+            await store.acknowledge(("work", "work.b"), ids_of(store, "work.b")[:-1])
+            await store._paged.look()
+            assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
+            assert page.exists()
+    page.write_bytes(content)
+    async with writable.open() as store:
+        assert bodies_of(store) == ["paged 2010"]
+        left = ["paged 2000"] * (lost != "its end") + ["paged 2001", "paged 2002", "paged 2010"]
+        assert bodies_of(store, "work.b") == left
+
+
+@pytest.mark.rule("S-113")
 async def test_an_empty_page_that_all_have_consumed_goes(writable: Writable) -> None:
     """As where a crash came between."""
     page = write_page(writable.little, 1, [small(2000, queues=(QUEUE_A,))])
