@@ -105,10 +105,12 @@ def umount(mountpoint: Path, lazy: bool) -> None:
         return
     dead = places.is_dead(place)
     server = None if dead else places.serving_process(place)
+    # Before it is unmounted: another one may have its device number right after.
+    others = [other for other in places.places_of(mounted.device) if other != str(place)]
     places.let_go(place)
     try:
         places.unmount(place, lazy=dead)
-        left = places.places_of(mounted.device)
+        left = [other for other in others if other in places.places_of(mounted.device)]
         if left:
             raise MountFailed(
                 f"{place}: unmounted, but its process holds the store: the same filesystem is mounted at "
