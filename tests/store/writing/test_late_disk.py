@@ -243,6 +243,11 @@ def late_store(
     return writable
 
 
+def _seeds(seeds: range, *quick: int) -> list[Any]:
+    """All of them, of which `quick` are for the quick suite, one that pages among them."""
+    return [seed if seed in quick else pytest.param(seed, marks=pytest.mark.long) for seed in seeds]
+
+
 async def worked(writable: Writable, kind: type[Work], folder: Path) -> tuple[Work, Counter[str]]:
     """What was done, and what is there afterwards: the same however it is looked at."""
     async with writable.open() as store:
@@ -262,7 +267,7 @@ async def worked(writable: Writable, kind: type[Work], folder: Path) -> tuple[Wo
     return work, Counter(body for bodies in shown.values() for body in bodies)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", _seeds(range(8), 0, 3, 5))
 async def test_nothing_is_lost_doubled_or_invented(late_store: Writable, tmp_path: Path) -> None:
     work, there = await worked(late_store, Work, tmp_path)
     assert all(sent.told for sent in work.sent)
@@ -270,7 +275,7 @@ async def test_nothing_is_lost_doubled_or_invented(late_store: Writable, tmp_pat
     assert there.total() == work.published.total() - work.left
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", _seeds(range(100, 104), 100, 103))
 async def test_what_is_cancelled_happened_whole_or_not_at_all(late_store: Writable, tmp_path: Path) -> None:
     work, there = await worked(late_store, CancelledWork, tmp_path)
     assert not there - work.published
@@ -279,7 +284,7 @@ async def test_what_is_cancelled_happened_whole_or_not_at_all(late_store: Writab
         assert times == sent.queues or (times == 0 and not sent.told)
 
 
-@pytest.mark.parametrize("seed", range(200, 204))
+@pytest.mark.parametrize("seed", _seeds(range(200, 204), 203))
 async def test_nothing_is_hidden_while_others_work(late_store: Writable, tmp_path: Path) -> None:
     async with late_store.open() as store:
         for name in ("aside", "kept"):
