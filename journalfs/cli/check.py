@@ -36,9 +36,9 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     transaction holds or sends, and list the damage.
 
     Ends with 0 if there is none and with 5 if there is. Large bodies that no message has, which a crash
-    leaves, are listed too and are no damage. Nothing is changed. An index is only asked what was
-    there before and is gone. --set-aside first takes the store for writing, as a mount does, and moves such
-    bodies to journalfs/orphans in it.
+    leaves, and pages that were renamed instead of deleted are listed too and are no damage. Nothing is
+    changed. An index is only asked what was there before and is gone. --set-aside first takes the store for
+    writing, as a mount does, and moves such bodies to journalfs/orphans in it.
     """
     if set_aside:
         _set_aside(store)
@@ -46,15 +46,17 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
         read = _read_everything(found)
         damage = [*_damaged_places(found), *read.damage]
         orphans = [_orphan(name) for name in found.orphaned_bodies()]
-    listed = [*damage, *orphans]
+        pages = [_page(name) for name in found.pages_set_aside()]
+    listed = [*damage, *orphans, *pages]
     if as_json:
         write_json(listed)
     elif listed:
         write_table(list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed])
     if not as_json:
         places = "no damage" if not damage else f"{len(damage)} damaged"
-        bodies = f", {len(orphans)} bodies without a message" if orphans else ""
-        click.echo(f"{read.counted()} ({read.bytes_read} bytes as lines) read, {places}{bodies}", err=True)
+        more = f", {len(orphans)} bodies without a message" if orphans else ""
+        more += f", {len(pages)} pages set aside" if pages else ""
+        click.echo(f"{read.counted()} ({read.bytes_read} bytes as lines) read, {places}{more}", err=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 
 
@@ -68,6 +70,11 @@ def _set_aside(path: Path) -> None:
 def _orphan(name: str) -> Mapping[str, object]:
     reason = "no message has this body; --set-aside moves it out of the way"
     return {"file": name, "offset": 0, "bytes": 0, "kind": "orphan", "reason": reason}
+
+
+def _page(name: str) -> Mapping[str, object]:
+    reason = "something was wrong with this page when nothing was left to consume in it: it was renamed"
+    return {"file": name, "offset": 0, "bytes": 0, "kind": "page-set-aside", "reason": reason}
 
 
 @dataclass(slots=True)

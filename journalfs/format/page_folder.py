@@ -14,6 +14,8 @@ REPLICA_MARK: Final = "oldreplica."
 """A folder with this in its name is what replication left behind; the broker does not read it."""
 
 PAGE_EXTENSION: Final = ".page"
+INVALID_SUFFIX: Final = ".invalidPage"
+"""Behind the name of a page that was set aside, because something in it could not be read."""
 _PAGE_NAME: Final = re.compile(r"([0-9]{1,18})\.page(\.invalidPage)?")
 
 
@@ -21,7 +23,7 @@ _PAGE_NAME: Final = re.compile(r"([0-9]{1,18})\.page(\.invalidPage)?")
 class PageFileName:
     number: PageNumber
     invalid: bool
-    """True for a page that the broker set aside because a record in it could not be read."""
+    """True for a page that was set aside."""
 
 
 def parse_page_name(name: str) -> PageFileName | None:

@@ -12,7 +12,7 @@ import bisect
 import contextlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -191,6 +191,11 @@ class PagedAddress:
         if self._numbers is None:
             self._numbers = sorted(self.files)
         return self._numbers
+
+    @property
+    def set_aside(self) -> Set[PageNumber]:
+        """Pages that were renamed instead of deleted, and may be had back from a copy."""
+        return self._folder.set_aside if self._folder is not None else frozenset()
 
     def pages_now(self) -> bool:
         """Whether the address is in paging mode as a broker would find it: any page, except a single empty
@@ -527,6 +532,11 @@ class PagedAddress:
             return False
         standings = (self.standing(number, QueueId(queue)) for queue in entry.queue_ids)
         return any(not standing.complete and index not in standing.gone for standing in standings)
+
+    @property
+    def lacks_some(self) -> bool:
+        """Whether there may have been more in its pages than can be read now."""
+        return bool(self.set_aside or self.damage())
 
     def damage(self) -> list[Damage]:
         found = [damage for number in self.numbers() for damage in self.summary(number).damage]

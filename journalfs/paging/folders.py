@@ -51,6 +51,8 @@ class PageFolder:
     """What is wrong with `address.txt`."""
     refused: tuple[Refused, ...] = ()
     """What is named like a page, and why it cannot be looked at."""
+    set_aside: frozenset[PageNumber] = frozenset()
+    """Pages that were renamed instead of deleted, since something is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,8 @@ class PagingDirectory:
             return replace(seen, folder=self._with_last_page(seen.folder))
         known = seen.settled if seen is not None and self.own.alone else {}
         refused: list[Refused] = []
-        found = dict(_pages(path, known, refused))
+        set_aside: set[PageNumber] = set()
+        found = dict(_pages(path, known, refused, set_aside))
         if seen is not None:
             there = found.keys() | {one.path.name for one in refused}
             self._note_gone([page for page in seen.folder.pages if page.path.name not in there])
@@ -178,7 +181,7 @@ class PagingDirectory:
             found[name] = self._durable(found[name])
         pages = tuple(sorted(found.values(), key=lambda page: page.number))
         address, problem = _read_address(path / ADDRESS_FILE_NAME)
-        folder = PageFolder(path, address, pages, problem, tuple(refused))
+        folder = PageFolder(path, address, pages, problem, tuple(refused), frozenset(set_aside))
         settled = {
             name: page for name, page in found.items() if page is not pages[-1] and name not in being_written
         }
@@ -222,7 +225,7 @@ def _read_address(file: Path) -> tuple[str | None, str | None]:
 
 
 def _pages(
-    folder: Path, known: Mapping[str, PageFile], refused: list[Refused]
+    folder: Path, known: Mapping[str, PageFile], refused: list[Refused], set_aside: set[PageNumber]
 ) -> Iterator[tuple[str, PageFile]]:
     """By name. Those that are `known` are not looked at."""
     for entry in os.scandir(folder):
@@ -230,7 +233,10 @@ def _pages(
             yield entry.name, known[entry.name]
             continue
         parsed = parse_page_name(entry.name)
-        if parsed is None or parsed.invalid:
+        if parsed is None:
+            continue
+        if parsed.invalid:
+            set_aside.add(parsed.number)
             continue
         path = Path(entry.path)
         try:

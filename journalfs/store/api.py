@@ -369,6 +369,9 @@ class Store(Protocol):
     def orphaned_bodies(self) -> Sequence[str]:
         """Names of files of large bodies that no message has. Not looked for while a broker is at work."""
 
+    def pages_set_aside(self) -> Sequence[str]:
+        """Names of the files that pages were renamed to which are needed no more, but may be had back."""
+
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
         """What prepared transactions sent, which is in no queue yet: the name of a transaction, and an open
         file with lines of its messages.

@@ -25,7 +25,12 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
-from journalfs.format.page_folder import ADDRESS_FILE_NAME, address_matches
+from journalfs.format.page_folder import (
+    ADDRESS_FILE_NAME,
+    INVALID_SUFFIX,
+    address_matches,
+    format_page_name,
+)
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import PageNumber, QueueId
@@ -368,6 +373,14 @@ class Core:
         for address, paged in self.pages.items():
             yield from paged.damage()
             yield from self._of_other_addresses(address, paged)
+
+    def pages_set_aside(self) -> list[str]:
+        """Names of the files that pages were renamed to which are needed no more, but may be had back."""
+        return [
+            name_of(paged.path / (format_page_name(number) + INVALID_SUFFIX), self.root)
+            for paged in self.pages.values()
+            for number in sorted(paged.set_aside)
+        ]
 
     def _of_other_addresses(self, address: str, paged: PagedAddress) -> Iterable[Damage]:
         """What nobody is shown: messages of queues that are bound to another address."""

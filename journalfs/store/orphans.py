@@ -40,14 +40,14 @@ _Named = tuple[int, _Record | None]
 
 def orphaned_bodies(core: Core) -> list[LargeFile]:
     """Those of the bodies that nothing in the store refers to, as it is now. There are none while a broker is
-    at work, whose messages come after their bodies, or where journal or pages are damaged or a part of the
-    store is not there, which may have had the messages.
+    at work, whose messages come after their bodies, or where journal or pages are damaged or set aside or a
+    part of the store is not there, which may have had the messages.
 
     A broker that died while it copied a message leaves the copy without a body of its own, and the origin's
     body is its only one: that is no orphan. Where it cannot be told whose body that is, nothing is one.
     """
     files = core.large.files()
-    if not files or core.live_broker or any(_where_messages_were_lost(core)):
+    if not files or core.live_broker or any(_where_messages_were_lost(core)) or core.pages_set_aside():
         return []
     there = {file.message_id for file in files if file.kind is LargeFileKind.DURABLE}
     try:

@@ -139,6 +139,7 @@ class JournalStore:
             "damage": len(damage),
             "damagedBytes": sum(item.length_bytes for item in damage),
             "orphanedReferences": self._orphans(),
+            "pagesSetAside": len(core.pages_set_aside()),
             "index": str(self.index) if self.index is not None else None,
             "stateBytes": counts.memory_bytes,
             "journalMessages": counts.messages,
@@ -149,6 +150,9 @@ class JournalStore:
         from journalfs.store.orphans import orphaned_bodies  # noqa: PLC0415 - few commands ask
 
         return [file.name for file in orphaned_bodies(self.core)]
+
+    def pages_set_aside(self) -> Sequence[str]:
+        return self.core.pages_set_aside()
 
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
         from journalfs.store.transactions import sent_lines  # noqa: PLC0415 - few commands ask

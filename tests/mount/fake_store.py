@@ -424,6 +424,9 @@ class FakeStore:
     def orphaned_bodies(self) -> Sequence[str]:
         return ()
 
+    def pages_set_aside(self) -> Sequence[str]:
+        return ()
+
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
         return iter(())
 

@@ -7,7 +7,8 @@ page is consumed too, an empty one takes its place, and the address stops paging
 to the journal.
 
 A page in which something is damaged is not deleted: it gets the name that brokers give such a page, and
-nobody looks into it any more. Where bindings or pages cannot be read, nothing is done at all.
+nobody looks into it any more; what the journal says of it stays. Where bindings or pages cannot be read,
+nothing is done at all.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from journalfs.engine.page_file import remove_page, remove_page_folder
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
 from journalfs.format import record_bodies
+from journalfs.format.page_folder import INVALID_SUFFIX
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, PageNumber, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
@@ -35,7 +37,6 @@ from journalfs.store.core import Core
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.paging import Paging
 
-INVALID_SUFFIX = ".invalidPage"
 DELETED_TOGETHER: Final = 64
 """Pages of which the files are removed before the folder is listed again, or `DELETED_SHARE` of all."""
 DELETED_SHARE: Final = 100
@@ -169,7 +170,7 @@ class PageCleanup:
             for queue in sorted(paged.queues_in(page) & set(self._queues(address)))
             if (queue, page) not in complete and paged.is_consumed(page, queue)
         ]
-        if done and (self._lost_some(address, paged, page) or self._never_counted(paged, page)):
+        if done and (self._may_lack_some(address, paged, page) or self._never_counted(paged, page)):
             return []
         return done
 
@@ -183,6 +184,10 @@ class PageCleanup:
         return not self._lost_some(address, paged, page) or all(
             paged.standing(page, queue).complete for queue in queues
         )
+
+    def _may_lack_some(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
+        """Whether there may be more in a page than can be read of it, which nobody has consumed then."""
+        return bool(paged.summary(page).damage) or self._lost_some(address, paged, page)
 
     def _lost_some(self, address: str, paged: PagedAddress, page: PageNumber) -> bool:
         records = paged.summary(page).records
@@ -210,7 +215,7 @@ class PageCleanup:
             return False
         if page >= self.paging.current_page(address, paged) or page in self.paging.held(address):
             return False
-        if self._lost_some(address, paged, page):
+        if self._may_lack_some(address, paged, page):
             return False
         return paged.is_all(page, queue, leaving) and paged.is_decided(page, queue)
 
@@ -285,11 +290,17 @@ class PageCleanup:
         instead = path.with_name(path.name + INVALID_SUFFIX) if summary.damage or uncounted else None
         await self._remove_file(path, large if instead is None else [], instead)
         self.core.paging.own.changed.add(path.parent)
-        removed[page] = summary
-        if uncounted:
-            name = name_of(path, self.core.root)
-            reason = "the journal knows of no transaction that its messages are of, as after a crash"
-            self.core.events.add("page-set-aside", f"{name}: {reason}; kept as {path.name}{INVALID_SUFFIX}")
+        if instead is None:
+            removed[page] = summary
+            return
+        # What the journal says of it stays as long as it does: put back from a copy, it is what it was.
+        name = name_of(path, self.core.root)
+        reason = (
+            "the journal knows of no transaction that its messages are of, as after a crash"
+            if uncounted
+            else "it is damaged, and all that can be read of it is consumed"
+        )
+        self.core.events.add("page-set-aside", f"{name}: {reason}; kept as {instead.name}")
 
     def _forget_pages(self, address: str, removed: Mapping[PageNumber, PageSummary]) -> None:
         """Stage deletes of what the journal says of pages that were removed."""
@@ -317,7 +328,7 @@ class PageCleanup:
         """Stage deletes of page transactions that nothing is left of: all is consumed, or no page holds any
         of it.
         """
-        damaged = any(paged.damage() for paged in self.core.pages.values())
+        some_lost = any(paged.lacks_some for paged in self.core.pages.values())
         held = {
             tx_id
             for paged in self.core.pages.values()
@@ -326,7 +337,7 @@ class PageCleanup:
         }
         transactions = self.core.cursors.transactions
         for tx_id, (record, left) in list(transactions.items()):
-            if left <= 0 or not (damaged or tx_id in held):
+            if left <= 0 or not (some_lost or tx_id in held):
                 self._delete_transaction(record)
 
     def _delete_transactions_of(self, paged: PagedAddress, tx_ids: Iterable[int]) -> None:
@@ -336,7 +347,7 @@ class PageCleanup:
         for tx_id in tx_ids:
             record, left = transactions.get(tx_id, (0, 0))
             if record and (
-                left <= 0 or not any(one.holds_transaction(tx_id) or any(one.damage()) for one in everywhere)
+                left <= 0 or not any(one.holds_transaction(tx_id) or one.lacks_some for one in everywhere)
             ):
                 self._delete_transaction(record)
 
@@ -360,7 +371,8 @@ class PageCleanup:
             queue = bound.get(QueueId(place[0]))
             paged = self.core.paged(queue.address) if queue is not None else None
             # Where there is no folder at all, it may be back the next time.
-            if queue is None or (paged is not None and PageNumber(place[1]) not in paged.files):
+            page = PageNumber(place[1])
+            if queue is None or (paged is not None and page not in {*paged.files, *paged.set_aside}):
                 stale.append(place)
         records = chain(self._counters(lambda queue: queue not in bound), self._records(stale))
         self._replace(records, MessageType.PAGE_COMPLETE, [])
@@ -408,7 +420,7 @@ class PageCleanup:
             if position is not None:
                 await self.journals.messages.durable(position)
             paged = self.core.paged(address)
-            if paged is not None and any(paged.path.glob(f"*{INVALID_SUFFIX}")):
+            if paged is not None and paged.set_aside:
                 return  # what was set aside is kept
             if not self.paging.pages_now(address) and self.paging.is_idle(address):
                 await self.forget_address(address)

@@ -12,6 +12,7 @@ import pytest
 
 from journalfs.errors import NotEmpty
 from journalfs.format.record_types import MessageType
+from tests.mounting import journalfs
 from tests.store.conftest import QUEUE_A
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import Writable, bodies_of, ids_of
@@ -136,6 +137,73 @@ async def test_a_page_that_lost_something_stays_while_the_journal_says_that_one_
         assert bodies_of(store) == ["paged 2010"]
         left = ["paged 2000"] * (lost != "its end") + ["paged 2001", "paged 2002", "paged 2010"]
         assert bodies_of(store, "work.b") == left
+
+
+async def _set_aside(writable: Writable) -> tuple[Path, bytes]:
+    """The first page of two, of which one message was damaged, and all else is consumed."""
+    records = [small(2000 + number, queues=BOTH) for number in range(3)]
+    page = write_page(writable.little, 1, records)
+    write_page(writable.little, 2, [small(2010, queues=BOTH)])
+    content = page.read_bytes()
+    page.write_bytes(b"\x99" * len(records[0]) + content[len(records[0]) :])
+    async with writable.open() as store:
+        assert [one.kind for one in store.core.damage()] == ["page"]
+        for queue in BOTH_NAMES:
+            assert await store.acknowledge(("work", queue), ids_of(store, queue)[:2]) == 2
+        await store._paged.look()
+        assert store.core.damage() == []
+        assert not page.exists()
+        (event,) = [one for one in store.core.events if one["event"] == "page-set-aside"]
+        assert f"{page.parent.name}/{page.name}: it is damaged, and all that can" in str(event["message"])
+    return page, content
+
+
+BOTH_NAMES = ("work.a", "work.b")
+
+
+@pytest.mark.rule("S-113")
+async def test_a_page_that_was_set_aside_is_what_it_was_when_it_is_put_back(writable: Writable) -> None:
+    page, content = await _set_aside(writable)
+    aside = page.with_name(page.name + ".invalidPage")
+    for _ in range(2):
+        async with writable.open() as store:
+            await store._paged.look()
+            assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
+            assert store.status()["pagesSetAside"] == 1
+    checked = journalfs("check", writable.root)
+    assert (checked.returncode, checked.stderr.split(", ")[-1]) == (0, "1 pages set aside\n")
+    assert f"{page.parent.name}/{aside.name}" in checked.stdout
+    aside.unlink()
+    page.write_bytes(content)
+    async with writable.open() as store:
+        await store._paged.look()
+        assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2000", "paged 2010"]
+        for queue in BOTH_NAMES:
+            await store.acknowledge(("work", queue), ids_of(store, queue))
+        assert not page.exists()
+        assert not aside.exists()
+    async with writable.open() as store:
+        assert not [place for place in store.core.cursors.consumed if place[1] == 1]
+
+
+@pytest.mark.rule("S-113")
+@pytest.mark.parametrize("kept", [False, True])
+async def test_no_page_gets_the_number_of_one_that_was_set_aside(writable: Writable, kept: bool) -> None:
+    """Even where it was the last one; and once it is gone, what the journal says of it goes too."""
+    page, _ = await _set_aside(writable)
+    aside = page.with_name(page.name + ".invalidPage")
+    last = aside.with_name("000000007.page.invalidPage")
+    aside.rename(last)
+    if not kept:
+        last.unlink()
+    async with writable.open() as store:
+        await store._paged.look()
+    async with writable.open() as store:
+        assert not [place for place in store.core.cursors.consumed if place[1] == 1]
+        await publish(store, "in.txt", b"one\n")
+        assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010", "one"]
+    there = {path.name for path in page.parent.glob("*.page")}
+    assert there == {"000000002.page", *(["000000008.page"] * kept)}
 
 
 @pytest.mark.rule("S-113")
