@@ -280,9 +280,10 @@ def missing_directories(core: Core) -> Iterator[Damage]:
         yield Damage(name, 0, 0, MISSING_FILE, "no folder in it, for pages that the journal counts")
 
 
-def refuse_without_journal(layout: StoreLayout) -> None:
+def refuse_without_journal(layout: StoreLayout, known_before: Callable[[], str | None]) -> None:
     """Raises `PartMissing` where the message journal is not there and other parts of a store are: what is in
-    them would be cleared away as remains of nothing.
+    them would be cleared away as remains of nothing. Nor is what was
+    `known_before` of its messages to be forgotten.
     """
     if _holds_files(layout.journal_dir, layout.journal_extension):
         return
@@ -293,6 +294,8 @@ def refuse_without_journal(layout: StoreLayout) -> None:
         found = f"there are pages in {layout.paging_dir}"
     elif any(layout.large_dir.glob("*.msg")):
         found = f"there are large messages in {layout.large_dir}"
+    elif known := known_before():
+        found = known
     else:
         return
     raise PartMissing(layout.journal_dir, "no file of the message journal", found, "journal-directory")

@@ -182,6 +182,12 @@ class Opening:
             self.events.add("index-unusable", str(error))
             return None, None
 
+    def known_before(self) -> str | None:
+        """What the index says of messages of the journal; None: there were none."""
+        _, state = self._stored
+        messages = state.counts().messages if state is not None else 0
+        return f"it held {messages} messages when {self.index} was written" if messages else None
+
     def look_for_what_is_gone(self) -> None:
         """Find what is gone of the journal since the index was written. Whoever writes the journal asks
         before it has files of its own there.

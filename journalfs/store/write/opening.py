@@ -92,11 +92,11 @@ class _Taking:
 
     def store(self) -> WritingStore:
         with ExitStack() as undo:
-            refuse_without_journal(self.layout)
+            refuse_without_journal(self.layout, lambda: self._opening().known_before())
             make_directories(self.layout, self.settings)
             lock = NodeLock.acquire(self.layout, self.settings.lock_acquisition_timeout_ms, self.clock)
             undo.callback(lock.release)
-            opening = Opening(self.layout, self.clock, self.index, ours=True)
+            opening = self._opening()
             opening.look_for_what_is_gone()
             journals = self._journals(undo)
             store = opening.store(
@@ -116,6 +116,9 @@ class _Taking:
             lock.activated()
             undo.pop_all()
         return store
+
+    def _opening(self) -> Opening:
+        return Opening(self.layout, self.clock, self.index, ours=True)
 
     def _make(
         self,

@@ -15,6 +15,7 @@ from journalfs.store.api import ByteSource
 from journalfs.store.opening import open_store
 from journalfs.store.write.opening import open_for_writing
 from tests.mounting import journalfs
+from tests.store.conftest import QUEUE_A, LittleStore
 
 EXIT_DAMAGED = 5
 
@@ -73,6 +74,26 @@ def test_a_store_without_its_journal_or_pages_is_not_written(
         shutil.move(tmp_path / "away", data / part)
     assert bodies_and_pages(data) == before
     assert messages_of(data) == live
+
+
+@pytest.mark.rule("S-49")
+def test_a_store_of_which_only_the_index_knows_messages_is_not_written(little_store: LittleStore) -> None:
+    """Its bindings were lost before, and bind nothing now."""
+    root = little_store.root
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.bindings.path.unlink()
+    open_for_writing(root).close()
+    away = shutil.move(root / "journal", root.with_name("away"))
+    with pytest.raises(PartMissing, match=r"journal: no file .* it held 1 messages when .*index was written"):
+        open_for_writing(root)
+    assert not (root / "journal").exists()
+    shutil.move(away, root / "journal")
+    store = open_store(root)
+    assert store.status()["messages"] == 1
+    store.close()
+    shutil.move(root / "journal", away)
+    (root / "journalfs/index").unlink()
+    open_for_writing(root).close()
 
 
 @pytest.mark.rule("S-49", "S-109")
