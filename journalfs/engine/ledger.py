@@ -42,6 +42,8 @@ class OpenTransaction:
 class LedgerTotals:
     live_records: int
     open_transactions: int
+    doubtful_transactions: int
+    """Those that count for nothing, and keep the files that they are in."""
     memory_bytes: int
     id_max: int
     """Highest record id ever seen, committed or not; -1: none."""
@@ -67,6 +69,22 @@ class Ledger:
     def drop_file(self, slot: int) -> None:
         """The file is free: what others cancel in it counts no more."""
         lib.jfs_ledger_drop_file(self.pointer, slot)
+
+    def doubt(self) -> None:
+        """Bytes of the journal are lost. Transactions of which a part is missing keep, from now on, the files
+        that they are in.
+        """
+        lib.jfs_ledger_doubt(self.pointer)
+
+    @property
+    def doubts(self) -> bool:
+        return bool(lib.jfs_ledger_doubts(self.pointer))
+
+    def abandon(self, tx_id: int) -> None:
+        """End a transaction as if it were rolled back, but for the files that it is in, which stay: what is
+        lost may have said that it is committed.
+        """
+        check(lib.jfs_ledger_abandon(self.pointer, tx_id), "leaving a transaction undecided")
 
     def apply(self, slot: int, records: Any, count: int) -> None:
         """Take records (a `jfs_record` array, of a scan or a stage) into account, in replay order."""
@@ -104,7 +122,12 @@ class Ledger:
         out = ffi.new("jfs_ledger_counts *")
         lib.jfs_ledger_totals(self.pointer, out)
         return LedgerTotals(
-            out.live_records, out.open_transactions, out.memory_bytes, out.id_max, out.tx_id_max
+            out.live_records,
+            out.open_transactions,
+            out.doubtful_transactions,
+            out.memory_bytes,
+            out.id_max,
+            out.tx_id_max,
         )
 
     def reclaimable(self, slots: Sequence[int]) -> list[int]:

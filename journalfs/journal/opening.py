@@ -16,6 +16,7 @@ from journalfs.errors import Damaged, UnknownVersion
 from journalfs.format.journal_file import JournalHeader, parse_file_name, read_header
 from journalfs.ids import FileId
 from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, contradiction, first_rid
+from journalfs.journal.file_sizes import missing_bytes
 from journalfs.journal.hidden import doubtful_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.recovery import in_reading_order, recover
@@ -37,8 +38,8 @@ class Opened:
     bytes_read: int
 
 
-def open_files(backend: Backend, settings: WriteSettings) -> Opened:
-    """Recover, read everything, and set files without records free.
+def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = False) -> Opened:
+    """Recover, read everything, and set files without records free. `some_lost`: a file is known to be gone.
 
     Raises OSError, and UnknownVersion for files of a version or user version that cannot be written beside.
     """
@@ -54,6 +55,9 @@ def open_files(backend: Backend, settings: WriteSettings) -> Opened:
     heads = _heads(backend, headers)
     _refuse_untrue_ids(backend, heads)
     opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
+    sizes_bytes = {name: backend.size_bytes(name) for name in names}
+    if some_lost or len(names) < len(every) or missing_bytes(sizes_bytes):
+        opened.ledger.doubt()
     empty: list[WriteFile] = []
     for name, header in headers.items():
         file = opened.pool.found(name, header.file_id, version=header.version)
@@ -164,6 +168,8 @@ def read_file(backend: Backend, ledger: Ledger, file: WriteFile) -> Scan:
         backend.view(file.name), rid=file.rid, version=file.version, doing=f"scanning {file.name}"
     )
     file.slot = ledger.add_file()
+    if any(gap.kind in (GapKind.ZEROED, GapKind.GARBAGE) for gap in scan.gaps()):
+        ledger.doubt()
     ledger.apply(file.slot, scan.pointer.records, scan.count)
     file.begins = scan.record(0).offset if scan.count else scan.end
     file.end = file.records_end = scan.end

@@ -219,7 +219,7 @@ class Upkeep:
     async def _plan(self) -> Plan | None:
         """What compaction could rewrite without another file to go on in."""
         writer = self._writer
-        if self.gone() is not None:
+        if self.gone() is not None or self._is_doubtful():
             return None
         files: list[Rewritable] = []
         for file in writer.data[:-1]:
@@ -351,7 +351,7 @@ class Upkeep:
         files = writer.data[:-1]
         if settings.compact_min_files == 0 or len(files) <= settings.compact_min_files:
             return False
-        if self.gone() is not None:
+        if self.gone() is not None or self._is_doubtful():
             return False
         if any(file.file_id in self.contradicted or self._lacks_copy(file) for file in files):
             return False
@@ -360,6 +360,12 @@ class Upkeep:
             return True
         live_bytes = all_of_them.live_bytes + all_of_them.open_bytes
         return live_bytes * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
+
+    def _is_doubtful(self) -> bool:
+        """Whether something of the journal is lost that may have committed a transaction, which compaction
+        would leave out: it is not done unless somebody asks for it.
+        """
+        return self._writer.ledger.totals().doubtful_transactions > 0
 
     async def _compact(self) -> CompactionDone:
         return await self._compacted(Compaction.run)

@@ -103,14 +103,15 @@ class JournalWriter:
         clock: Clock,
         *,
         retention: Callable[[WriteSettings], Retention] | None = None,
+        some_lost: bool = False,
     ) -> JournalWriter:
         """Recover and read the journal, roll back what was left unfinished, and get ready to append.
-        `retention` opens its history.
+        `retention` opens its history. Where `some_lost`, a file of it is known to be gone.
 
         Raises OSError and UnknownVersion. Nothing else may have the journal open for writing.
         """
         settings = settings.aligned(backend.alignment_bytes)
-        writer = cls(backend, settings, clock, open_files(backend, settings))
+        writer = cls(backend, settings, clock, open_files(backend, settings, some_lost=some_lost))
         try:
             if retention is not None:
                 writer.retention = retention(settings)
@@ -144,7 +145,12 @@ class JournalWriter:
         # Nothing of this process is on its way yet.
         self.committer.reached_end = self.current.file_id, self.current.end
         for transaction in self.ledger.transactions():
-            if not transaction.prepared or transaction.broken:
+            if transaction.prepared and not transaction.broken:
+                continue
+            if self.ledger.doubts:
+                # Nor does a record say so: with what is lost put back, it may be committed.
+                self.ledger.abandon(transaction.tx_id)
+            else:
                 self.roll_back(TxId(transaction.tx_id))
         self.bell.ring()
 

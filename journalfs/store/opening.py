@@ -188,6 +188,12 @@ class Opening:
         messages = state.counts().messages if state is not None else 0
         return f"it held {messages} messages when {self.index} was written" if messages else None
 
+    @property
+    def some_gone(self) -> bool:
+        """Whether something of the journal is known to be gone."""
+        description, _ = self._stored
+        return bool(self._gone or (description is not None and description.missing))
+
     def look_for_what_is_gone(self) -> None:
         """Find what is gone of the journal since the index was written. Whoever writes the journal asks
         before it has files of its own there.

@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     uint64_t live_records;
     uint64_t open_transactions;
+    uint64_t doubtful_transactions;
     uint64_t memory_bytes;
     int64_t id_max;
     int64_t tx_id_max;
@@ -37,6 +38,10 @@ void jfs_ledger_free(jfs_ledger *ledger);
 jfs_status jfs_ledger_add_file(jfs_ledger *ledger, uint32_t *slot);
 
 void jfs_ledger_drop_file(jfs_ledger *ledger, uint32_t slot);
+
+void jfs_ledger_doubt(jfs_ledger *ledger);
+int jfs_ledger_doubts(const jfs_ledger *ledger);
+jfs_status jfs_ledger_abandon(jfs_ledger *ledger, int64_t tx_id);
 
 jfs_status jfs_ledger_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
 

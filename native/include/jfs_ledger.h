@@ -40,6 +40,7 @@ typedef struct {
 typedef struct {
     uint64_t live_records;
     uint64_t open_transactions;
+    uint64_t doubtful_transactions; /* that count for nothing, and keep the files they are in */
     uint64_t memory_bytes;
     int64_t id_max; /* highest record id seen, committed or not; -1: none */
     int64_t tx_id_max;
@@ -53,6 +54,15 @@ jfs_status jfs_ledger_add_file(jfs_ledger *ledger, uint32_t *slot);
 
 /* Forgets what others cancel in a file that is free now. */
 void jfs_ledger_drop_file(jfs_ledger *ledger, uint32_t slot);
+
+/* Bytes of the journal are lost: transactions of which a part is missing keep, from now on, the files they are in. */
+void jfs_ledger_doubt(jfs_ledger *ledger);
+int jfs_ledger_doubts(const jfs_ledger *ledger);
+
+/* Ends a transaction as if it were rolled back, but for the files that it is in, which stay: what is lost may have
+ * said that it is committed. JFS_ABSENT: it is not open.
+ */
+jfs_status jfs_ledger_abandon(jfs_ledger *ledger, int64_t tx_id);
 
 /* Whether a record may be appended. JFS_ABSENT: it changes or ends what is not there; JFS_EXISTS: the id lives already
  * or the transaction is prepared already; JFS_HELD: an open transaction changes or deletes the record, or the

@@ -187,26 +187,46 @@ static void tx_forget(jfs_ledger *ledger, tx_entry *tx) {
     tx_release(tx);
 }
 
-static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
-    tx_entry *const tx = ledger_find_tx(ledger, record->tx_id);
+/* What its operations do takes effect, or is taken back. */
+static jfs_status settle_all(jfs_ledger *ledger, tx_entry *tx, int committed) {
     jfs_status status = JFS_OK;
-    int committed;
-    if (tx == NULL) return JFS_OK; /* its records were in files that are free by now */
-    committed = record->kind == JFS_COMMIT && !tx->broken && tx_counted(tx, slot) == (uint32_t)record->count;
-    for (uint32_t i = 0; i < tx->touched_count && status == JFS_OK; i++) {
-        /* An incomplete commit leaves nothing that it would have to outlive. */
-        if (record->kind == JFS_COMMIT && !committed) {
-            ledger->files[tx->touched[i]].counters.positives--;
-        } else {
-            status = ledger_negative(ledger, slot, tx->touched[i], 1);
-        }
-    }
     for (uint32_t i = 0; i < tx->operation_count && status == JFS_OK; i++) {
         ledger->files[tx->operations[i].file].counters.open_bytes -= may_live(&tx->operations[i]);
         status = settle(ledger, tx, &tx->operations[i], committed);
     }
     tx_forget(ledger, tx);
     return status;
+}
+
+static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
+    tx_entry *const tx = ledger_find_tx(ledger, record->tx_id);
+    jfs_status status = JFS_OK;
+    int committed;
+    int incomplete;
+    if (tx == NULL) return JFS_OK; /* its records were in files that are free by now */
+    committed = record->kind == JFS_COMMIT && !tx->broken && tx_counted(tx, slot) == (uint32_t)record->count;
+    incomplete = record->kind == JFS_COMMIT && !committed;
+    if (incomplete && ledger->doubts) ledger->doubtful++;
+    for (uint32_t i = 0; i < tx->touched_count && status == JFS_OK; i++) {
+        if (!incomplete) {
+            status = ledger_negative(ledger, slot, tx->touched[i], 1);
+        } else if (!ledger->doubts) {
+            /* It leaves nothing that it would have to outlive. */
+            ledger->files[tx->touched[i]].counters.positives--;
+        }
+    }
+    return status == JFS_OK ? settle_all(ledger, tx, committed) : status;
+}
+
+void jfs_ledger_doubt(jfs_ledger *ledger) { ledger->doubts = 1; }
+
+int jfs_ledger_doubts(const jfs_ledger *ledger) { return ledger->doubts; }
+
+jfs_status jfs_ledger_abandon(jfs_ledger *ledger, int64_t tx_id) {
+    tx_entry *const tx = ledger_find_tx(ledger, tx_id);
+    if (tx == NULL) return JFS_ABSENT;
+    ledger->doubtful++;
+    return settle_all(ledger, tx, 0);
 }
 
 jfs_status ledger_tx_record(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {

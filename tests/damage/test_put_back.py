@@ -1,5 +1,8 @@
 """A store with a damaged file is mounted for writing and left alone, and the file is put back from a copy.
 All is there again then, and nothing else. Of a damaged store nothing is tidied up that the copy would need.
+
+Without an index nobody knows of a page that is gone from its folder, or is another of the same address: it
+counts as deleted.
 """
 
 from __future__ import annotations
@@ -16,11 +19,13 @@ import trio
 import trio.testing
 
 from journalfs.errors import UnknownVersion
+from journalfs.format.record_types import RecordKind
 from journalfs.store.opening import open_store
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.damage.cases import cases
 from tests.damage.test_damage_anywhere import STORES, damage, files_of, shown
+from tests.reference import journal as reference
 
 Copy = Callable[[str], Path]
 Way = Callable[[Path, list[Path], random.Random], str]
@@ -43,23 +48,35 @@ def garbage(path: Path, files: list[Path], chance: random.Random) -> str:
 
 
 def gone(path: Path, files: list[Path], chance: random.Random) -> str:
+    if path.suffix == ".page":
+        return "a page, so it stays"
     path.unlink()
     return f"{path.name} removed"
 
 
+def are_pages_of_one(file: Path, other: Path) -> bool:
+    """Whether both are pages of one address."""
+    return file.suffix == ".page" and file.parent == other.parent and file != other
+
+
 def another(path: Path, files: list[Path], chance: random.Random) -> str:
-    other = chance.choice([file for file in files if file.suffix == path.suffix])
+    others = [file for file in files if file.suffix == path.suffix and not are_pages_of_one(file, path)]
+    other = chance.choice([*others, path])
     path.write_bytes(other.read_bytes())
     return f"{path.name} overwritten with {other.name}"
 
 
 def renamed(path: Path, files: list[Path], chance: random.Random) -> str:
     """Into the folder of another address, if it is a page."""
-    other = chance.choice([file.parent for file in files if file.suffix == path.suffix])
+    folders = {file.parent for file in files if file.suffix == path.suffix}
+    if path.suffix == ".page":
+        folders.discard(path.parent)
     number = chance.randrange(1, 60)
     name = f"{number:09d}.page" if path.suffix == ".page" else f"away{path.suffix}"
-    path.rename(other / name)
-    return f"{path.name} renamed to {other.name}/{name}"
+    places = [place for folder in sorted(folders) if not (place := folder / name).exists()]
+    place = chance.choice([*places, path])
+    path.rename(place)
+    return f"{path.name} renamed to {place.parent.name}/{place.name}"
 
 
 def somewhere(path: Path, files: list[Path], chance: random.Random) -> str:
@@ -104,8 +121,12 @@ def test_it_is_what_it_was(name: str, way: Way, store_copy: Copy, tmp_path: Path
         for file in new:
             file.unlink()
         shutil.copy2(pristine / path.relative_to(data), path)
+        # Where nothing told of the file that knew of them, they are as a crash leaves them.
         for body in (data / "journalfs/orphans").glob("*"):
-            body.rename(data / "large-messages" / body.name)  # nothing told of the file that knew them
+            body.rename(data / "large-messages" / body.name)
+        for page in data.rglob("*.invalidPage"):
+            if not page.with_suffix("").exists():
+                page.rename(page.with_suffix(""))
         assert shown(data)[::2] == (before, listed), done
 
 
@@ -142,3 +163,54 @@ def test_what_a_cut_off_creation_left_is_removed(store_copy: Copy) -> None:
     left_alone(data)
     assert shown(data)[::2] == (before, listed)
     assert not left.exists() or left.stat().st_size > 4
+
+
+EAGER_COMPACTION = "journal-compact-min-files = 1\njournal-compact-percentage = 99\n"
+
+
+def of_the_long_transaction(content: bytes) -> tuple[list[reference.Record], reference.Record]:
+    """Records of the second journal file of `killed`, and the commit of the transaction that the first file
+    holds nothing else of.
+    """
+    records = reference.scan(content, 2).records
+    commit = next(one for one in records if one.kind == RecordKind.COMMIT)
+    return [one for one in records if one.tx_id == commit.tx_id and one is not commit], commit
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("lost", ["commit", "record"])
+def test_what_a_lost_record_may_have_committed_stays(lost: str, store_copy: Copy) -> None:
+    """Nobody knows what became of a transaction of which something is lost, so what it did is kept."""
+    data = store_copy("killed") / "data"
+    before, _, listed = shown(data)
+    path, first = (data / f"journal/activemq-data-{number}.amq" for number in (2, 1))
+    content, kept = path.read_bytes(), first.read_bytes()
+    records, commit = of_the_long_transaction(content)
+    one = commit if lost == "commit" else records[10]
+    path.write_bytes(content[: one.offset] + bytes(one.length) + content[one.offset + one.length :])
+    (data / "journalfs.toml").write_text(EAGER_COMPACTION)
+    for _ in range(3):
+        left_alone(data)
+        assert any(kind == "zeroed" for _, kind in damaged_files(data))
+        assert first.read_bytes() == kept
+    path.write_bytes(content)
+    assert shown(data)[::2] == (before, listed)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_was_left_unfinished_is_kept_only_beside_damage(lost: bool, store_copy: Copy) -> None:
+    data = store_copy("killed") / "data"
+    path = data / "journal/activemq-data-2.amq"
+    content = path.read_bytes()
+    records, commit = of_the_long_transaction(content)
+    for later in data.glob("journal/*.amq"):
+        if int(later.stem.rpartition("-")[2]) > 2:
+            later.unlink()
+    content = content[: commit.offset] + bytes(len(content) - commit.offset)
+    if lost:
+        content = content[: records[10].offset] + bytes(9) + content[records[10].offset + 9 :]
+    path.write_bytes(content)
+    for _ in range(2):
+        with closing(open_for_writing(data, index=False)) as store:
+            totals = store.journals.messages.totals()
+            assert (totals.open_transactions, totals.doubtful_transactions) == (0, 0 if not lost else 1)

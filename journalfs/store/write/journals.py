@@ -106,16 +106,17 @@ def open_journals(
     read_bindings: Callable[[], BindingsState],
     other_ids: Iterable[int],
     retention: Callable[[WriteSettings], Retention] | None = None,
+    some_lost: bool = False,
 ) -> Journals:
     """Recover both journals and open them for writing, message journal first in each pair.
 
     `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use
-    beside the journals; `retention` opens the history of the message journal. Raises OSError, UnknownVersion
-    and WriteFailed.
+    beside the journals; `retention` opens the history of the message journal, of which `some_lost` says that
+    a file is gone. Raises OSError, UnknownVersion and WriteFailed.
     """
     bindings = JournalWriter.open(backends[1], settings[1], clock)
     bindings.drain()
-    messages = JournalWriter.open(backends[0], settings[0], clock, retention=retention)
+    messages = JournalWriter.open(backends[0], settings[0], clock, retention=retention, some_lost=some_lost)
     messages.drain()
     state = read_bindings()
     last = max(

@@ -98,7 +98,7 @@ class _Taking:
             undo.callback(lock.release)
             opening = self._opening()
             opening.look_for_what_is_gone()
-            journals = self._journals(undo)
+            journals = self._journals(undo, some_lost=opening.some_gone)
             store = opening.store(
                 lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)
             )
@@ -142,7 +142,7 @@ class _Taking:
             datasync=self.settings.journal_datasync,
         )
 
-    def _journals(self, undo: ExitStack) -> Journals:
+    def _journals(self, undo: ExitStack, *, some_lost: bool) -> Journals:
         layout, settings = self.layout, self.settings
         messages = make_backend(layout, settings, self.warnings.append)
         undo.callback(messages.close)
@@ -158,6 +158,7 @@ class _Taking:
             read_bindings=self._read_bindings,
             other_ids=self._body_ids(),
             retention=make_retention(layout, settings, messages, self.clock),
+            some_lost=some_lost,
         )
 
     def _read_bindings(self) -> BindingsState:
