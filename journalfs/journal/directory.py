@@ -22,6 +22,7 @@ from journalfs.format.journal_file import (
     ControlFile,
     JournalHeader,
     decode_control_file,
+    parse_file_name,
     read_header,
 )
 from journalfs.ids import FileId, rid_of
@@ -221,6 +222,8 @@ class DirectoryReader:
         files: list[JournalFile] = []
         foreign: JournalHeader | None = None
         kept: dict[str, tuple[_Candidate, JournalFile]] = {}
+        # One that was being made has the highest number, and has no header yet.
+        last = max((self._number(candidate.name) for candidate in candidates), default=0)
         for candidate in candidates:
             head = candidate.head
             if head.unreadable is None and len(head.content) < JOURNAL_HEADER_BYTES:
@@ -228,6 +231,9 @@ class DirectoryReader:
                 problems.append(self._damage(candidate.path, size, "short-file", "shorter than a header"))
                 continue
             if head.empty:
+                if self._number(candidate.name) < last:
+                    reason = "all zeros, its header too, and later files are there"
+                    problems.append(self._damage(candidate.path, head.stamp.size_bytes, "zeroed", reason))
                 continue
             known = self._files.get(candidate.path.name)
             if known is not None and known[0].head is head and known[0].name == candidate.name:
@@ -251,6 +257,10 @@ class DirectoryReader:
         problems += [*self._cut_off(candidates), *self._of_one_id(files)]
         files.sort(key=reading_order)
         return files
+
+    def _number(self, name: str) -> int:
+        parsed = parse_file_name(name, extension=self._extension)
+        return parsed.number if parsed is not None else 0
 
     def _with_own_ids(self, files: Sequence[JournalFile], problems: list[Damage]) -> list[JournalFile]:
         """The files, those whose header's id cannot be true with the one that their records carry."""

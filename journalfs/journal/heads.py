@@ -105,6 +105,14 @@ class Heads:
         return _Kept(known.head if head == known.head else head, confirmed=head.stamp == known.head.stamp)
 
 
+def has_no_header(path: Path) -> bool:
+    """Whether there are only zeros where a header should be. Not of what cannot be read."""
+    try:
+        return not any(read_regular_file(path, JOURNAL_HEADER_BYTES))
+    except (NotAFile, OSError):
+        return False
+
+
 def read_regular_file(path: Path, length_max: int) -> bytes:
     """The first bytes of a file. Raises `NotAFile`, `OSError`."""
     if not stat.S_ISREG(os.stat(path).st_mode):

@@ -27,7 +27,7 @@ from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, ch
 from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile, reading_order
 from journalfs.journal.file_ids import written_rid
 from journalfs.journal.files import FileSet, ReadFile
-from journalfs.journal.heads import data_end
+from journalfs.journal.heads import data_end, has_no_header
 from journalfs.journal.hidden import HiddenMessages
 from journalfs.journal.own_files import OwnFiles
 from journalfs.journal.read_before import end_begins, ends_as_read, holds_prefix
@@ -244,7 +244,8 @@ class JournalLoader:
     def _is_missing(self, one: Damage, read: ReadFile | None) -> bool:
         """Whether what was known before is still gone: nothing was read of the file as far as it went."""
         if read is None:
-            return not (self.relative_to / one.file).exists()
+            path = self.relative_to / one.file
+            return not path.exists() or (path.parent == self.directory and has_no_header(path))
         return read.position < one.offset + one.length_bytes
 
     def _doubtful(self) -> Iterator[Damage]:

@@ -48,15 +48,16 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
     names = [name for name in every if backend.size_bytes(name) >= JOURNAL_HEADER_BYTES]
     blank = [name for name in names if _is_blank(backend, name)]
     headers = _headers(backend, [name for name in names if name not in blank])
-    numbers = [
-        parsed.number for name in every if (parsed := parse_file_name(name, extension=settings.extension))
-    ]
+    numbers = [_number(name, settings) for name in every]
     last_id = max([0, *numbers, *(header.file_id for header in headers.values())])
     heads = _heads(backend, headers)
     _refuse_untrue_ids(backend, heads)
     opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
     sizes_bytes = {name: backend.size_bytes(name) for name in names}
-    if some_lost or len(names) < len(every) or missing_bytes(sizes_bytes):
+    # Not even the header is left of them, though others were made later, or something was in them: they stay
+    # damage.
+    lost = [name for name in blank if some_lost or _number(name, settings) < max(numbers)]
+    if some_lost or lost or len(names) < len(every) or missing_bytes(sizes_bytes):
         opened.ledger.doubt()
     empty: list[WriteFile] = []
     for name, header in headers.items():
@@ -74,11 +75,16 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
         backend.sync(opened.data[-1].name)
     for file in empty:
         _set_free(opened, file)
-    for name in blank:
+    for name in sorted(set(blank) - set(lost)):
         # A broker does not even start beside it; with a header it is a file like any other.
         recovered.append(f"{name} was never given a header: it is a free file now")
         _set_free(opened, opened.pool.found(name, FileId(0), version=0))
     return opened
+
+
+def _number(name: str, settings: WriteSettings) -> int:
+    parsed = parse_file_name(name, extension=settings.extension)
+    return parsed.number if parsed is not None else 0
 
 
 def _is_blank(backend: Backend, name: str) -> bool:

@@ -134,3 +134,26 @@ def test_commands_leave_the_bodies_where_the_journal_is_empty(
     (data / "journal").mkdir()
     assert journalfs(*command, data).returncode == EXIT_DAMAGED
     assert sorted((data / "large-messages").iterdir()) == bodies
+
+
+@pytest.mark.rule("S-49")
+@pytest.mark.parametrize("index", [False, True])
+def test_zeros_in_the_last_journal_file_are_damage_where_an_index_knew_messages_in_it(
+    little_store: LittleStore, index: bool
+) -> None:
+    little_store.journal.send(1000, QUEUE_A, "one")
+    little_store.open(index=index).close()
+    path = little_store.journal.path
+    content = path.read_bytes()
+    path.write_bytes(bytes(len(content)))
+    store = open_for_writing(little_store.root, clock=little_store.clock, index=index)
+    damage = store.core.damage()
+    assert ("missing-file" in [one.kind for one in damage]) is index
+    store.close()
+    if index:
+        assert path.read_bytes() == bytes(len(content))
+        path.write_bytes(content)
+        found = little_store.open()
+        assert (found.status()["messages"], found.core.damage()) == (1, [])
+    else:
+        assert not damage
