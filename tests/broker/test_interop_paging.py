@@ -98,6 +98,39 @@ def test_going_on_where_a_broker_pages(artemis_home: Path, tmp_path: Path, trans
         broker.stop()
 
 
+def test_a_page_that_was_set_aside(artemis_home: Path, tmp_path: Path) -> None:
+    """What the journal says of a page that is not there any more is no trouble for a broker."""
+    settings = BrokerSettings(paging_addresses=("paged",), journal_type="NIO")
+    broker = Broker(tmp_path / "broker", settings=settings)
+    with broker, CoreClient(broker.port) as client:
+        client.create_queue("paged")
+        for first in range(SENT):
+            client.send("paged", length=1000, body="message {n}", first=first)
+        broker.stop()
+    page = sorted((broker.root / "data/paging").rglob("*.page"))[1]
+    content = page.read_bytes()
+    page.write_bytes(content[:20] + b"\x99" * 100 + content[120:])
+
+    async def work(store: WritingStore) -> list[str]:
+        ids = [MessageId(one) for one in delivery_order(store, "paged")]
+        assert await store.acknowledge(("paged", "paged"), ids[:60]) == 60
+        return in_delivery_order(store, "paged")
+
+    order = write_in(broker.root, work)
+    assert page.with_name(page.name + ".invalidPage").exists()
+    assert len(order) == SENT - 1 - 60
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert client.message_count("paged") == len(order)
+        taken = take(client, "paged", len(order))
+        assert texts(taken) == [body_text(body) for body in order]
+        broker.stop()
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert client.message_count("paged") == 0
+        broker.stop()
+
+
 def test_pages_that_were_removed_whole(artemis_home: Path, tmp_path: Path) -> None:
     """One subscription is emptied, another has whole pages removed out of the middle: a broker delivers
     exactly the rest, and journalfs goes on after it.
