@@ -33,6 +33,11 @@ WRITTEN_FOR_GAINED = 2
 than so many times what it gains.
 """
 
+FILES_FOR_WHAT_IS_LOST = 4
+"""So many times compact-min-files files are kept rather than compacted, where lost bytes may have committed
+something.
+"""
+
 TRY_AGAIN_NS = 30_000_000_000
 """After so long a compaction that failed on a full disk is worth another attempt. It reads what it would
 rewrite, and others may have taken the room it counted on."""
@@ -219,7 +224,7 @@ class Upkeep:
     async def _plan(self) -> Plan | None:
         """What compaction could rewrite without another file to go on in."""
         writer = self._writer
-        if self.gone() is not None or self._is_doubtful():
+        if self.gone() is not None:
             return None
         files: list[Rewritable] = []
         for file in writer.data[:-1]:
@@ -351,7 +356,7 @@ class Upkeep:
         files = writer.data[:-1]
         if settings.compact_min_files == 0 or len(files) <= settings.compact_min_files:
             return False
-        if self.gone() is not None or self._is_doubtful():
+        if self.gone() is not None or self._waits_for_what_is_lost(len(files)):
             return False
         if any(file.file_id in self.contradicted or self._lacks_copy(file) for file in files):
             return False
@@ -361,11 +366,15 @@ class Upkeep:
         live_bytes = all_of_them.live_bytes + all_of_them.open_bytes
         return live_bytes * 100 < len(files) * settings.file_size_bytes * settings.compact_percentage
 
-    def _is_doubtful(self) -> bool:
+    def _waits_for_what_is_lost(self, files: int) -> bool:
         """Whether something of the journal is lost that may have committed a transaction, which compaction
-        would leave out: it is not done unless somebody asks for it.
+        would leave out. It may be put back; but as long as such a file stays, so do those behind it, for each
+        ends something of the one before.
         """
-        return self._writer.ledger.totals().doubtful_transactions > 0
+        return (
+            self._writer.ledger.totals().doubtful_transactions > 0
+            and files <= FILES_FOR_WHAT_IS_LOST * self._writer.settings.compact_min_files
+        )
 
     async def _compact(self) -> CompactionDone:
         return await self._compacted(Compaction.run)

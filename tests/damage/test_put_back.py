@@ -165,7 +165,7 @@ def test_what_a_cut_off_creation_left_is_removed(store_copy: Copy) -> None:
     assert not left.exists() or left.stat().st_size > 4
 
 
-EAGER_COMPACTION = "journal-compact-min-files = 1\njournal-compact-percentage = 99\n"
+EAGER_COMPACTION = "journal-compact-min-files = 3\njournal-compact-percentage = 99\n"
 
 
 def of_the_long_transaction(content: bytes) -> tuple[list[reference.Record], reference.Record]:
@@ -175,6 +175,11 @@ def of_the_long_transaction(content: bytes) -> tuple[list[reference.Record], ref
     records = reference.scan(content, 2).records
     commit = next(one for one in records if one.kind == RecordKind.COMMIT)
     return [one for one in records if one.tx_id == commit.tx_id and one is not commit], commit
+
+
+def without(content: bytes, one: reference.Record) -> bytes:
+    """A journal file with zeros where a record was."""
+    return content[: one.offset] + bytes(one.length) + content[one.offset + one.length :]
 
 
 @pytest.mark.rule("S-49")
@@ -187,7 +192,7 @@ def test_what_a_lost_record_may_have_committed_stays(lost: str, store_copy: Copy
     content, kept = path.read_bytes(), first.read_bytes()
     records, commit = of_the_long_transaction(content)
     one = commit if lost == "commit" else records[10]
-    path.write_bytes(content[: one.offset] + bytes(one.length) + content[one.offset + one.length :])
+    path.write_bytes(without(content, one))
     (data / "journalfs.toml").write_text(EAGER_COMPACTION)
     for _ in range(3):
         left_alone(data)
@@ -208,9 +213,22 @@ def test_what_was_left_unfinished_is_kept_only_beside_damage(lost: bool, store_c
             later.unlink()
     content = content[: commit.offset] + bytes(len(content) - commit.offset)
     if lost:
-        content = content[: records[10].offset] + bytes(9) + content[records[10].offset + 9 :]
+        content = without(content, records[10])
     path.write_bytes(content)
     for _ in range(2):
         with closing(open_for_writing(data, index=False)) as store:
             totals = store.journals.messages.totals()
             assert (totals.open_transactions, totals.doubtful_transactions) == (0, 0 if not lost else 1)
+
+
+def test_what_is_lost_does_not_make_a_journal_grow_for_ever(store_copy: Copy) -> None:
+    data = store_copy("killed") / "data"
+    path = data / "journal/activemq-data-2.amq"
+    content = path.read_bytes()
+    _, commit = of_the_long_transaction(content)
+    path.write_bytes(without(content, commit))
+    found, _, _ = shown(data)
+    (data / "journalfs.toml").write_text(EAGER_COMPACTION.replace("3", "1"))
+    left_alone(data)
+    assert damaged_files(data) == set()
+    assert shown(data)[0] == found
