@@ -372,7 +372,21 @@ class Core:
         yield from self.second_folders
         for address, paged in self.pages.items():
             yield from paged.damage()
+            yield from self._cut_short(address, paged)
             yield from self._of_other_addresses(address, paged)
+
+    def _cut_short(self, address: str, paged: PagedAddress) -> Iterable[Damage]:
+        """Pages that end in whole records, and of which more was consumed than there is. Beside a broker the
+        journal may be ahead of what was seen of its pages.
+        """
+        queues = [] if self.live_broker else [queue.queue_id for queue in self.bindings.queues_of(address)]
+        for number in paged.numbers() if queues else ():
+            summary, page = paged.summary(number), paged.files[number]
+            if summary.damage or not page.stamp.size_bytes:
+                continue
+            if self.cursors.reach_beyond(queues, number, summary.records):
+                reason = "the journal says that more of it was consumed than there is: the rest of it is lost"
+                yield Damage(name_of(page.path, self.root), page.stamp.size_bytes, 0, "short-file", reason)
 
     def pages_set_aside(self) -> list[str]:
         """Names of the files that pages were renamed to which are needed no more, but may be had back."""

@@ -104,6 +104,9 @@ async def test_a_page_that_lost_something_stays_with_what_was_consumed_of_it(
             await store._paged.look()
             assert bodies_of(store) == bodies_of(store, "work.b") == ["paged 2010"]
             assert page.exists()
+            (damage,) = store.core.damage()
+            kind = "page" if cut % 1 else "short-file"
+            assert (damage.kind, damage.offset) == (kind, left * len(records[0]))
     page.write_bytes(b"".join(records))
     async with writable.open() as store:
         assert bodies_of(store) == [*["paged 2001"][: 2 - left], "paged 2010"]
