@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from journalfs.clock import NS_PER_MS, Clock
-from journalfs.damage import Damage, name_of
+from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
 from journalfs.engine.checksum import crc32c_of_mapped
 from journalfs.engine.scan import Gap, GapKind, Scan, scan_journal
@@ -47,6 +47,9 @@ NEWS_WINDOW_BYTES = JOURNAL_BLOCK_BYTES_MAX
 """What is compared to find out whether a file went on: appending begins within one block behind the last
 record.
 """
+
+HEADLESS = frozenset({"short-file", "zeroed"})
+"""What is wrong with a file that has not even a header, at its beginning."""
 
 DAMAGE_REASONS = {
     GapKind.ZEROED: "zeros where records should be",
@@ -231,6 +234,17 @@ class JournalLoader:
                 *doubtful,
             }
         )
+
+    def lost_file(self) -> str | None:
+        """Name of a file of which all is lost: taken away with messages in it, emptied, or zeros only."""
+        if not (self.missing or self._problems):
+            return None
+        folder = Path(name_of(self.directory, self.relative_to))
+        for one in self.damage():
+            is_lost = one.kind == MISSING_FILE or (one.kind in HEADLESS and one.offset == 0)
+            if is_lost and Path(one.file).parent == folder:
+                return one.file
+        return None
 
     def _still_missing(self, doubtful: set[Damage]) -> Iterator[Damage]:
         if not self.missing:

@@ -70,8 +70,8 @@ class Upkeep:
         be made: unless one of them changes, none can.
         """
         self.gone: Callable[[], str | None] = lambda: None
-        """Name of a file with records that is known to have been taken away. What other files say of its
-        messages would be left out of what compaction writes, and they may be put back.
+        """Name of a file of which all is lost: taken away with records in it, emptied, or zeros only. What
+        other files say of its messages would be left out of what compaction writes, and it may be put back.
         """
 
     async def run(self) -> None:
@@ -382,7 +382,7 @@ class Upkeep:
     async def _compacted(self, run: Callable[[Compaction], Awaitable[CompactionDone]]) -> CompactionDone:
         gone = self.gone()
         if gone is not None:
-            reason = "taken away, with messages in it: the journal is not compacted before it is back"
+            reason = "lost, with what was in it: the journal is not compacted before it is back"
             raise Damaged(gone, 0, reason)
         self.compacting = True
         try:

@@ -27,6 +27,8 @@ from tests.damage.cases import cases
 from tests.damage.test_damage_anywhere import STORES, damage, files_of, shown
 from tests.reference import journal as reference
 
+EAGER_COMPACTION = "journal-compact-min-files = 3\njournal-compact-percentage = 99\n"
+
 Copy = Callable[[str], Path]
 Way = Callable[[Path, list[Path], random.Random], str]
 """Damages a file, one of some, and says how."""
@@ -140,11 +142,15 @@ def damaged_files(data: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.rule("S-49", "S-112")
 @pytest.mark.parametrize("kind", ["short-file", "zeroed"])
-def test_an_emptied_journal_file_stays_damage_and_pages_stay(kind: str, store_copy: Copy) -> None:
-    """Without it transactions that wrote to pages are not known, and their messages count for nothing."""
-    data = store_copy("large-and-paged") / "data"
+@pytest.mark.parametrize("name", ["large-and-paged", "killed"])
+def test_an_emptied_journal_file_stays_damage_and_pages_stay(name: str, kind: str, store_copy: Copy) -> None:
+    """Without it transactions that wrote to pages are not known, and their messages count for nothing; nor
+    may the journal be compacted, for other files say which of its messages were consumed.
+    """
+    data = store_copy(name) / "data"
     before, _, listed = shown(data)
-    for path in sorted((data / "journal").glob("*.amq"))[:-1]:
+    (data / "journalfs.toml").write_text(EAGER_COMPACTION.replace("3", "1"))
+    for path in sorted((data / "journal").glob("*.amq"))[:2]:
         content = path.read_bytes()
         path.write_bytes(b"" if kind == "short-file" else bytes(len(content)))
         for _ in range(3):
@@ -163,9 +169,6 @@ def test_what_a_cut_off_creation_left_is_removed(store_copy: Copy) -> None:
     left_alone(data)
     assert shown(data)[::2] == (before, listed)
     assert not left.exists() or left.stat().st_size > 4
-
-
-EAGER_COMPACTION = "journal-compact-min-files = 3\njournal-compact-percentage = 99\n"
 
 
 def of_the_long_transaction(content: bytes) -> tuple[list[reference.Record], reference.Record]:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
-from journalfs.damage import MISSING_FILE, Damage, name_of
+from journalfs.damage import Damage
 from journalfs.engine.place import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Turn, unbroken
 from journalfs.errors import JournalfsError, OutOfResources
@@ -50,7 +50,7 @@ class SelfReadingStore(JournalStore):
         self._unsealed = self._failure_told = False
         journals.messages.pool.held = core.is_rendered
         journals.messages.before_emptying = self._let_files_go
-        journals.messages.upkeep.gone = self._gone_file
+        journals.messages.upkeep.gone = self._lost_file
         journals.messages.committer.while_waiting = self._while_waiting
 
     # -- whether it can be written ---------------------------------------------------------------------------
@@ -167,14 +167,8 @@ class SelfReadingStore(JournalStore):
             writer.committer.give_up(name, FileNotFoundError(errno.ENOENT, TAKEN_AWAY))
         return list(dict.fromkeys([*taken_away(loader, gone), *super()._lost_since(loader)]))
 
-    def _gone_file(self) -> str | None:
-        """Name of a file of the message journal that is known to be gone."""
-        core = self.core
-        if not core.loaded.missing:
-            return None
-        folder = name_of(core.layout.journal_dir, core.root)
-        found = (one.file for one in core.loaded.damage() if one.kind == MISSING_FILE)
-        return next((name for name in found if Path(name).parent == Path(folder)), None)
+    def _lost_file(self) -> str | None:
+        return self.core.loaded.lost_file()
 
     async def _catch_up(self) -> None:
         """Take over what is durable, where nobody is at it."""
