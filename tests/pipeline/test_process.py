@@ -16,7 +16,7 @@ import pytest
 from journalfs.errors import DependencyMissing, NotAStore, SystemFailure
 from tests.mounting import JOURNALFS
 from tests.pipeline.stores import store_with
-from tests.spark.drivers import CLUSTER_S_MAX, ENVIRONMENT, HERE, spark_home
+from tests.spark.drivers import CLUSTER_S_MAX, ENVIRONMENT, HERE, QUICK_START, spark_home
 from tests.spark.rows import lines_of
 from tests.spark.writing import change, written_store
 
@@ -35,9 +35,9 @@ def command(store: Path, target: Path, master: str = "local[1]") -> list[str | P
 
 
 def environment(**more: str) -> dict[str, str]:
-    """As a user has it: without the settings of the session that tests share."""
+    """As a user has it: without the settings of the session that tests share, but for a short start."""
     own = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
-    return {**own, "SPARK_LOCAL_IP": "127.0.0.1", **more}
+    return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": QUICK_START, **more}
 
 
 def environment_of_others(tmp_path: Path) -> dict[str, str]:
