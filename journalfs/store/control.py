@@ -21,7 +21,7 @@ from journalfs.limits import DAMAGED_BYTES_SHOWN_MAX, NAME_BYTES_MAX, NAME_HASH_
 from journalfs.showing import path_of, shown
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
-from journalfs.store.explaining import ExplainedJournal
+from journalfs.store.explaining import LINES_SUFFIX, ExplainedJournal
 from journalfs.store.metrics import have_metrics, metrics_text
 from journalfs.store.settings import broker_toml
 from journalfs.store.sources import BytesSource, WindowSource
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from journalfs.paging.address import PagedAddress
     from journalfs.paging.folders import PageFile
     from journalfs.store.store import JournalStore
-
-LINES_SUFFIX = ".jsonl"
 
 DAMAGE_NAME_CHARS_MAX = NAME_BYTES_MAX - len("-999999.json")
 """Room for the suffix, and for a number where several things are wrong at one place."""

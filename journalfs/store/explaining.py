@@ -15,6 +15,7 @@ from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
 from journalfs.ids import QueueId
 from journalfs.journal.account import JournalAccount
+from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.reports import FileReport
 from journalfs.showing import shown
 from journalfs.store.api import VirtualDirectory, VirtualFile
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from journalfs.store.core import Core
 
 SUFFIX: Final = ".explain"
+LINES_SUFFIX: Final = ".jsonl"
+"""Of the record views beside them."""
 
 
 class QueueFacts(msgspec.Struct, frozen=True, rename="camel"):
@@ -89,7 +92,10 @@ class Explanations:
         for read in self.core.loader.files.read_files():
             if shown(read.file.name) == shown(name):
                 return self._facts(read.slot, {report.name: report for report in self._reports()})
-        return None
+        loader = self.core.loader
+        # What its writer makes ahead is nothing to read for who reads what it wrote.
+        listed = read_directory(loader.directory, extension=loader.extension, relative_to=self.core.root)
+        return next((_free(file) for file in listed.files if shown(file.name) == shown(name)), None)
 
     def _reports(self) -> Sequence[FileReport]:
         if self.of_writer is not None:
@@ -105,21 +111,7 @@ class Explanations:
         file = self.core.loader.files.read_file(slot).file
         report = reports.get(file.name)
         if report is None:
-            return FileFacts(
-                shown(file.name),
-                file.file_id,
-                file.stamp.size_bytes,
-                "free",
-                None,
-                0,
-                0,
-                0,
-                0,
-                [],
-                {},
-                [],
-                [],
-            )
+            return _free(file)
         state = self.core.loader.state
         shares, referenced = queue_shares(state, slot)
         others = other_records(state, slot)
@@ -161,6 +153,11 @@ class Explanations:
         return (model.address, model.name) if model is not None else (None, None)
 
 
+def _free(file: JournalFile) -> FileFacts:
+    name, size_bytes = shown(file.name), file.stamp.size_bytes
+    return FileFacts(name, file.file_id, size_bytes, "free", None, 0, 0, 0, 0, [], {}, [], [])
+
+
 def _waits_for(report: FileReport, reports: Mapping[str, FileReport]) -> str | None:
     if report.uncancelled or not report.cancelled_by_current or report.reclaimable:
         return None
@@ -176,21 +173,19 @@ class ExplainedJournal:
 
     def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
         yield from self.journal.children()
-        for file in self._files():
+        for lines, _ in self.journal.children():
+            file = lines.removesuffix(LINES_SUFFIX)
             yield file + SUFFIX, self._explanation(file)
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
         file = name.removesuffix(SUFFIX)
-        if file == name or file not in self._files():
+        if file == name or self.journal.child(file + LINES_SUFFIX) is None:
             return self.journal.child(name)
         return self._explanation(file)
 
     @property
     def mtime_ns(self) -> int:
         return self.journal.mtime_ns
-
-    def _files(self) -> list[str]:
-        return [shown(read.file.name) for read in self.core.loader.files.read_files()]
 
     def _explanation(self, file: str) -> VirtualFile:
         return MadeFile(lambda: _explained(self.core, file), lambda: self.core.clock.now_ms() * 1_000_000)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from typing import cast
+
 import pytest
 
 from journalfs.journal import upkeep
 from journalfs.journal.reports import file_reports
+from journalfs.store.api import VirtualDirectory, VirtualFile
 from tests.store.writing.conftest import Writable
 
 
@@ -31,6 +35,26 @@ async def test_the_writer_and_a_reader_say_the_same(writable: Writable) -> None:
     assert {one.queue for one in kept.queues} == {"work.b"}
     live = kept.live_messages
     assert 3 * live <= kept.needed_records <= 4 * live, "two references each, and acknowledgements of most"
+
+
+@pytest.mark.rule("S-90")
+async def test_each_file_that_is_listed_is_explained(writable: Writable) -> None:
+    """Also the one that the mount makes ahead."""
+    async with writable.open() as store:
+        await store.journals.messages.upkeep.tidy()
+        journal = cast("VirtualDirectory", store.control().child("journal"))
+        files = {name for name in os.listdir(writable.root / "journal") if name.endswith(".amq")}
+        names = {name for name, _ in journal.children()}
+        assert names == {name + suffix for name in files for suffix in (".jsonl", ".explain")}
+        texts = {}
+        for name in files:
+            source = cast("VirtualFile", journal.child(name + ".explain")).open()
+            texts[name] = bytes(source.read(0, source.size_bytes)).decode()
+            source.close()
+        ahead = store.journals.messages.ready_file
+        assert ahead is not None
+        assert "free: it holds no records" in texts[ahead.name]
+        assert all(text.startswith(name) for name, text in texts.items())
 
 
 async def test_files_are_counted_again_when_something_is_written(
