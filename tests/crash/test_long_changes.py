@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,10 +75,17 @@ def test_killed_while_a_file_of_many_lines_is_published(
         assert texts_in(little_store.root)["work.a"] == TEXTS, "it was staged as before"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("change", ["rm", "mv"])
+def _each(changes: tuple[object, object], *quick: int) -> list[Any]:
+    """Both on each backend; the quick suite has each backend, and both."""
+    every = [pytest.param(*one, marks=pytest.mark.long) for one in itertools.product(changes, BACKENDS)]
+    for at in quick:
+        every[at] = pytest.param(*every[at].values)
+    return every
+
+
+@pytest.mark.parametrize(("change", "backend"), _each(("rm", "mv"), 0, 2, 4))
 def test_killed_while_many_messages_leave(
-    little_store: LittleStore, tmp_path: Path, backend: str, change: str
+    little_store: LittleStore, tmp_path: Path, change: str, backend: str
 ) -> None:
     configure(little_store.root, backend)
     with killed_in_the_end(little_store.root, tmp_path / "mnt") as mount:
@@ -98,10 +107,9 @@ def test_killed_while_many_messages_leave(
         assert (found.get("work.a", []), found["work.b"]) == after
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("written_bytes", [1, 4_000])
+@pytest.mark.parametrize(("written_bytes", "backend"), _each((1, 4_000), 1, 3, 5))
 def test_killed_while_whole_pages_leave(
-    little_store: LittleStore, tmp_path: Path, backend: str, written_bytes: int
+    little_store: LittleStore, tmp_path: Path, written_bytes: int, backend: str
 ) -> None:
     """While it is staged, and while the pages go of which the journal has said that they are consumed."""
     configure(little_store.root, backend, pages=True)
