@@ -101,8 +101,9 @@ def test_killed_while_outputs_take_the_place_of_free_files(alignment: int) -> No
 
 
 @ALIGNMENTS
-def test_killed_while_files_before_the_current_one_are_rewritten(alignment: int) -> None:
-    calls, compactions = sweep_in_place(alignment, seed=3, crashes=2)
+@pytest.mark.parametrize("crashes", [1, pytest.param(4, marks=pytest.mark.long)])
+def test_killed_while_files_before_the_current_one_are_rewritten(alignment: int, crashes: int) -> None:
+    calls, compactions = sweep_in_place(alignment, seed=3, crashes=crashes)
     assert calls > 100
     assert compactions > 1
 
