@@ -135,6 +135,10 @@ class Outgoing(ABC):
         due_ms, own_ms = (ms if ms > now_ms else 0 for ms in (self.queue_schedule_ms, self.own_schedule_ms))
         return self if due_ms == own_ms else self.due_at(due_ms)
 
+    def in_journal(self, now_ms: int) -> Self:
+        """Itself, or a copy as journals hold it, where a record says when it is due in a queue."""
+        return self
+
     @abstractmethod
     def kept(self) -> Self:
         """Itself, or a copy that is durable if it is not. A broker takes for granted that a journal holds

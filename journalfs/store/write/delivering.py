@@ -36,6 +36,7 @@ from journalfs.store.write.forwarding import Forwarding, Why
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.leaving import Leaving
 from journalfs.store.write.removing import Chosen, Removing
+from journalfs.store.write.schedules import stage_schedule
 from journalfs.store.write.supply import Supply, due_run
 from journalfs.store.write.uses import Uses
 
@@ -466,17 +467,13 @@ class QueueDelivery:
         if not self.handing.rules.is_recorded(count):
             return None
         body = record_bodies.delivery_count(self.content.queue_id, count)
-        return self._stage(place, MessageType.DELIVERY_COUNT, body)
+        return self.handing.journals.messages.stage_update(RecordId(place), MessageType.DELIVERY_COUNT, body)
 
     def _stage_delay(self, place: Place, due_ms: int, count: int) -> Position | None:
         if isinstance(place, tuple) or not self.handing.rules.is_recorded(count):
             self.delayed[place] = due_ms
             return None
-        body = record_bodies.scheduled_time(self.content.queue_id, due_ms)
-        return self._stage(place, MessageType.SCHEDULED_TIME, body)
-
-    def _stage(self, place: MessageId, kind: MessageType, body: bytes) -> Position:
-        return self.handing.journals.messages.stage_update(RecordId(place), kind, body)
+        return stage_schedule(self.handing.journals.messages, self.content, place, due_ms)
 
 
 def _pages(chosen: Chosen) -> Iterator[tuple[PageNumber, int]]:

@@ -211,6 +211,7 @@ class Forwarding:
         copy = message.with_properties(notes).wanting(known_routing_type(wanted))
         copy = copy.expiring_at(self._rules.expiry(to).expiration_ms(0, now_ms)).kept()
         copy.queue_schedule_ms = 0  # it was due, whatever it says itself
+        copy = copy.in_journal(now_ms)
         return Routed(copy, self._routing.by_address(to, [copy])[0])
 
     # ---- records ----

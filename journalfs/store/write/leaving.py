@@ -246,12 +246,14 @@ class Leaving:
     def _stage_references(
         self, transaction: Transaction, source: QueueContent, ids: array[int], queue: QueueId
     ) -> None:
-        """Put messages into a queue as the records that they are. What is not due yet stays so."""
-        writer, tx, now_ms = self._store.journals.messages, transaction.tx, source.now_ms
+        """Put messages into a queue as the records that they are. What is not due yet stays so; and what is
+        due because a record says so needs one that does (`journalfs.store.write.schedules`).
+        """
+        writer, tx = self._store.journals.messages, transaction.tx
         writer.stage_updates_in(tx, ids, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
         times = _places(source, ids).scheduled_ms
         for message_id, due_ms in zip(ids, times, strict=True) if any(times) else ():
-            if due_ms > now_ms:
+            if due_ms:
                 schedule = record_bodies.scheduled_time(queue, due_ms)
                 writer.stage_update_in(tx, RecordId(message_id), MessageType.SCHEDULED_TIME, schedule)
 
@@ -315,7 +317,7 @@ class Copies:
         numbered: list[tuple[MessageId, Outgoing]] = []
         for message_id, message in stored_messages(source, run):
             message.queue_schedule_ms = due_ms.get(message_id)
-            numbered.append((self._publishing.new_id(), message.kept()))
+            numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
         large = await self._publishing.write_bodies(self._address, numbered)
         self._large += large
         return numbered, large

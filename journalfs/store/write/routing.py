@@ -146,6 +146,7 @@ class Routing:
         kept, now_ms = [message.kept() for message in messages], self.core.clock.now_ms()
         for message in kept:
             message.arrives(now_ms)
+        kept = [message.in_journal(now_ms) for message in kept]
         if queue is None:
             routes = self.by_address(address, kept, pages)
             self._require_types(address, kept, routes)

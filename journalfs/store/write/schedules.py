@@ -1,0 +1,37 @@
+"""When a message of the journal is due in one queue, in records of which a broker that loads them makes the
+same.
+
+A broker takes 0 for no record: it goes by what the message says itself then. And the time that it finds for
+one queue it gives to the message, which is not due before in any queue that it loads later, unless a record
+says so there. A time that is over says both, and a broker takes it for due.
+"""
+
+from __future__ import annotations
+
+from journalfs.format import record_bodies
+from journalfs.format.record_types import MessageType
+from journalfs.ids import MessageId, QueueId, RecordId
+from journalfs.journal.writer import JournalWriter, Position
+from journalfs.store.content import QueueContent
+
+
+def stage_schedule(
+    writer: JournalWriter, content: QueueContent, message_id: MessageId, due_ms: int
+) -> Position:
+    """Stage when the message is due in a queue, and that it is due in others of which nothing says when.
+    Raises JournalfsError.
+    """
+    state, now_ms = content.state, content.now_ms
+    over_ms = max(1, now_ms)
+    if due_ms > now_ms:
+        queues = state.queues()
+        refs = [state.ref(ref) for ref in state.message_refs(message_id)]
+        for other in {QueueId(queues[one.queue_slot].queue_id) for one in refs if not one.scheduled_ms}:
+            if other != content.queue_id:
+                _stage(writer, message_id, other, over_ms)
+    return _stage(writer, message_id, content.queue_id, max(due_ms, over_ms))
+
+
+def _stage(writer: JournalWriter, message_id: MessageId, queue: QueueId, due_ms: int) -> Position:
+    body = record_bodies.scheduled_time(queue, due_ms)
+    return writer.stage_update(RecordId(message_id), MessageType.SCHEDULED_TIME, body)

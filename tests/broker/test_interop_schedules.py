@@ -1,0 +1,72 @@
+"""What is not due yet in some queues of a message and is in others, as a mount shows it: a broker that starts
+schedules the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from journalfs.ids import MessageId
+from journalfs.store.write.store import WritingStore
+from tests.broker.client import CoreClient
+from tests.broker.sent import FAR_MS
+from tests.broker.test_interop import new_instance
+from tests.broker.writing import complaints, lines_in, publish, queue_in, write_in
+
+DUE = "user.journalfs.scheduledTime"
+OWN = {"properties": {"_AMQ_SCHED_DELIVERY": FAR_MS}}
+
+
+async def send(store: WritingStore, address: str, *lines: dict[str, Any]) -> None:
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    await publish(store, address, None, "in.jsonl", content.encode())
+
+
+async def set_due(store: WritingStore, queue: tuple[str, str], numbers: Sequence[int], due_ms: int) -> None:
+    lines = lines_in(store, queue[1])
+    for number in numbers:
+        message_id = MessageId(int(str(lines[number]["id"])))
+        await store.set_message_attribute(queue, message_id, DUE, b"%d" % due_ms)
+
+
+async def in_three(store: WritingStore, address: str, *lines: dict[str, Any]) -> list[str]:
+    """Queues of an address that each get all of it."""
+    queues = [f"{address}.{number}" for number in range(3)]
+    await store.create_address(address)
+    await store.set_attribute(address, None, "user.journalfs.routing-types", b"MULTICAST")
+    for queue in queues:
+        await store.create_queue(address, queue)
+    await send(store, address, *lines)
+    return queues
+
+
+def test_both_schedule_the_same(artemis_home: Path, tmp_path: Path) -> None:
+    broker = new_instance(tmp_path / "broker", "NIO")
+
+    async def work(store: WritingStore) -> dict[str, int]:
+        plain = await in_three(store, "plain", {"body": "a"}, {"body": "b"})
+        for number, queue in enumerate(plain):
+            await set_due(store, ("plain", queue), [0] * (number == 0) + [1] * (number == 2), FAR_MS)
+        own = await in_three(store, "own", {"body": "a", **OWN}, {"body": "b", **OWN}, {"body": "c", **OWN})
+        await set_due(store, ("own", own[0]), [0, 1, 2], 0)
+        await set_due(store, ("own", own[1]), [1], 0)
+        moved = [MessageId(int(str(lines_in(store, own[0])[2]["id"])))]
+        await store.create_queue("own", "own.moved")
+        await store.move(("own", own[0]), moved, ("own", "own.moved"))
+        amqp = await in_three(store, "amqp", {"body": "a", "protocol": "AMQP", "scheduledTime": FAR_MS})
+        copies = await in_three(store, "copies")
+        copied = [MessageId(int(str(lines_in(store, own[0])[0]["id"])))]
+        await store.move(("own", own[0]), copied, ("copies", copies[0]))
+        queues = [*plain, *own, "own.moved", *amqp, *copies]
+        return {queue: int(str(queue_in(store, queue).status()["scheduledCount"])) for queue in queues}
+
+    wanted = write_in(broker.root, work)
+    assert sorted(wanted.values()) == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 3]
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        found = {queue: client.attribute(f"queue.{queue}", "scheduledCount") for queue in wanted}
+        broker.stop()
+    assert found == wanted
