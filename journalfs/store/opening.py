@@ -35,7 +35,7 @@ from journalfs.store.index_file import index_path, read_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
 from journalfs.store.part_numbers import PartNumbers, numbers_path
-from journalfs.store.sealed_parts import SealedParts, sealed_parts_path
+from journalfs.store.sealed_parts import SealedParts
 from journalfs.store.snapshot_folder import is_snapshot
 from journalfs.store.store import RELOADS_MAX, JournalStore
 
@@ -145,7 +145,7 @@ class Opening:
             consequence = "parts that are made now get other names after a crash"
             self.events.add("part-names-not-kept", f"{problem}; {consequence}")
 
-        return None if self.index is None or self.anew else SealedParts(sealed_parts_path(self.index), tell)
+        return None if self.index is None or self.anew else SealedParts(self.index, tell)
 
     def _loader(self, state: LiveState | None = None) -> JournalLoader:
         return JournalLoader(
@@ -248,6 +248,8 @@ class Opening:
 
         path = numbers_path(self.index) if self.index is not None and not self.anew else None
         numbers = PartNumbers(path, self.clock, tell)
+        if self.sealed is not None:
+            numbers.gives_names = self.sealed.gives_names
         indexed = description.generation if description is not None else None
         numbers.start(indexed, self.sealed.generation if self.sealed is not None else None)
         return numbers

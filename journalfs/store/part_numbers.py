@@ -46,6 +46,8 @@ class PartNumbers:
     clock: Clock
     tell: Callable[[str], None]
     """Takes a sentence for people about numbers that could not be taken."""
+    gives_names: Callable[[], bool] = lambda: True
+    """Whether the names that this process gives are those that last."""
     generation: int = 0
     begin: int = 1
     end: int = 1
@@ -67,6 +69,9 @@ class PartNumbers:
 
     def take(self, above: int) -> bool:
         """Take another block, of numbers above those in use. False: there are no more."""
+        if self.path is not None and not self._published and not self.gives_names():
+            # Another process begins a generation that others are to know.
+            self.path = None
         if self.path is not None:
             try:
                 self._take_from(self.path, above)

@@ -3,7 +3,8 @@
 The index is written when a store is closed. So that a part has its name again after its process was killed,
 each is noted here when it is made, before anybody can see it: who remembers names, as a Spark stream does,
 would otherwise meet the same messages again under another name. Whoever has the file locked gives the names;
-another process that shows the same store meanwhile keeps none of its own, and writes no index.
+another process that shows the same store meanwhile keeps none of its own, and writes no index: not even when
+it is alone again, if there are names that it did not read.
 
 The file: 8 bytes magic, u64 generation, and for each part u32 length, u32 CRC-32C and content. All
 little-endian. It is only appended to, and not synced: what was torn, and what follows it, is as if it had not
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from journalfs.damage import FileStamp
 from journalfs.engine.checksum import crc32c
 from journalfs.ids import PageNumber, QueueId
 from journalfs.limits import PART_NUMBER_MAX, SEALED_PARTS_BYTES
@@ -60,10 +62,13 @@ SealedPart: TypeAlias = JournalPart | PagePartOf
 class SealedParts:
     """The file. It is made when there is something to note, and removed where that is in the index."""
 
-    def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
-        """`tell` takes a sentence for people about what cannot be noted."""
-        self._path = path
+    def __init__(self, index: Path, tell: Callable[[str], None]) -> None:
+        """`index` is read after this. `tell` takes a sentence for people about what cannot be noted."""
+        self._index, self._path = index, sealed_parts_path(index)
         self._tell = tell
+        self._read_from = self._now()
+        self._late = False
+        """Others gave names since this was read."""
         self._descriptor: int | None = None
         self._broken = False
         self._has_all = False
@@ -75,17 +80,23 @@ class SealedParts:
         """What was in it when it was read, in the order in which it was noted."""
         self._read()
 
-    def claim(self) -> None:
-        """Give the names from now on, if nobody else does. No folder is made for it."""
+    def claim(self, *, make_folder: bool) -> None:
+        """Give the names from now on, if nobody else does."""
         with contextlib.suppress(OSError):  # told when there is something to note
-            if self._path.parent.is_dir():
+            if make_folder or self._path.parent.is_dir():
                 self._has_all = self.is_ours() and self.size_bytes == self._whole_bytes
 
     def is_ours(self) -> bool:
         """Whether this process may give names that last. Raises OSError."""
-        if self._descriptor is None:
+        if self._descriptor is None and not self._late:
             self._lock()
         return self._descriptor is not None
+
+    def gives_names(self) -> bool:
+        """The same, also where it cannot be known: nothing can be kept there then, which is told."""
+        with contextlib.suppress(OSError):
+            return self.is_ours()
+        return True
 
     @property
     def size_bytes(self) -> int:
@@ -141,10 +152,21 @@ class SealedParts:
                 # Who had it before may have put another in its place, or removed it.
                 if not _is_at(self._path, descriptor):
                     continue
-                if not os.fstat(descriptor).st_size:
+                is_empty = not os.fstat(descriptor).st_size
+                self._late = self._now() != self._read_from
+                if self._late:
+                    if is_empty:
+                        self._path.unlink(missing_ok=True)
+                    return
+                if is_empty:
                     give_to_owner(descriptor, self._path.parent)
                 failing.pop_all()
                 self._descriptor = descriptor
+
+    def _now(self) -> tuple[FileStamp | None, FileStamp | None]:
+        """What the names are in: the index, and this file if there is something in it."""
+        index, noted = (_stamp(path) for path in (self._index, self._path))
+        return index, noted if noted is not None and noted.size_bytes else None
 
     def _rewrite(self, generation: int, parts: Iterable[SealedPart]) -> None:
         """In one step: a crash leaves what was noted before, or all of it."""
@@ -187,6 +209,13 @@ def sealed_parts_path(index: Path) -> Path:
 def _write(descriptor: int, content: bytes, offset: int) -> None:
     if os.pwrite(descriptor, content, offset) != len(content):
         raise OSError("the disk took a part of it only")
+
+
+def _stamp(path: Path) -> FileStamp | None:
+    try:
+        return FileStamp.of(path.stat())
+    except OSError:
+        return None
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -185,7 +185,7 @@ class JournalStore:
     def resume_sealed(self, sealed: SealedParts) -> None:
         """Give back their names to parts that the index does not know, and note those that are made."""
         self._sealed = sealed
-        sealed.claim()
+        sealed.claim(make_folder=not self.read_only)
         if sealed.generation != self.core.numbers.generation:
             return
         slots = {info.queue_id: slot for slot, info in enumerate(self.core.loader.state.queues())}
@@ -493,8 +493,8 @@ class JournalStore:
         if self.index is None or self._is_gone() or not self.core.layout.journal_dir.is_dir():
             # Without its directories the index may be all that is known of a store.
             return
-        if self._sealed is not None and not self._gives_names(self._sealed):
-            return
+        if self._sealed is not None and not self._sealed.gives_names():
+            return  # an index with other names would take its place
         noted_bytes = 0 if self._sealed is None else self._sealed.size_bytes
         description = describe(self.core, self._page_parts)
         if description is None and (self.core.loader.unreadable or self.core.bodies.unreadable):
@@ -512,13 +512,6 @@ class JournalStore:
         self._written = description
         if self._sealed is not None:
             self._sealed.clear(noted_bytes)
-
-    @staticmethod
-    def _gives_names(sealed: SealedParts) -> bool:
-        """False where another process gives them: an index with other names would take its place."""
-        with contextlib.suppress(OSError):  # the index cannot be written either, and says so
-            return sealed.is_ours()
-        return True
 
     def index_holds(self, description: object) -> None:
         """What was just read from the index need not be written again, unless there is more to say by now."""

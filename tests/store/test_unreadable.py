@@ -274,17 +274,26 @@ def test_all_headers_of_a_journal_lost(little_store: LittleStore, lines_of: Line
 
 
 @pytest.mark.rule("S-48")
-def test_files_of_zeros_are_free_and_no_damage(little_store: LittleStore, lines_of: Lines) -> None:
+@pytest.mark.parametrize("size_bytes", [3 << 20, 1 << 40])
+def test_a_file_of_zeros_is_free_and_no_damage_if_it_is_the_last(
+    little_store: LittleStore, lines_of: Lines, size_bytes: int
+) -> None:
     """Also one that is a hole of which nothing was ever written."""
     little_store.journal.send(1000, QUEUE_A, "there")
-    free = little_store.root / "journal/activemq-data-2.amq"
-    free.write_bytes(bytes(3 << 20))
-    hole = little_store.root / "journal/activemq-data-3.amq"
-    hole.touch()
-    os.truncate(hole, 1 << 40)
+    free = little_store.root / "journal/activemq-data-3.amq"
+    free.touch()
+    os.truncate(free, size_bytes)
     store = little_store.open(index=False)
     assert bodies(lines_of(store, "work.a")) == [b"there"]
     assert store.core.damage() == []
+    before = little_store.root / "journal/activemq-data-2.amq"
+    before.write_bytes(bytes(3 << 20))
+    store = little_store.open(index=False)
+    assert bodies(lines_of(store, "work.a")) == [b"there"]
+    (damage,) = store.core.damage()
+    assert (damage.file, damage.kind, damage.length_bytes) == (f"journal/{before.name}", "zeroed", 3 << 20)
+    before.unlink()
+    free.unlink()
     little_store.journal.path.write_bytes(bytes(65536))
     assert little_store.open(index=False).status()["messages"] == 0
 
