@@ -171,6 +171,7 @@ stream = os.open(path, os.O_RDONLY)
 print("opened", flush=True)
 sys.stdin.readline()
 print(os.fstat(stream).st_size, os.fstat(stream).st_size > 0, flush=True)
+sys.stdin.readline()
 """
 
 
