@@ -36,29 +36,32 @@ _UNSIGNED: Final = {"ubyte": 8, "ushort": 16, "uint": 32, "ulong": 64}
 _SIGNED: Final = {"byte": 8, "short": 16, "int": 32, "long": 64, "timestamp": 64}
 _HEX_BYTES: Final = {"decimal32": 4, "decimal64": 8, "decimal128": 16}
 
-_HEADER: Final = (
-    ("durable", "boolean"),
-    ("priority", "ubyte"),
-    ("ttl", "uint"),
-    ("firstAcquirer", "boolean"),
-    ("deliveryCount", "uint"),
-)
-_PROPERTIES: Final = (
-    ("messageId", ""),
-    ("userId", ""),
-    ("to", ""),
-    ("subject", ""),
-    ("replyTo", ""),
-    ("correlationId", ""),
-    ("contentType", ""),
-    ("contentEncoding", ""),
-    ("absoluteExpiryTime", "timestamp"),
-    ("creationTime", "timestamp"),
-    ("groupId", ""),
-    ("groupSequence", "uint"),
-    ("replyToGroupId", ""),
-)
-"""Fields in their order, and the type of one that is given plain and is neither string nor boolean."""
+_ID: Final = ("string", "ulong", "uuid", "binary")
+_HEADER: Final[Mapping[str, tuple[str, ...]]] = {
+    "durable": ("boolean",),
+    "priority": ("ubyte",),
+    "ttl": ("uint",),
+    "firstAcquirer": ("boolean",),
+    "deliveryCount": ("uint",),
+}
+_PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "messageId": _ID,
+    "userId": ("binary",),
+    "to": ("string",),
+    "subject": ("string",),
+    "replyTo": ("string",),
+    "correlationId": _ID,
+    "contentType": ("symbol",),
+    "contentEncoding": ("symbol",),
+    "absoluteExpiryTime": ("timestamp",),
+    "creationTime": ("timestamp",),
+    "groupId": ("string",),
+    "groupSequence": ("uint",),
+    "replyToGroupId": ("string",),
+}
+"""Fields in their order, and the types that they may have (AMQP 1.0, 3.2): a broker does not load a message
+in which one has another, or loads it and cannot deliver it.
+"""
 
 _MAPS: Final = {
     "deliveryAnnotations": SectionCode.DELIVERY_ANNOTATIONS,
@@ -66,6 +69,8 @@ _MAPS: Final = {
     "applicationProperties": SectionCode.APPLICATION_PROPERTIES,
     "footer": SectionCode.FOOTER,
 }
+_KEY_TYPES: Final = {SectionCode.APPLICATION_PROPERTIES: "string"}
+"""Of the keys in a section; all others are annotations, whose keys are symbols."""
 _SECTION_KEYS: Final = frozenset({"header", "properties", "body", *_MAPS})
 
 
@@ -119,7 +124,7 @@ def _stated_sections(amqp: Mapping[str, object], envelope: Envelope) -> list[Sec
         found.append(section(SectionCode.HEADER, _fields(fields_of_header, _HEADER, "amqp.header")))
     for key, code in _MAPS.items():
         if key in amqp:
-            pairs = _pairs(amqp[key], f"amqp.{key}", 1)
+            pairs = _pairs(amqp[key], f"amqp.{key}", 1, key_type=_KEY_TYPES.get(code, "symbol"))
             found.append(section(code, amqp_types.map_of(pairs)))
     if "properties" in amqp:
         stated = fields.mapping(amqp, "properties")
@@ -129,24 +134,28 @@ def _stated_sections(amqp: Mapping[str, object], envelope: Envelope) -> list[Sec
     return sorted(found, key=lambda one: one.code)
 
 
-def _fields(stated: Mapping[str, object], names: Sequence[tuple[str, str]], key: str) -> Value:
+def _fields(stated: Mapping[str, object], known: Mapping[str, tuple[str, ...]], key: str) -> Value:
     """A list of named fields, as long as the last one that is there."""
-    known = dict(names)
     for name in stated:
         if name not in known:
             raise BadEnvelope("there is no such field", key=f"{key}.{name}")
-    values = []
-    for name, plain_type in names:
-        item, place = stated.get(name), f"{key}.{name}"
-        if plain_type and item is not None and not isinstance(item, dict):
-            values.append(_scalar(plain_type, item, place))
-        elif isinstance(item, int | float) and not isinstance(item, bool):
-            raise BadEnvelope(f'{fields.shown(item)} needs a type: {{"t": type, "v": value}}', key=place)
-        else:
-            values.append(amqp_value(item, place))
+    values = [_of_types(stated.get(name), types, f"{key}.{name}") for name, types in known.items()]
     while values and values[-1].encoded == amqp_types.NULL:
         values.pop()
     return amqp_types.list_of(values)
+
+
+def _of_types(item: object, types: Sequence[str], key: str) -> Value:
+    """One of these types, or null. What is given plain is of the first, but no number or truth is an id."""
+    if isinstance(item, dict):
+        if item.get("t") not in (*types, "null"):
+            raise BadEnvelope(f"{fields.shown(item)} is of none of the types {', '.join(types)}", key=key)
+        return amqp_value(item, key)
+    if item is None:
+        return amqp_value(None, key)
+    if len(types) > 1 and not isinstance(item, str):
+        raise BadEnvelope(f'{fields.shown(item)} needs a type: {{"t": type, "v": value}}', key=key)
+    return _scalar(types[0], item, key)
 
 
 def _stated_body(body: Mapping[str, object], envelope: Envelope) -> list[Section]:
@@ -301,13 +310,21 @@ def _items(value: object, key: str, depth: int) -> list[Value]:
     return [amqp_value(item, key, depth) for item in _array(value, key)]
 
 
-def _pairs(value: object, key: str, depth: int) -> list[tuple[Value, Value]]:
+def _pairs(value: object, key: str, depth: int, *, key_type: str | None = None) -> list[tuple[Value, Value]]:
+    """`key_type`: of all keys, which need not say it then."""
     pairs = []
     for pair in _array(value, key):
         if not isinstance(pair, list) or len(pair) != 2:
             raise BadEnvelope(f"{fields.shown(pair)} is no pair of key and value", key=key)
-        pairs.append((amqp_value(pair[0], key, depth), amqp_value(pair[1], key, depth)))
+        name = amqp_value(pair[0], key, depth) if key_type is None else _key(pair[0], key_type, key)
+        pairs.append((name, amqp_value(pair[1], key, depth)))
     return pairs
+
+
+def _key(item: object, type_name: str, key: str) -> Value:
+    if item is None or (isinstance(item, dict) and item.get("t") == "null"):
+        raise BadEnvelope("null is no key", key=key)
+    return _of_types(item, (type_name,), key)
 
 
 def _array_value(item: Mapping[str, object], key: str, depth: int) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from journalfs.store.write.store import WritingStore
-from tests.broker.amqp_client import browse_by_amqp
+from tests.broker.amqp_client import browse_by_amqp, take_by_amqp
 from tests.broker.client import CoreClient
+from tests.broker.test_interop import new_instance
 from tests.broker.writing import complaints, lay_store, lines_in, publish, queue_in, write_in
 from tests.frozen import PristineStores
 from tests.reference.amqp import Sections
@@ -64,3 +66,50 @@ def test_amqp_messages_are_published_as_they_were(
         for number, (one, other) in enumerate(zip(before, after, strict=True)):
             assert shown(other) == shown(one), number
         broker.stop()
+
+
+SIMPLE = {
+    "header": {"durable": True, "priority": 7, "firstAcquirer": True},
+    "deliveryAnnotations": [["x-opt-delivery", 1]],
+    "messageAnnotations": [["x-opt-mine", "noted"], ["x-my-note", {"t": "map", "v": [["k", 5]]}]],
+    "properties": {
+        "messageId": "m-1",
+        "userId": "bWU=",
+        "to": "orders",
+        "subject": "s",
+        "correlationId": {"t": "ulong", "v": 7},
+        "contentType": "text/plain",
+        "contentEncoding": "none",
+        "creationTime": 5,
+        "groupId": "g",
+        "groupSequence": 3,
+    },
+    "applicationProperties": [
+        ["size", {"t": "ubyte", "v": 42}],
+        ["ok", True],
+        ["list", {"t": "list", "v": ["a"]}],
+    ],
+    "footer": [["x-sum", {"t": "binary", "v": "AAE="}]],
+    "body": {"section": "value", "value": "hello"},
+}
+
+
+def test_sections_that_say_few_types(artemis_home: Path, tmp_path: Path) -> None:
+    """Each value has the type that it must have, so a broker loads and delivers the message."""
+    broker = new_instance(tmp_path / "broker", "NIO")
+
+    async def work(store: WritingStore) -> None:
+        await store.create_address("simple")
+        await store.create_queue("simple", "simple")
+        await publish(store, "simple", "simple", "in.jsonl", json.dumps({"amqp": SIMPLE}).encode() + b"\n")
+
+    write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert client.message_count("simple") == 1
+        (message,) = take_by_amqp(broker.port, "simple", "simple", 1)
+        assert complaints(broker.log) == []
+        broker.stop()
+    found = vars(Sections(message))
+    assert found["properties"]["contentType"] == {"t": "symbol", "v": "text/plain"}
+    assert found["properties"]["userId"] == {"t": "binary", "v": "bWU="}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -115,18 +118,34 @@ def facts_agree(message: Outgoing, envelope: dict[str, Any]) -> None:
     assert {key: seen.get(key) for key in headers} == {key: envelope.get(key) for key in headers}
 
 
+@contextmanager
+def refused_types() -> Iterator[None]:
+    try:
+        yield
+    except BadEnvelope as error:
+        if not re.search("of none of the types|null is no key", str(error)):
+            raise
+
+
 @given(payload=damaged(core_payloads() | amqp_payloads()))
 def test_damaged_messages_are_never_made(payload: bytes) -> None:
-    """A line with damage is refused; whatever is not refused makes a message that can be read."""
+    """A line with damage is refused, and one with a field of AMQP of another type than it must be, which no
+    broker loads; whatever is not refused makes a message that can be read.
+    """
     line = line_of(RECORD, payload)
     envelope = json.loads(line)
     if "damage" in envelope:
         with pytest.raises(BadEnvelope) as caught:
             read_envelope(line)
         assert caught.value.key == "damage"
-    else:
-        again = written(read_envelope(line), NEW_ID, "a").envelope
-        assert moved(again) == moved(envelope)
+        return
+    message: Outgoing | None = None
+    with refused_types():
+        message = read_envelope(line)
+    if message is None:
+        return
+    again = written(message, NEW_ID, "a").envelope
+    assert moved(again) == moved(envelope)
 
 
 def test_a_body_that_a_client_compressed_is_compressed_again(stores: PristineStores) -> None:
