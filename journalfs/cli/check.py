@@ -55,7 +55,7 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     if not as_json:
         places = "no damage" if not damage else f"{len(damage)} damaged"
         more = f", {len(orphans)} bodies without a message" if orphans else ""
-        more += f", {len(pages)} pages set aside" if pages else ""
+        more += f", {len(pages)} page{'s' * (len(pages) > 1)} set aside" if pages else ""
         click.echo(f"{read.counted()} ({read.bytes_read} bytes as lines) read, {places}{more}", err=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 

@@ -112,7 +112,7 @@ class SnapshotMaking(Snapshots):
         left = sweep(self._core.root)
         if left:
             self._core.events.add(
-                "snapshots-swept", f"{len(left)} snapshots that were not finished were removed"
+                "snapshots-swept", f"snapshots that were not finished, and were removed: {len(left)}"
             )
 
     async def create(self, name: str) -> None:
