@@ -24,11 +24,9 @@ def stage_schedule(
     state, now_ms = content.state, content.now_ms
     over_ms = max(1, now_ms)
     if due_ms > now_ms:
-        queues = state.queues()
         refs = [state.ref(ref) for ref in state.message_refs(message_id)]
-        for other in {QueueId(queues[one.queue_slot].queue_id) for one in refs if not one.scheduled_ms}:
-            if other != content.queue_id:
-                _stage(writer, message_id, other, over_ms)
+        for slot in {one.queue_slot for one in refs if not one.scheduled_ms} - {content.slot}:
+            _stage(writer, message_id, QueueId(state.queue(slot).queue_id), over_ms)
     return _stage(writer, message_id, content.queue_id, max(due_ms, over_ms))
 
 
