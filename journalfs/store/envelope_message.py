@@ -134,7 +134,8 @@ def _see_agreement(
     rendered = _decode(batch.line(0))
     if "damage" in rendered:
         raise BadEnvelope(f"makes a message that cannot be read: {rendered['damage']}", key=source_key)
-    for key, value in envelope.items():
+    for key, stated in envelope.items():
+        value = _needed_types(stated) if key == "propertyTypes" else stated
         if key in _NEVER_COMPARED or key == source_key or rendered.get(key) == value:
             continue
         if key in rendered or value:
@@ -142,6 +143,13 @@ def _see_agreement(
             if source_key not in envelope:
                 reason = "an AMQP message has this in the key amqp, or not with a body of this type"
             raise BadEnvelope(reason, key=key)
+
+
+def _needed_types(stated: object) -> object:
+    """Without those that a line does not state, since the value is of no other."""
+    if not isinstance(stated, dict):
+        return stated
+    return {name: kind for name, kind in stated.items() if kind not in ("string", "boolean")}
 
 
 def _inflated(body: bytes) -> bytes:

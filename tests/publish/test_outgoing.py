@@ -343,3 +343,11 @@ def test_a_large_amqp_copy_says_that_its_record_counts(stores: PristineStores) -
 def test_records_that_cannot_be_taken_apart(user_type: int, payload: bytes) -> None:
     with pytest.raises(DecodeError):
         message_of_record(user_type, payload, None)
+
+
+@pytest.mark.parametrize("protocol", ["AMQP", "CORE"])
+@pytest.mark.parametrize(("kind", "value"), [("string", "a"), ("boolean", True), ("long", 5), ("short", 5)])
+def test_a_type_may_be_stated_that_need_not_be(protocol: str, kind: str, value: object) -> None:
+    line = {"protocol": protocol, "properties": {"x": value}, "propertyTypes": {"x": kind}, "body": "b"}
+    message = read_envelope(json.dumps(line).encode())
+    assert message.envelope("a", now_ms=0, large=False)["properties"] == {"x": value}
