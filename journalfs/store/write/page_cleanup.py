@@ -372,7 +372,7 @@ class PageCleanup:
             paged = self.core.paged(queue.address) if queue is not None else None
             # Where there is no folder at all, it may be back the next time.
             page = PageNumber(place[1])
-            if queue is None or (paged is not None and page not in {*paged.files, *paged.set_aside}):
+            if queue is None or not (paged is None or page in paged.files or page in paged.set_aside):
                 stale.append(place)
         records = chain(self._counters(lambda queue: queue not in bound), self._records(stale))
         self._replace(records, MessageType.PAGE_COMPLETE, [])
