@@ -110,7 +110,8 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     places.let_go(place)
     try:
         places.unmount(place, lazy=dead)
-        left = [other for other in others if other in places.places_of(mounted.device)]
+        now = places.places_of(mounted.device)
+        left = [other for other in others if other in now]
         if left:
             raise MountFailed(
                 f"{place}: unmounted, but its process holds the store: the same filesystem is mounted at "

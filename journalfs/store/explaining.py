@@ -172,8 +172,9 @@ class ExplainedJournal:
     core: Core
 
     def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
-        yield from self.journal.children()
-        for lines, _ in self.journal.children():
+        views = list(self.journal.children())
+        yield from views
+        for lines, _ in views:
             file = lines.removesuffix(LINES_SUFFIX)
             yield file + SUFFIX, self._explanation(file)
 
