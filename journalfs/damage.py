@@ -49,3 +49,11 @@ class FileStamp(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, status: os.stat_result) -> FileStamp:
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+
+    @classmethod
+    def at(cls, path: Path) -> FileStamp | None:
+        """Of what is there; None: nothing, or nothing that can be looked at."""
+        try:
+            return cls.of(path.stat())
+        except OSError:
+            return None

@@ -103,6 +103,12 @@ def parse_file_name(name: str, *, extension: str) -> JournalFileName | None:
     return None
 
 
+def number_of(name: str, *, extension: str) -> int:
+    """The number in a file's name, the highest of which is that of the file that was made last; 0: none."""
+    parsed = parse_file_name(name, extension=extension)
+    return parsed.number if parsed is not None else 0
+
+
 class HistoryFileName(msgspec.Struct, frozen=True):
     """A file of the retention folder."""
 

@@ -22,7 +22,7 @@ from journalfs.format.journal_file import (
     ControlFile,
     JournalHeader,
     decode_control_file,
-    parse_file_name,
+    number_of,
     read_header,
 )
 from journalfs.ids import FileId, rid_of
@@ -223,15 +223,16 @@ class DirectoryReader:
         foreign: JournalHeader | None = None
         kept: dict[str, tuple[_Candidate, JournalFile]] = {}
         # One that was being made has the highest number, and has no header yet.
-        last = max((self._number(candidate.name) for candidate in candidates), default=0)
-        for candidate in candidates:
+        numbers = [number_of(candidate.name, extension=self._extension) for candidate in candidates]
+        last = max(numbers, default=0)
+        for number, candidate in zip(numbers, candidates, strict=True):
             head = candidate.head
             if head.unreadable is None and len(head.content) < JOURNAL_HEADER_BYTES:
                 size = head.stamp.size_bytes
                 problems.append(self._damage(candidate.path, size, "short-file", "shorter than a header"))
                 continue
             if head.empty:
-                if self._number(candidate.name) < last:
+                if number < last:
                     reason = "all zeros, its header too, and later files are there"
                     problems.append(self._damage(candidate.path, head.stamp.size_bytes, "zeroed", reason))
                 continue
@@ -257,10 +258,6 @@ class DirectoryReader:
         problems += [*self._cut_off(candidates), *self._of_one_id(files)]
         files.sort(key=reading_order)
         return files
-
-    def _number(self, name: str) -> int:
-        parsed = parse_file_name(name, extension=self._extension)
-        return parsed.number if parsed is not None else 0
 
     def _with_own_ids(self, files: Sequence[JournalFile], problems: list[Damage]) -> list[JournalFile]:
         """The files, those whose header's id cannot be true with the one that their records carry."""

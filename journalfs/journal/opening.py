@@ -13,7 +13,7 @@ from journalfs.engine.ledger import Ledger
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import GapKind, Scan
 from journalfs.errors import Damaged, UnknownVersion
-from journalfs.format.journal_file import JournalHeader, parse_file_name, read_header
+from journalfs.format.journal_file import JournalHeader, number_of, read_header
 from journalfs.ids import FileId
 from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, contradiction, first_rid
 from journalfs.journal.file_sizes import missing_bytes
@@ -48,15 +48,15 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
     names = [name for name in every if backend.size_bytes(name) >= JOURNAL_HEADER_BYTES]
     blank = [name for name in names if _is_blank(backend, name)]
     headers = _headers(backend, [name for name in names if name not in blank])
-    numbers = [_number(name, settings) for name in every]
-    last_id = max([0, *numbers, *(header.file_id for header in headers.values())])
+    numbers = {name: number_of(name, extension=settings.extension) for name in every}
+    last_id = max([0, *numbers.values(), *(header.file_id for header in headers.values())])
     heads = _heads(backend, headers)
     _refuse_untrue_ids(backend, heads)
     opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
     sizes_bytes = {name: backend.size_bytes(name) for name in names}
     # Not even the header is left of them, though others were made later, or something was in them: they stay
     # damage.
-    lost = [name for name in blank if some_lost or _number(name, settings) < max(numbers)]
+    lost = [name for name in blank if some_lost or numbers[name] < max(numbers.values())]
     if some_lost or lost or len(names) < len(every) or missing_bytes(sizes_bytes):
         opened.ledger.doubt()
     empty: list[WriteFile] = []
@@ -80,11 +80,6 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
         recovered.append(f"{name} was never given a header: it is a free file now")
         _set_free(opened, opened.pool.found(name, FileId(0), version=0))
     return opened
-
-
-def _number(name: str, settings: WriteSettings) -> int:
-    parsed = parse_file_name(name, extension=settings.extension)
-    return parsed.number if parsed is not None else 0
 
 
 def _is_blank(backend: Backend, name: str) -> bool:

@@ -282,8 +282,8 @@ def missing_directories(core: Core) -> Iterator[Damage]:
 
 def refuse_without_journal(layout: StoreLayout, known_before: Callable[[], str | None]) -> None:
     """Raises `PartMissing` where the message journal is not there and other parts of a store are: what is in
-    them would be cleared away as remains of nothing. Nor is what was
-    `known_before` of its messages to be forgotten.
+    them would be cleared away as remains of nothing. Nor is what was `known_before` of its messages to be
+    forgotten.
     """
     if _holds_files(layout.journal_dir, layout.journal_extension):
         return

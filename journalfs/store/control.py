@@ -87,7 +87,7 @@ def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
 
     def find(name: str) -> JournalFile | None:
         file = known.get(name)
-        return file if file is not None and _stamp(file.path) == file.stamp else files().get(name)
+        return file if file is not None and FileStamp.at(file.path) == file.stamp else files().get(name)
 
     def make(file: JournalFile) -> VirtualFile:
         return SourceFile(
@@ -95,14 +95,6 @@ def _journal(extension: str, directory: Path, root: Path) -> VirtualDirectory:
         )
 
     return MadeDirectory(files, make, lambda: _mtime_ns(directory), find)
-
-
-def _stamp(path: Path) -> FileStamp | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return FileStamp.of(status)
 
 
 def _record_view(file: JournalFile) -> ByteSource:

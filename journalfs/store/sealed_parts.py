@@ -165,7 +165,7 @@ class SealedParts:
 
     def _now(self) -> tuple[FileStamp | None, FileStamp | None]:
         """What the names are in: the index, and this file if there is something in it."""
-        index, noted = (_stamp(path) for path in (self._index, self._path))
+        index, noted = (FileStamp.at(path) for path in (self._index, self._path))
         return index, noted if noted is not None and noted.size_bytes else None
 
     def _rewrite(self, generation: int, parts: Iterable[SealedPart]) -> None:
@@ -209,13 +209,6 @@ def sealed_parts_path(index: Path) -> Path:
 def _write(descriptor: int, content: bytes, offset: int) -> None:
     if os.pwrite(descriptor, content, offset) != len(content):
         raise OSError("the disk took a part of it only")
-
-
-def _stamp(path: Path) -> FileStamp | None:
-    try:
-        return FileStamp.of(path.stat())
-    except OSError:
-        return None
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -29,6 +29,7 @@ from journalfs.store.write.duplicates import DuplicateIds, Remembered
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.routing import Alike, AnyRoute, Routed
+from journalfs.store.write.schedules import at_once_ms
 from journalfs.store.write.settled import Settled
 
 Prepared: TypeAlias = tuple[Sequence[tuple[MessageId, Routed]], frozenset[MessageId]]
@@ -553,6 +554,6 @@ def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[in
         yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, message.scheduled_ms)
     elif message.own_schedule_ms > now_ms:
         # Else a broker that loads it goes by what it says itself.
-        yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, max(1, now_ms))
+        yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, at_once_ms(now_ms))
     if message.delivery_count:
         yield MessageType.DELIVERY_COUNT, record_bodies.delivery_count(queue, message.delivery_count)

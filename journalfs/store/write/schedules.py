@@ -15,6 +15,11 @@ from journalfs.journal.writer import JournalWriter, Position
 from journalfs.store.content import QueueContent
 
 
+def at_once_ms(now_ms: int) -> int:
+    """A time that is over, and says that a message is due."""
+    return max(1, now_ms)
+
+
 def stage_schedule(
     writer: JournalWriter, content: QueueContent, message_id: MessageId, due_ms: int
 ) -> Position:
@@ -22,7 +27,7 @@ def stage_schedule(
     Raises JournalfsError.
     """
     state, now_ms = content.state, content.now_ms
-    over_ms = max(1, now_ms)
+    over_ms = at_once_ms(now_ms)
     if due_ms > now_ms:
         refs = [state.ref(ref) for ref in state.message_refs(message_id)]
         for slot in {one.queue_slot for one in refs if not one.scheduled_ms} - {content.slot}:
