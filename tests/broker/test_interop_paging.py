@@ -48,6 +48,19 @@ def texts(taken: list[dict[str, object]]) -> list[bytes]:
     return [plain_body(one) for one in taken]
 
 
+def gives(client: CoreClient, bodies: list[str]) -> None:
+    """All that is in the queue, in this order."""
+    assert client.message_count("paged") == len(bodies)
+    assert texts(take(client, "paged", len(bodies))) == [body_text(body) for body in bodies]
+
+
+def has_none_left(broker: Broker) -> None:
+    with broker, CoreClient(broker.port) as client:
+        assert complaints(broker.log) == []
+        assert client.message_count("paged") == 0
+        broker.stop()
+
+
 @pytest.mark.parametrize(
     "transaction",
     [
@@ -88,14 +101,9 @@ def test_going_on_where_a_broker_pages(artemis_home: Path, tmp_path: Path, trans
     with broker, CoreClient(broker.port) as client:
         assert complaints(broker.log) == []
         assert client.attribute("address.paged", "paging") is True
-        assert client.message_count("paged") == len(order)
-        taken = take(client, "paged", len(order))
-        assert texts(taken) == [body_text(body) for body in order]
+        gives(client, order)
         broker.stop()
-    with broker, CoreClient(broker.port) as client:
-        assert complaints(broker.log) == []
-        assert client.message_count("paged") == 0
-        broker.stop()
+    has_none_left(broker)
 
 
 def test_a_page_that_was_set_aside(artemis_home: Path, tmp_path: Path) -> None:
@@ -121,14 +129,9 @@ def test_a_page_that_was_set_aside(artemis_home: Path, tmp_path: Path) -> None:
     assert len(order) == SENT - 1 - 60
     with broker, CoreClient(broker.port) as client:
         assert complaints(broker.log) == []
-        assert client.message_count("paged") == len(order)
-        taken = take(client, "paged", len(order))
-        assert texts(taken) == [body_text(body) for body in order]
+        gives(client, order)
         broker.stop()
-    with broker, CoreClient(broker.port) as client:
-        assert complaints(broker.log) == []
-        assert client.message_count("paged") == 0
-        broker.stop()
+    has_none_left(broker)
 
 
 def test_pages_that_were_removed_whole(artemis_home: Path, tmp_path: Path) -> None:

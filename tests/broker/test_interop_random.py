@@ -107,7 +107,7 @@ async def change(store: WritingStore, chance: random.Random) -> None:
     if not lines:
         return
     line = chance.choice(lines)
-    message_id = MessageId(int(str(line["id"])))
+    message_id = MessageId(line["id"])
     match chance.choice(("due", "due", "remove", "move", "copy")):
         case "due" if line["protocol"] == "CORE":
             value = b"%d" % chance.choice((0, 1, FAR_MS))

@@ -28,7 +28,7 @@ async def send(store: WritingStore, address: str, *lines: dict[str, Any]) -> Non
 async def set_due(store: WritingStore, queue: tuple[str, str], numbers: Sequence[int], due_ms: int) -> None:
     lines = lines_in(store, queue[1])
     for number in numbers:
-        message_id = MessageId(int(str(lines[number]["id"])))
+        message_id = MessageId(lines[number]["id"])
         await store.set_message_attribute(queue, message_id, DUE, b"%d" % due_ms)
 
 
@@ -53,12 +53,12 @@ def test_both_schedule_the_same(artemis_home: Path, tmp_path: Path) -> None:
         own = await in_three(store, "own", {"body": "a", **OWN}, {"body": "b", **OWN}, {"body": "c", **OWN})
         await set_due(store, ("own", own[0]), [0, 1, 2], 0)
         await set_due(store, ("own", own[1]), [1], 0)
-        moved = [MessageId(int(str(lines_in(store, own[0])[2]["id"])))]
+        moved = [MessageId(lines_in(store, own[0])[2]["id"])]
         await store.create_queue("own", "own.moved")
         await store.move(("own", own[0]), moved, ("own", "own.moved"))
         amqp = await in_three(store, "amqp", {"body": "a", "protocol": "AMQP", "scheduledTime": FAR_MS})
         copies = await in_three(store, "copies")
-        copied = [MessageId(int(str(lines_in(store, own[0])[0]["id"])))]
+        copied = [MessageId(lines_in(store, own[0])[0]["id"])]
         await store.move(("own", own[0]), copied, ("copies", copies[0]))
         queues = [*plain, *own, "own.moved", *amqp, *copies]
         return {queue: int(str(queue_in(store, queue).status()["scheduledCount"])) for queue in queues}

@@ -27,8 +27,6 @@ from tests.damage.cases import cases
 from tests.damage.test_damage_anywhere import STORES, damage, files_of, shown
 from tests.reference import journal as reference
 
-EAGER_COMPACTION = "journal-compact-min-files = 3\njournal-compact-percentage = 99\n"
-
 Copy = Callable[[str], Path]
 Way = Callable[[Path, list[Path], random.Random], str]
 """Damages a file, one of some, and says how."""
@@ -86,6 +84,10 @@ def somewhere(path: Path, files: list[Path], chance: random.Random) -> str:
 
 
 WAYS = (empty, zeros, garbage, gone, another, renamed, somewhere)
+
+
+def eager_compaction(*, min_files: int) -> str:
+    return f"journal-compact-min-files = {min_files}\njournal-compact-percentage = 99\n"
 
 
 def left_alone(data: Path) -> None:
@@ -149,7 +151,7 @@ def test_an_emptied_journal_file_stays_damage_and_pages_stay(name: str, kind: st
     """
     data = store_copy(name) / "data"
     before, _, listed = shown(data)
-    (data / "journalfs.toml").write_text(EAGER_COMPACTION.replace("3", "1"))
+    (data / "journalfs.toml").write_text(eager_compaction(min_files=1))
     for path in sorted((data / "journal").glob("*.amq"))[:2]:
         content = path.read_bytes()
         path.write_bytes(b"" if kind == "short-file" else bytes(len(content)))
@@ -196,7 +198,7 @@ def test_what_a_lost_record_may_have_committed_stays(lost: str, store_copy: Copy
     records, commit = of_the_long_transaction(content)
     one = commit if lost == "commit" else records[10]
     path.write_bytes(without(content, one))
-    (data / "journalfs.toml").write_text(EAGER_COMPACTION)
+    (data / "journalfs.toml").write_text(eager_compaction(min_files=3))
     for _ in range(3):
         left_alone(data)
         assert any(kind == "zeroed" for _, kind in damaged_files(data))
@@ -231,7 +233,7 @@ def test_what_is_lost_does_not_make_a_journal_grow_for_ever(store_copy: Copy) ->
     _, commit = of_the_long_transaction(content)
     path.write_bytes(without(content, commit))
     found, _, _ = shown(data)
-    (data / "journalfs.toml").write_text(EAGER_COMPACTION.replace("3", "1"))
+    (data / "journalfs.toml").write_text(eager_compaction(min_files=1))
     left_alone(data)
     assert damaged_files(data) == set()
     assert shown(data)[0] == found

@@ -19,6 +19,7 @@ from tests.store.writing.conftest import Writable, bodies_of, ids_of
 from tests.store.writing.test_paging import BOTH, publish
 
 STRAY = "000000007.page"
+BOTH_NAMES = ("work.a", "work.b")
 
 
 async def _with_a_stray(writable: Writable) -> tuple[Path, Path]:
@@ -159,9 +160,6 @@ async def _set_aside(writable: Writable) -> tuple[Path, bytes]:
         (event,) = [one for one in store.core.events if one["event"] == "page-set-aside"]
         assert f"{page.parent.name}/{page.name}: it is damaged, and all that can" in str(event["message"])
     return page, content
-
-
-BOTH_NAMES = ("work.a", "work.b")
 
 
 @pytest.mark.rule("S-113")
