@@ -234,6 +234,7 @@ class LiveState:
             source=r.source,
             delivery_count=r.delivery_count,
             scheduled_ms=r.scheduled_ms,
+            own_scheduled_ms=r.own_scheduled_ms,
             delivering=r.state == lib.JFS_REF_DELIVERING,
             measured=bool(r.measured),
             tail_bytes=r.tail_bytes,

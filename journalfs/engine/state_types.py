@@ -49,7 +49,9 @@ class RefInfo(msgspec.Struct, frozen=True):
     """0: a persister byte and its payload (type 45), 1: a bare core header (type 30)."""
     delivery_count: int
     scheduled_ms: int
-    """As set by the latest record of type 36, past or not; 0: none."""
+    """As set by the latest record of type 36, past or not, else as the message says itself; 0: none."""
+    own_scheduled_ms: int
+    """As the message says itself, past or not; 0: it says nothing, or it was not measured yet."""
     delivering: bool
     measured: bool
     """False: what follows is not known yet."""

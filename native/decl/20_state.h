@@ -86,6 +86,7 @@ enum { JFS_REF_LIVE = 1, JFS_REF_DELIVERING = 2 };
 typedef struct {
     int64_t message_id;
     int64_t scheduled_ms;
+    int64_t own_scheduled_ms;
     int64_t timestamp_ms;
     uint64_t tail_bytes;
     uint64_t file_bytes;

@@ -131,7 +131,8 @@ enum { JFS_REF_LIVE = 1, JFS_REF_DELIVERING = 2 };
 
 typedef struct {
     int64_t message_id;
-    int64_t scheduled_ms; /* record type 36; 0: none */
+    int64_t scheduled_ms; /* record type 36, else what the message says itself; 0: none */
+    int64_t own_scheduled_ms; /* what the message says itself; 0: nothing */
     int64_t timestamp_ms;
     uint64_t tail_bytes;
     uint64_t file_bytes;

@@ -4,7 +4,7 @@
 
 #include "state_internal.h"
 
-enum { LAYOUT_VERSION = 2 };
+enum { LAYOUT_VERSION = 3 };
 
 /* Parts of a queue whose numbers come near the end are numbered anew, in another generation. */
 static const uint32_t next_part_max = UINT32_MAX - (1U << 20);
@@ -24,7 +24,7 @@ typedef struct {
     uint32_t sides;
     uint32_t anomalies;
     uint32_t expiries;
-    uint32_t reserved;
+    uint32_t schedules;
     uint64_t anomalies_seen;
     uint64_t side_version;
     int64_t highest_id;
@@ -92,17 +92,23 @@ typedef struct {
     uint32_t reserved;
 } saved_expiry;
 
+typedef struct {
+    int64_t due_ms;
+    uint32_t message;
+    uint32_t reserved;
+} saved_schedule;
+
 enum {
     ITEM_BYTES = sizeof(saved_head) + sizeof(saved_message) + sizeof(saved_ref) + sizeof(saved_queue) +
                  sizeof(saved_part) + sizeof(saved_tx) + sizeof(jfs_operation) + sizeof(jfs_anomaly) +
-                 sizeof(saved_expiry)
+                 sizeof(saved_expiry) + sizeof(saved_schedule)
 };
 
 static inline uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~(uint64_t)7; }
 
 /* Where each array begins; the last one is the end. */
 typedef struct {
-    uint64_t messages, refs, queues, parts, txs, operations, sides, anomalies, expiries, end;
+    uint64_t messages, refs, queues, parts, txs, operations, sides, anomalies, expiries, schedules, end;
 } places;
 
 static inline places place(const saved_head *head) {
@@ -116,7 +122,8 @@ static inline places place(const saved_head *head) {
     at.sides = at.operations + padded(head->operations * (uint64_t)sizeof(jfs_operation));
     at.anomalies = at.sides + padded(head->sides * (uint64_t)sizeof(jfs_operation));
     at.expiries = at.anomalies + padded(head->anomalies * (uint64_t)sizeof(jfs_anomaly));
-    at.end = at.expiries + padded(head->expiries * (uint64_t)sizeof(saved_expiry));
+    at.schedules = at.expiries + padded(head->expiries * (uint64_t)sizeof(saved_expiry));
+    at.end = at.schedules + padded(head->schedules * (uint64_t)sizeof(saved_schedule));
     return at;
 }
 

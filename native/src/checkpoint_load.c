@@ -202,6 +202,19 @@ static jfs_status load_expiries(jfs_state *state, const uint8_t *from, uint32_t 
     return status;
 }
 
+/* The references have it already. */
+static jfs_status load_schedules(jfs_state *state, const uint8_t *from, uint32_t count) {
+    jfs_status status = JFS_OK;
+    for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
+        saved_schedule saved;
+        get(&from, &saved, sizeof saved);
+        if (saved.message >= state->messages.count || saved.due_ms <= 0) return JFS_MALFORMED;
+        if (state->messages.items[saved.message].state & MESSAGE_SCHEDULED) return JFS_MALFORMED;
+        status = schedule_add(state, saved.message, saved.due_ms);
+    }
+    return status;
+}
+
 jfs_status jfs_state_load(const uint8_t *bytes, uint64_t size_bytes, jfs_state **out) {
     saved_head head;
     places at;
@@ -220,6 +233,7 @@ jfs_status jfs_state_load(const uint8_t *bytes, uint64_t size_bytes, jfs_state *
     if (status == JFS_OK) status = load_txs(state, bytes, &head, &at);
     if (status == JFS_OK) status = load_rest(state, bytes, &head, &at);
     if (status == JFS_OK) status = load_expiries(state, bytes + at.expiries, head.expiries);
+    if (status == JFS_OK) status = load_schedules(state, bytes + at.schedules, head.schedules);
     if (status != JFS_OK) goto done;
     state->finished = 1;
     /* What was not measured when it was saved is asked for again. */

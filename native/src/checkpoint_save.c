@@ -18,6 +18,7 @@ static void head_fill(const jfs_state *state, saved_head *head) {
     head->sides = state->live_sides;
     head->anomalies = state->anomalies.count;
     head->expiries = state->live_expiries;
+    head->schedules = state->live_schedules;
     head->anomalies_seen = state->anomalies_seen;
     head->side_version = state->side_version;
     head->highest_id = state->highest_id;
@@ -58,7 +59,7 @@ static void save_messages(const jfs_state *state, uint8_t *to, uint32_t *numbers
                                      .suffix = m->suffix,
                                      .flags = m->flags,
                                      .source = m->source,
-                                     .state = m->state & (uint8_t)~(MESSAGE_WIDE | MESSAGE_EXPIRES)};
+                                     .state = m->state & (uint8_t)~(MESSAGE_WIDE | MESSAGE_EXPIRES | MESSAGE_SCHEDULED)};
         if (!(m->state & MESSAGE_USED)) continue;
         numbers[i] = number++;
         put(&to, &saved, sizeof saved);
@@ -149,6 +150,15 @@ static void save_expiries(const jfs_state *state, uint8_t *to, const uint32_t *n
     qsort(from, (size_t)(to - from) / sizeof(saved_expiry), sizeof(saved_expiry), by_message);
 }
 
+static void save_schedules(const jfs_state *state, uint8_t *to, const uint32_t *numbers) {
+    for (uint32_t i = 0; i < state->messages.count && state->live_schedules > 0; i++) {
+        saved_schedule saved = {.due_ms = schedule_of(state, i)};
+        if (saved.due_ms == 0) continue;
+        saved.message = numbers[i];
+        put(&to, &saved, sizeof saved);
+    }
+}
+
 jfs_status jfs_state_save(const jfs_state *state, uint8_t *out, uint64_t capacity) {
     saved_head head;
     places at;
@@ -165,6 +175,7 @@ jfs_status jfs_state_save(const jfs_state *state, uint8_t *out, uint64_t capacit
     save_queues(state, out, &at, numbers);
     save_rest(state, out, &at);
     save_expiries(state, out + at.expiries, numbers);
+    save_schedules(state, out + at.schedules, numbers);
     free(numbers);
     return JFS_OK;
 }

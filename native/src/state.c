@@ -36,12 +36,13 @@ jfs_status jfs_state_new(jfs_state **out) {
     *out = NULL;
     if (state == NULL) goto done;
     state->free_message = state->free_ref = state->free_wide = state->free_op = state->free_tx = JFS_NONE;
+    state->free_schedule = JFS_NONE;
     state->last_queue = JFS_NONE;
     state->highest_id = -1;
     state->page_changes_lost = 1;
     if (index_init(&state->message_index) != JFS_OK || index_init(&state->wide_index) != JFS_OK ||
         index_init(&state->queue_index) != JFS_OK || index_init(&state->tx_index) != JFS_OK ||
-        index_init(&state->side_index) != JFS_OK) {
+        index_init(&state->side_index) != JFS_OK || index_init(&state->schedule_index) != JFS_OK) {
         goto done;
     }
     *out = state;
@@ -69,11 +70,13 @@ void jfs_state_free(jfs_state *state) {
     free(state->anomalies.items);
     free(state->pending.items);
     free(state->expiries.items);
+    free(state->schedules.items);
     index_free(&state->message_index);
     index_free(&state->wide_index);
     index_free(&state->queue_index);
     index_free(&state->tx_index);
     index_free(&state->side_index);
+    index_free(&state->schedule_index);
     id_set_free(&state->deleted);
     free(state);
 }
@@ -130,9 +133,10 @@ uint64_t jfs_state_memory(const jfs_state *state) {
                      VECTOR_BYTES(&state->decors) + VECTOR_BYTES(&state->wides) + VECTOR_BYTES(&state->queues) +
                      VECTOR_BYTES(&state->ops) + VECTOR_BYTES(&state->txs) + VECTOR_BYTES(&state->sides) +
                      VECTOR_BYTES(&state->anomalies) + VECTOR_BYTES(&state->pending) + VECTOR_BYTES(&state->expiries) +
-                     VECTOR_BYTES(&state->page_changes);
+                     VECTOR_BYTES(&state->page_changes) + VECTOR_BYTES(&state->schedules);
     bytes += index_bytes(&state->message_index) + index_bytes(&state->wide_index) +
-             index_bytes(&state->queue_index) + index_bytes(&state->tx_index) + index_bytes(&state->side_index);
+             index_bytes(&state->queue_index) + index_bytes(&state->tx_index) + index_bytes(&state->side_index) +
+             index_bytes(&state->schedule_index);
     if (state->deleted.cells != NULL) bytes += (state->deleted.mask + 1) * sizeof *state->deleted.cells;
     for (uint32_t i = 0; i < state->queues.count; i++) {
         bytes += VECTOR_BYTES(&state->queues.items[i].arrival) + VECTOR_BYTES(&state->queues.items[i].parts);
@@ -182,6 +186,7 @@ jfs_status jfs_state_ref(const jfs_state *state, uint32_t ref, jfs_ref_info *out
     out->flags = m->flags;
     out->measured = (m->state & MESSAGE_MEASURED) != 0;
     ref_decor_values(state, r, 0, 0, &out->delivery_count, &out->scheduled_ms);
+    out->own_scheduled_ms = schedule_of(state, r->message);
     return JFS_OK;
 }
 

@@ -107,6 +107,7 @@ void state_shrink(jfs_state *state) {
     }
     VECTOR_SHRINK(&state->pending);
     VECTOR_SHRINK(&state->expiries);
+    VECTOR_SHRINK(&state->schedules);
     VECTOR_SHRINK(&state->sides);
     VECTOR_SHRINK(&state->ops);
     VECTOR_SHRINK(&state->txs);

@@ -1,7 +1,7 @@
 /* The inside of jfs_state: arrays indexed by u32, with free slots reused.
  *
  * A live message with one reference costs 48 (message) + 28 (reference) + 4 (arrival) + 5..11 (index) bytes, and 16
- * more if it expires.
+ * more if it expires. One that is scheduled or was redelivered takes 24 more, and 21..27 if it says its schedule itself.
  */
 #ifndef JFS_STATE_INTERNAL_H
 #define JFS_STATE_INTERNAL_H
@@ -41,7 +41,8 @@ enum {
     MESSAGE_LARGE_SOURCE = 4, /* its body is in a large-message file, so others measure it */
     MESSAGE_WIDE = 8,         /* many references: they are in the wide index */
     MESSAGE_KEPT = 16,        /* an open transaction gives it a reference */
-    MESSAGE_EXPIRES = 32      /* it is among the expiries */
+    MESSAGE_EXPIRES = 32,     /* it is among the expiries */
+    MESSAGE_SCHEDULED = 64    /* it is among the schedules */
 };
 
 typedef struct {
@@ -85,7 +86,7 @@ typedef struct {
 
 enum { DECOR_MAX = (1 << 28) - 1 };
 
-/* What few references have: redelivered or scheduled ones. */
+/* What few references have: redelivered or scheduled ones. The time is that of their record, or what the message says. */
 typedef struct {
     int64_t scheduled_ms;
     int64_t sealed_scheduled_ms;
@@ -104,6 +105,12 @@ typedef struct {
     int64_t expiration_ms;
     int64_t message_id; /* may be that of a message that is gone */
 } expiry_item;
+
+/* When a message says itself that it is due. */
+typedef struct {
+    int64_t message_id; /* first: the index's key */
+    int64_t due_ms;     /* in a free slot: the next free one */
+} schedule_item;
 
 /* ---- queues and parts ---- */
 
@@ -174,11 +181,13 @@ struct jfs_state {
     VECTOR(jfs_anomaly) anomalies;
     VECTOR(uint32_t) pending; /* messages without a measure, perhaps twice; may name freed ones */
     VECTOR(expiry_item) expiries; /* a heap, the earliest first */
+    VECTOR(schedule_item) schedules;
     item_index message_index;
     item_index wide_index;
     item_index queue_index;
     item_index tx_index;
     item_index side_index;
+    item_index schedule_index;
     id_set deleted; /* until finish; then while anomalies are known, until the end of what is applied */
     uint32_t free_message;
     uint32_t free_ref;
@@ -186,8 +195,10 @@ struct jfs_state {
     uint32_t free_wide;
     uint32_t free_op;
     uint32_t free_tx;
+    uint32_t free_schedule;
     uint32_t live_messages;
     uint32_t live_expiries; /* messages with MESSAGE_EXPIRES */
+    uint32_t live_schedules;
     uint32_t live_refs;
     uint32_t live_sides;
     uint32_t open_txs;
@@ -215,6 +226,11 @@ jfs_status message_set_measure(jfs_state *state, uint32_t message, const jfs_mea
 /* state_expiry.c */
 jfs_status expiry_add(jfs_state *state, uint32_t message, int64_t expiration_ms); /* 0 or less: it does not */
 
+/* state_schedules.c */
+int64_t schedule_of(const jfs_state *state, uint32_t message); /* 0: it says nothing */
+jfs_status schedule_add(jfs_state *state, uint32_t message, int64_t due_ms); /* instead of what was; 0 or less: nothing */
+void schedule_remove(jfs_state *state, uint32_t message);
+
 /* state_refs.c */
 void message_own(jfs_state *state, const message_item *m);    /* after, */
 void message_disown(jfs_state *state, const message_item *m); /* and before its first reference or its record change */
@@ -223,6 +239,8 @@ jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t queue);
 void ref_remove(jfs_state *state, uint32_t ref);
 jfs_status decor_allocate(jfs_state *state, ref_item *r);
 jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t value);
+/* What the message says of its schedule is known, or is another; it counts where no record says something else. */
+jfs_status schedule_refs(jfs_state *state, uint32_t message, int64_t due_ms);
 void ref_hide(jfs_state *state, uint32_t ref);
 void ref_show(jfs_state *state, uint32_t ref);
 jfs_status wide_add(jfs_state *state, uint32_t ref);

@@ -84,6 +84,7 @@ void message_remove(jfs_state *state, uint32_t message) {
     index_remove(&state->message_index, state->messages.items, sizeof *m, m->id);
     if (!(m->state & MESSAGE_MEASURED)) state->unmeasured--;
     if (m->state & MESSAGE_EXPIRES) state->live_expiries--;
+    schedule_remove(state, message);
     m->state = 0;
     m->first_ref = state->free_message;
     state->free_message = message;
@@ -96,8 +97,9 @@ jfs_status message_set_measure(jfs_state *state, uint32_t message, const jfs_mea
     const uint64_t sizes_max = ((uint64_t)1 << 40) - 1;
     const uint64_t tail = measure->tail_bytes < sizes_max ? measure->tail_bytes : sizes_max;
     const uint64_t file = measure->body_bytes < sizes_max ? measure->body_bytes : sizes_max;
-    const jfs_status status = expiry_add(state, message, measure->expiration_ms);
+    jfs_status status = expiry_add(state, message, measure->expiration_ms);
     uint32_t ref;
+    if (status == JFS_OK) status = schedule_refs(state, message, measure->scheduled_ms);
     if (status != JFS_OK) return status;
     if (!(m->state & MESSAGE_MEASURED)) state->unmeasured--;
     m->timestamp_ms = measure->timestamp_ms;

@@ -105,6 +105,7 @@ jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
     queue->live_bytes += message_file_bytes(m);
     state->live_refs++;
     status = queue_append(state, queue, ref);
+    if (status == JFS_OK && (m->state & MESSAGE_SCHEDULED)) status = ref_decorate(state, ref, 36, 0);
     return status == JFS_OK ? count_ref(state, ref) : status;
 }
 
@@ -167,10 +168,13 @@ jfs_status decor_allocate(jfs_state *state, ref_item *r) {
     return JFS_OK;
 }
 
-/* user_type 34: delivery count, 36: schedule. Values that no broker writes (below 0) count as none. */
+/* user_type 34: delivery count, 36: schedule, of which 0 is no record: then it is due when the message says. Values that no
+ * broker writes (below 0) count as none.
+ */
 jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t value) {
     ref_item *const r = &state->refs.items[ref];
     if (value < 0) value = 0;
+    if (value == 0 && user_type == 36) value = schedule_of(state, r->message);
     if (r->decor == 0) {
         const jfs_status status = value == 0 ? JFS_OK : decor_allocate(state, r);
         if (status != JFS_OK || value == 0) return status;
@@ -182,6 +186,18 @@ jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t v
     }
     state->queues.items[r->queue].version++;
     return JFS_OK;
+}
+
+jfs_status schedule_refs(jfs_state *state, uint32_t message, int64_t due_ms) {
+    const int64_t before = schedule_of(state, message);
+    jfs_status status = due_ms == before ? JFS_OK : schedule_add(state, message, due_ms);
+    uint32_t ref = state->messages.items[message].first_ref;
+    for (; ref != JFS_NONE && due_ms != before && status == JFS_OK; ref = state->refs.items[ref].next) {
+        const ref_item *const r = &state->refs.items[ref];
+        const int64_t known = r->decor == 0 ? 0 : state->decors.items[r->decor].scheduled_ms;
+        if (known == before) status = ref_decorate(state, ref, 36, due_ms);
+    }
+    return status;
 }
 
 /* A prepared transaction acknowledges the reference: out of sight, and out of its part, which may only shrink. */

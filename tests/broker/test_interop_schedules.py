@@ -12,9 +12,13 @@ from typing import Any
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
+from tests.broker.instance import COMPACTED, Broker
 from tests.broker.sent import FAR_MS
+from tests.broker.settings import BrokerSettings
 from tests.broker.test_interop import new_instance
 from tests.broker.writing import complaints, lines_in, publish, queue_in, write_in
+from tests.reference.journal import read_folder, replay
+from tests.reference.store import SCHEDULED
 
 DUE = "user.journalfs.scheduledTime"
 OWN = {"properties": {"_AMQ_SCHED_DELIVERY": FAR_MS}}
@@ -70,3 +74,30 @@ def test_both_schedule_the_same(artemis_home: Path, tmp_path: Path) -> None:
         found = {queue: client.attribute(f"queue.{queue}", "scheduledCount") for queue in wanted}
         broker.stop()
     assert found == wanted
+
+
+def test_what_a_broker_forgets_when_it_compacts(artemis_home: Path, tmp_path: Path) -> None:
+    """Of the records that say when a message is due it keeps one, of whichever queue. In the others it goes
+    by what the message says itself.
+    """
+    broker = Broker(tmp_path / "broker", settings=BrokerSettings())
+    queues = [f"own.{number}" for number in range(3)]
+    with broker, CoreClient(broker.port) as client:
+        for queue in queues:
+            client.create_queue(queue, address="own", routing="MULTICAST")
+        client.send("own", scheduled_in_ms=10**11)
+        client.create_queue("churn")
+        while COMPACTED not in broker.log:
+            client.send_many("churn", 100, length=1000)
+            client.consume_many("churn", 100)
+        broker.stop()
+    records = replay(file.scan.records for file in read_folder(broker.store.journal)).records
+    assert sum(one.user_type == SCHEDULED for one in records) == 1
+
+    async def look(store: WritingStore) -> list[object]:
+        return [queue_in(store, queue).status()["scheduledCount"] for queue in queues]
+
+    assert write_in(broker.root, look) == [1, 1, 1]
+    with broker, CoreClient(broker.port) as client:
+        assert [client.attribute(f"queue.{queue}", "scheduledCount") for queue in queues] == [1, 1, 1]
+        broker.stop()

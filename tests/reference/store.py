@@ -107,7 +107,7 @@ def _interpret_reference(record: Emitted, found: MessageJournal) -> None:
         message = found.messages.get(record.record_id)
         if message is not None:
             refs = found.queues.setdefault(_ids(body, ">q")[0], {})
-            refs.setdefault(record.record_id, Reference(message))
+            refs.setdefault(record.record_id, Reference(message, scheduled_ms=max(message.scheduled_ms, 0)))
     elif kind == ACK_REF:
         found.queues.get(_ids(body, ">q")[0], {}).pop(record.record_id, None)
     else:
@@ -116,7 +116,8 @@ def _interpret_reference(record: Emitted, found: MessageJournal) -> None:
         if reference is not None and kind == DELIVERY_COUNT:
             reference.delivery_count = value
         elif reference is not None:
-            reference.scheduled_ms = value
+            # None, or no time: what the message says itself counts.
+            reference.scheduled_ms = value if value > 0 else max(reference.message.scheduled_ms, 0)
 
 
 def _interpret_paging(record: Emitted, found: MessageJournal) -> None:

@@ -3,7 +3,8 @@ same.
 
 A broker takes 0 for no record: it goes by what the message says itself then. And the time that it finds for
 one queue it gives to the message, which is not due before in any queue that it loads later, unless a record
-says so there. A time that is over says both, and a broker takes it for due.
+says so there; of a time that is over it takes away what the message says. A time that is over says that the
+message is due, and a broker takes it for that.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ def at_once_ms(now_ms: int) -> int:
 def stage_schedule(
     writer: JournalWriter, content: QueueContent, message_id: MessageId, due_ms: int
 ) -> Position:
-    """Stage when the message is due in a queue, and that it is due in others of which nothing says when.
+    """Stage when the message is due in a queue, and when it is in others of which perhaps no record says so.
     Raises JournalfsError.
     """
     state, now_ms = content.state, content.now_ms
     over_ms = at_once_ms(now_ms)
-    if due_ms > now_ms:
-        refs = [state.ref(ref) for ref in state.message_refs(message_id)]
-        for slot in {one.queue_slot for one in refs if not one.scheduled_ms} - {content.slot}:
-            _stage(writer, message_id, QueueId(state.queue(slot).queue_id), over_ms)
+    for ref in state.message_refs(message_id):
+        other = state.ref(ref)
+        by_itself = other.own_scheduled_ms or (due_ms > now_ms and not other.scheduled_ms)
+        if by_itself and other.queue_slot != content.slot:
+            queue = QueueId(state.queue(other.queue_slot).queue_id)
+            _stage(writer, message_id, queue, max(other.scheduled_ms, over_ms))
     return _stage(writer, message_id, content.queue_id, max(due_ms, over_ms))
 
 
