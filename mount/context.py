@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from weakref import WeakValueDictionary
@@ -53,6 +53,7 @@ class MountContext:
         "interruptions",
         "is_open",
         "left_published",
+        "making_way",
         "nodes",
         "options",
         "present",
@@ -90,10 +91,10 @@ class MountContext:
         self.endings = Endings()
         self.written = WrittenNames()
         self.told_faults = ToldFaults()
-        self.without_tail: dict[QueuePath, int] = {}
-        """Queues whose tail is not there, and how many messages they had then: those that this mount made,
-        and those whose empty tail was removed to be replaced.
-        """
+        self.without_tail: dict[QueuePath, Hashable] = {}
+        """Queues that this mount made, whose tail is not there, and the version of their content then."""
+        self.making_way: dict[QueuePath, int] = {}
+        """Queues whose empty tail was removed to be replaced, and how many messages they had then."""
         self.publishing: set[bytes] = set()
         """Real paths of what is staged and being published."""
         self.left_published: dict[bytes, tuple[int, int]] = {}

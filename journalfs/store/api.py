@@ -7,7 +7,7 @@ unless said otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -253,6 +253,10 @@ class Queue(View, Protocol):
         """A small number that stays this queue's as long as the index lives; inode numbers are made from
         it.
         """
+
+    @property
+    def content_version(self) -> Hashable:
+        """Another one as soon as messages came or left."""
 
     def scheduled(self) -> View:
         """Messages not yet due, by their time."""

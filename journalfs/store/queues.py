@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from journalfs.bindings.model import Address as AddressModel
@@ -43,6 +43,10 @@ class StoreQueue(QueueView):
     @property
     def slot(self) -> int:
         return self.content.slot
+
+    @property
+    def content_version(self) -> Hashable:
+        return self.content.version
 
     def scheduled(self) -> QueueView:
         return self._scheduled

@@ -61,7 +61,9 @@ class AddressDirectory(Place):
     async def _make_shown(self, name: bytes) -> Node:
         queue_name = new_name(name)
         await self.context.changing().create_queue(self.address_name, queue_name)
-        self.context.without_tail[self.address_name, queue_name] = 0
+        made = self.address().queue(queue_name)
+        if made is not None:
+            self.context.without_tail[self.address_name, queue_name] = made.content_version
         return self.child(name)
 
     def concerns(self, address_name: str) -> bool:

@@ -166,7 +166,7 @@ class TailFile(LinesFile):
         """
         empty = self._is_written_to() and self.holds_nothing()
         if empty:
-            self.context.without_tail[self._directory.queue_path()] = self._directory.view().all().messages
+            self.context.making_way[self._directory.queue_path()] = self._directory.view().all().messages
         return empty
 
     def holds_nothing(self) -> bool:

@@ -160,21 +160,27 @@ class QueueDirectory(Place, ViewDirectory):
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
         created = await super().create(name, flags, mode)
         if name == TAIL_NAME:
-            self.context.without_tail.pop(self.receiving_queue(), None)
+            self._has_tail()
         return created
 
     def _lacks_tail(self) -> bool:
         """True for a queue that was made just now and never held a message: whoever copies a queue's
         directory makes a new one and expects it to be empty. And where an empty tail was removed.
         """
-        without_tail, path = self.context.without_tail, self.receiving_queue()
-        if path not in without_tail:
+        context, path = self.context, self.receiving_queue()
+        if path not in context.without_tail and path not in context.making_way:
             return False
         queue = self.queue()
-        if len(queue) <= without_tail[path] and not queue.tail().size_bytes:
+        is_as_made = context.without_tail.get(path) == queue.content_version
+        makes_way = len(queue) <= context.making_way.get(path, -1)
+        if (is_as_made or makes_way) and not queue.tail().size_bytes:
             return True
-        del without_tail[path]
+        self._has_tail()
         return False
+
+    def _has_tail(self) -> None:
+        self.context.without_tail.pop(self.receiving_queue(), None)
+        self.context.making_way.pop(self.receiving_queue(), None)
 
     async def set_extended(self, name: str, value: bytes) -> None:
         await self.context.setting().set_attribute(self.address_name, self.queue_name, name, value)

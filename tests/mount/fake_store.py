@@ -256,6 +256,10 @@ class FakeQueue(FakeView):
     def slot(self) -> int:
         return self._slot
 
+    @property
+    def content_version(self) -> int:
+        return self.changes
+
     def scheduled(self) -> View:
         return FakeView(self, lambda message: message.state == "scheduled")
 

@@ -457,6 +457,19 @@ def test_a_view_stays_when_all_in_it_is_removed(address: Address, view: str) -> 
     assert "acknowledged" in why
 
 
+@pytest.mark.rule("S-3", "S-82")
+def test_a_queue_has_a_tail_from_its_first_message_on(address: Address) -> None:
+    """Whoever saw that message, or did not."""
+    for taken in ("rm .all.jsonl", "rm -r .messages/*", "head -n 1 .take"):
+        queue = address.queue("made")
+        assert os.listdir(queue.path) == []
+        assert errno_of(os.stat, queue.path / "_tail.jsonl") == errno.ENOENT
+        shell(f"echo one > in.txt; {taken}", queue.path)
+        until(lambda queue=queue: queue.status()["messageCount"] == 0, "it is gone")  # type: ignore[misc]
+        assert os.listdir(queue.path) == ["_tail.jsonl"]
+        queue.path.rmdir()
+
+
 @pytest.mark.rule("S-82")
 def test_one_message_goes_to_another_place_as_its_line(address: Address) -> None:
     line = '{"type":"text","priority":7,"properties":{"k":1},"body":"one\\ntwo"}\n'
