@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from proton import Delivery
+from proton import Delivery, Message
 from proton.handlers import MessagingHandler
 from proton.reactor import Container, Copy
 
@@ -68,3 +69,46 @@ def _receive(receiver: _Receiver, queue: str, count: int) -> list[bytes]:
     Container(receiver).run()
     assert not receiver.late, f"{queue}: {len(receiver.messages)} of {count} messages came in time"
     return receiver.messages
+
+
+class _Sender(MessagingHandler):
+    def __init__(self, port: int, address: str, messages: Sequence[Message]) -> None:
+        super().__init__()
+        self._port = port
+        self._address = address
+        self._messages = list(messages)
+        self._unconfirmed = len(messages)
+        self.failure = ""
+
+    def on_start(self, event: Any) -> None:
+        self._connection = event.container.connect(f"amqp://127.0.0.1:{self._port}", reconnect=False)
+        event.container.create_sender(self._connection, self._address)
+        self._timer = event.container.schedule(DEADLINE_S, self)
+
+    def on_sendable(self, event: Any) -> None:
+        while event.sender.credit and self._messages:
+            event.sender.send(self._messages.pop(0))
+
+    def on_accepted(self, event: Any) -> None:
+        self._unconfirmed -= 1
+        if not self._unconfirmed:
+            self._end()
+
+    def on_rejected(self, event: Any) -> None:
+        self.failure = f"refused: {event.delivery.remote.condition}"
+        self._end()
+
+    def on_timer_task(self, event: Any) -> None:
+        self.failure = f"{self._unconfirmed} messages were not confirmed in time"
+        self._end()
+
+    def _end(self) -> None:
+        self._timer.cancel()
+        self._connection.close()
+
+
+def send_by_amqp(port: int, address: str, messages: Sequence[Message]) -> None:
+    """Returns when the broker has accepted all of them."""
+    sender = _Sender(port, address, messages)
+    Container(sender).run()
+    assert not sender.failure, f"{address}: {sender.failure}"

@@ -277,7 +277,7 @@ def back_and_forth(broker: Broker, mountpoint: Path, model: Model, rounds: int) 
 @pytest.mark.parametrize(
     ("journal_type", "seed", "rounds"),
     [
-        pytest.param("NIO", 1, ROUNDS),
+        pytest.param("NIO", 1, ROUNDS, marks=[pytest.mark.long]),
         pytest.param("NIO", 2, ROUNDS_LONG, marks=[pytest.mark.long]),
         pytest.param("ASYNCIO", 3, ROUNDS_LONG, marks=[pytest.mark.long]),
         pytest.param("MAPPED", 4, ROUNDS_LONG, marks=[pytest.mark.long]),

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.broker.settings import ONE_IS_QUICK
 from tests.crash.plug import BACKENDS, configure, texts_in
 from tests.mounting import COMMAND_S_MAX, MountedStore, journalfs
 from tests.store.conftest import LittleStore
@@ -58,7 +59,7 @@ def publish(mount: MountedStore, texts: Sequence[str] = TEXTS) -> None:
     staged.rename(mount.path / "work" / "work.a" / "many.txt")
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ONE_IS_QUICK)
 def test_killed_while_a_file_of_many_lines_is_published(
     little_store: LittleStore, tmp_path: Path, backend: str
 ) -> None:
