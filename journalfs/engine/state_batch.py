@@ -104,6 +104,12 @@ def unreferenced(state: LiveState, ids: array[int]) -> bytes:
     return bytes(ffi.buffer(found, len(ids)))
 
 
+def damaged(state: LiveState, ids: array[int], slot: int) -> bytes:
+    """For each message of a queue 1 if it is known not to be whole, else 0."""
+    found = places(state, slot, ids, live=False).refs
+    return bytes(ref != NOWHERE and bool(state.ref(ref).flags & lib.JFS_MESSAGE_DAMAGED) for ref in found)
+
+
 def mark_unreadable(state: LiveState, file_slot: int, offset: int, length: int) -> None:
     """Messages whose records hold any of these bytes are damaged, and are to be measured again."""
     check(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from array import array
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -56,7 +57,8 @@ class _Leaving:
     paged: list[Paged] = field(default_factory=list)
     copies: dict[str, list[tuple[MessageId, Routed]]] = field(default_factory=dict)
     """By the address that they are sent to."""
-    dropped: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    """By the address that does not take them; empty: there is none."""
 
     def __len__(self) -> int:
         return len(self.messages) + len(self.paged)
@@ -71,6 +73,11 @@ class _Origin:
     message: Outgoing
     address: str
     """The one it was sent to."""
+
+
+def _ruling(queue_address: str, message_address: str, why: Why) -> str:
+    """The address whose settings say where a message goes."""
+    return message_address if why is Why.EXPIRED else queue_address
 
 
 class Forwarding:
@@ -120,7 +127,7 @@ class Forwarding:
         ways = {one.address: self._destination(queue.model.address, one.address, why) for one in origins}
         for address, to in ways.items():
             if to:
-                await self._make_resources(address, to, why)
+                await self._make_resources(_ruling(queue.model.address, address, why), address, to, why)
         async with self._bringing(*{to for to in ways.values() if to}):
             leaving = self._leaving(queue, origins, ways, why)
             if not len(leaving):
@@ -133,16 +140,15 @@ class Forwarding:
 
     def _destination(self, queue_address: str, message_address: str, why: Why) -> str:
         """The address that copies go to; empty: nowhere."""
-        of = message_address if why is Why.EXPIRED else queue_address
-        return self._rules.text(of, f"{why.value}-address")
+        return self._rules.text(_ruling(queue_address, message_address, why), f"{why.value}-address")
 
-    async def _make_resources(self, address: str, to: str, why: Why) -> None:
-        """The queue that is made for what comes from one address, where the settings say so."""
+    async def _make_resources(self, ruling: str, address: str, to: str, why: Why) -> None:
+        """The queue that is made for what was sent to one address, where the settings of `ruling` say so."""
         value = self._rules.value
-        if address == to or not value(address, f"auto-create-{why.value}-resources"):
+        if ruling == to or not value(ruling, f"auto-create-{why.value}-resources"):
             return
         text, prefix = self._rules.text, f"{why.value}-queue-"
-        name = text(address, prefix + "prefix") + address + text(address, prefix + "suffix")
+        name = text(ruling, prefix + "prefix") + address + text(ruling, prefix + "suffix")
         if self._core.bindings.queue_named(name) is None:
             quoted = address.replace("'", "''")
             await self._make_queue(to, name, f"{core_message.ORIGINAL_ADDRESS} = '{quoted}'")
@@ -188,7 +194,7 @@ class Forwarding:
                 numbered = (MessageId(self._journals.ids.draw()), routed)
                 leaving.copies.setdefault(to, []).append(numbered)
             else:
-                leaving.dropped += 1
+                leaving.dropped[to] += 1
         return leaving
 
     def _routed(self, queue: StoreQueue, origin: _Origin, to: str, why: Why) -> Routed | None:
@@ -236,10 +242,11 @@ class Forwarding:
         count = len(leaving)
         self._core.tally[queue.content.queue_id, why.counter] += count
         ways = [f"{len(copies)} sent to {to}" for to, copies in leaving.copies.items()]
-        if leaving.dropped:
-            ways.append(f"{leaving.dropped} dropped, having nowhere to go ({why.value}-address)")
+        for to, dropped in leaving.dropped.items():
+            reason = f"no queue of {to} takes them" if to else f"there is no {why.value}-address"
+            ways.append(f"{dropped} dropped, since {reason}")
         where = f"{queue.model.address}::{queue.name}"
-        facts = {"queue": queue.name, "messages": count, "dropped": leaving.dropped}
+        facts = {"queue": queue.name, "messages": count, "dropped": leaving.dropped.total()}
         if why is Why.EXPIRED:
             message = f"{where}: {count} messages expired: {', '.join(ways)}"
             self._core.events.add("expired", message, level=logging.INFO, **facts)

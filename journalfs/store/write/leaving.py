@@ -9,7 +9,7 @@ from itertools import compress, groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
-from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
+from journalfs.engine.state_batch import NOWHERE, Places, damaged, message_ids, places
 from journalfs.engine.waiting import checkpoint, unbroken
 from journalfs.errors import JournalfsError, WriteFailed
 from journalfs.format import record_bodies
@@ -174,9 +174,10 @@ class Leaving:
             return transaction.commit()
 
     async def _stage_move(self, chosen: Chosen, target: StoreQueue, *, full: bool) -> Position:
-        """Messages in the journal stay the records that they are and change queues. Those in pages, which are
-        never rewritten, are copied, and so are those that the other queue has already. Where others have to
-        leave for them, or the other address pages, all are copied.
+        """Messages in the journal stay the records that they are and change queues within an address. To
+        another they are copied: a message says where it was sent, by which it is judged where it goes when it
+        expires or fails. Those in pages, which are never rewritten, are copied too, and those that the other
+        queue has already. Where others have to leave for them, or the other address pages, all are copied.
         """
         await self._store.journals.make_room()
         address, queue = target.model.address, target.content.queue_id
@@ -229,7 +230,7 @@ class Leaving:
         copies: Copies,
     ) -> None:
         """Put some messages of the journal into the target, in their order."""
-        as_they_are = self._removing.take_places(chosen, target.content, ids)
+        as_they_are = self._places(chosen, target, ids)
         if all(as_they_are):
             self._stage_references(transaction, chosen.content, ids, target.content.queue_id)
             await transaction.after(len(ids))
@@ -242,6 +243,20 @@ class Leaving:
                 continue
             for few in pieces(group, ROUTED_PIECE_MESSAGES):
                 await copies.add(transaction, chosen.content, _run(chosen.content, few))
+
+    def _places(self, chosen: Chosen, target: StoreQueue, ids: array[int]) -> bytes:
+        """For each of some messages 1 if it is put into the target as the record that it is: those of one
+        address; of another, which the copy names, only what is damaged, so that nothing can be copied.
+        """
+        content = chosen.content
+        if content.model.address == target.model.address:
+            return self._removing.take_places(chosen, target.content, ids)
+        broken = damaged(content.state, ids, content.slot)
+        if not any(broken):
+            return broken
+        some = array("q", compress(ids, broken))
+        placed = iter(self._removing.take_places(chosen, target.content, some))
+        return bytes(one and next(placed) for one in broken)
 
     def _stage_references(
         self, transaction: Transaction, source: QueueContent, ids: array[int], queue: QueueId

@@ -239,6 +239,37 @@ async def test_queues_that_are_made_for_them(
         assert len(dead(store, name)) == 2, "it is there already"
 
 
+@pytest.mark.rule("S-84", "S-96")
+@pytest.mark.parametrize("line", [CORE, AMQP, CORE | {"largeMessage": True}], ids=["core", "amqp", "large"])
+@pytest.mark.parametrize("kind", ["dead-letter", "expiry"])
+async def test_what_is_moved_back_may_fail_again(writable: Writable, line: dict[str, Any], kind: str) -> None:
+    """As dead letters that are retried do: the queue that was made for them takes what was sent there."""
+    settings = f'{kind}-address = "dead"\nauto-create-{kind}-resources = true\n'
+    configure(writable, f'[address-settings."work"]\n{settings}')
+    name = f"{'EXP' if kind == 'expiry' else 'DLQ'}.work"
+    async with writable.open() as store:
+        send = store.expire if kind == "expiry" else store.send_to_dead_letters
+        await published(store, line)
+        for _ in range(3):
+            ids = [MessageId(json.loads(one)["id"]) for one in lines_of(store, "work.a")]
+            assert await send(A, ids) == 1
+            (copy,) = dead(store, name)
+            assert await store.move(("dead", name), [MessageId(copy["id"])], A) == 1
+            (back,) = (json.loads(one) for one in lines_of(store, "work.a"))
+            assert (back["address"], back["type"]) == ("work", copy["type"])
+
+
+async def test_what_no_queue_takes_is_told(writable: Writable) -> None:
+    configure(writable)
+    async with writable.open() as store:
+        await store.create_address("dead")
+        ids = await published(store, {"body": "x"})
+        assert await store.send_to_dead_letters(A, ids) == 1
+        (event,) = events(store, "dead-letters")
+        assert str(event["message"]).endswith("1 dropped, since no queue of dead takes them")
+        assert event["dropped"] == 1
+
+
 async def test_what_cannot_be_read_stays(writable: Writable) -> None:
     configure(writable)
     async with writable.open() as store:
