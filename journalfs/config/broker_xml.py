@@ -9,7 +9,7 @@ warning.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -75,6 +75,8 @@ class BrokerConfig:
     """Two characters; a match between them is taken literally."""
     uuid_namespace: str
     """Settings of addresses that are UUIDs are looked up as `<namespace>.<uuid>`."""
+    diverts: tuple[str, ...]
+    """Where each stands, its name and the address that it is of."""
     warnings: tuple[str, ...]
     files: tuple[Path, ...]
     """All that it was read from."""
@@ -136,6 +138,7 @@ def read_broker_xml(
         wildcards=_wildcards(core),
         literal_markers=_literal_markers(core),
         uuid_namespace=_text(core, "uuid-namespace") or _text(core, "temporary-queue-namespace") or "",
+        diverts=tuple(_diverts(core)),
         warnings=tuple(warnings),
         files=tuple(loader.files),
     )
@@ -170,6 +173,13 @@ def _core_values(core: Element, warnings: list[str]) -> dict[str, ConfiguredValu
                 f"{child.file}:{child.line}: no broker starts with {child.name} here; it has no effect"
             )
     return values
+
+
+def _diverts(core: Element) -> Iterator[str]:
+    for section in core.every("diverts"):
+        for divert in section.every("divert"):
+            name, address = divert.attributes.get("name", ""), _text(divert, "address") or ""
+            yield f"{divert.file}:{divert.line}: divert {name} of {address}"
 
 
 def _retention_limits(core: Element) -> dict[str, ConfiguredValue]:

@@ -161,6 +161,7 @@ def _nothing(file: Path) -> BrokerConfig:
         wildcards=WildcardSyntax(),
         literal_markers=None,
         uuid_namespace="",
+        diverts=(),
         warnings=(),
         files=(file,),
     )

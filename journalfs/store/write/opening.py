@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -66,6 +66,16 @@ def open_for_writing(
     return store
 
 
+def _diverts(core: Core) -> Iterator[str]:
+    """What is to be said of those that would take what is published elsewhere, or there too."""
+    stored = core.bindings.diverts.values()
+    config = core.layout.config
+    found = [*(config.diverts if config is not None else ())]
+    found += [f"the bindings: divert {divert.name} of {divert.address}" for divert in stored]
+    for one in found:
+        yield f"{one}: only a broker diverts; what is published here goes to the queues of its address"
+
+
 def _unsynced(settings: JournalSettings) -> JournalSettings:
     from msgspec.structs import replace as with_  # noqa: PLC0415 - beside dataclasses.replace
 
@@ -102,7 +112,7 @@ class _Taking:
             store = opening.store(
                 lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)
             )
-            for warning in self.warnings:
+            for warning in (*self.warnings, *_diverts(store.core)):
                 store.core.events.add("configuration", warning)
             if words := take_words(store.core.root):
                 store.core.events.add("mount-lost", words)

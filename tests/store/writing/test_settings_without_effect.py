@@ -92,3 +92,17 @@ async def test_of_a_queue(little_store: LittleStore) -> None:
         assert await worked(store) == before
     async with Writable(little_store, "NIO").open() as store:
         assert queue_of(store, "work.a").model.binding.group_first_key == "first"
+
+
+@pytest.mark.rule("S-135")
+async def test_a_divert(little_store: LittleStore) -> None:
+    """Whoever is used to one is told of it."""
+    before = await usual(little_store)
+    config = little_store.root / "etc" / "broker.xml"
+    config.parent.mkdir()
+    divert = "<divert name='d'><address>work</address><forwarding-address>else</forwarding-address></divert>"
+    config.write_text(f"<configuration><core>\n<diverts>\n{divert}\n</diverts>\n</core></configuration>")
+    async with Writable(little_store, "NIO").open() as store:
+        assert await worked(store) == before
+        said = [str(event["message"]) for event in store.core.events]
+        assert [one for one in said if one.startswith(f"{config}:3: divert d of work: only a broker diverts")]
