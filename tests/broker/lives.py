@@ -16,7 +16,7 @@ from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.sent import TEXT
 from tests.broker.shell import QueuePath
-from tests.broker.writing import account_of, body_text, delivery_order
+from tests.broker.writing import account_of, body_text, delivery_order, lines_in
 from tests.reference.journal import read_folder, replay
 from tests.reference.primitives import Cursor
 from tests.reference.store import ACK_REF, ADD_REF, DELIVERY_COUNT, SCHEDULED
@@ -79,6 +79,8 @@ class Life:
     prepared: list[str] = field(default_factory=list)
     come: set[str] = field(default_factory=set)
     """Those of `COMES_AND_GOES` that are there."""
+    by_duplicate_id: dict[str, str] = field(default_factory=dict)
+    """The text of the one message that was published with it."""
     made: int = 0
     log: list[str] = field(default_factory=list)
 
@@ -96,6 +98,16 @@ class Life:
     def number(self) -> int:
         self.made += 1
         return self.made
+
+    def duplicate_id(self, address: str) -> str:
+        return f"{address} {self.chance.randrange(DUPLICATE_IDS)}"
+
+    def once(self, store: WritingStore) -> None:
+        """What had its duplicate id from a message that was taken is not there, whoever published either."""
+        for line in (line for _, name in MOVED_TO for line in lines_in(store, name)):
+            if "duplicateId" in line:
+                first = self.by_duplicate_id.setdefault(line["duplicateId"], line["body"])
+                assert first == line["body"], line["duplicateId"]
 
     def properties(self) -> dict[str, Any]:
         return {"n": self.chance.randrange(9), "color": self.chance.choice(COLORS)}

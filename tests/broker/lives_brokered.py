@@ -9,7 +9,7 @@ from proton import Message, symbol
 
 from tests.broker.amqp_client import send_by_amqp
 from tests.broker.client import CoreClient
-from tests.broker.lives import COMES_AND_GOES, DUPLICATE_IDS, MOVED_TO, PLAIN, SENT_TO, Life
+from tests.broker.lives import COMES_AND_GOES, MOVED_TO, PLAIN, SENT_TO, Life
 from tests.broker.sent import FAR_MS
 from tests.broker.shell import QueuePath
 
@@ -53,7 +53,7 @@ class BrokersTurn:
                 more["expires_at_ms"] = FAR_MS
             # A broker refuses a transaction that has a duplicate.
             if not session and self.chance.random() < 0.1:
-                more["duplicate_id"] = f"d{self.chance.randrange(DUPLICATE_IDS)}"
+                more["duplicate_id"] = self.life.duplicate_id(address)
             self.client.send(
                 address,
                 session=session,

@@ -9,7 +9,7 @@ from typing import Any
 from journalfs.ids import MessageId
 from journalfs.store.queues import StoreQueue
 from journalfs.store.write.store import WritingStore
-from tests.broker.lives import COMES_AND_GOES, DUPLICATE_IDS, MOVED_TO, PLAIN, QUEUES, SENT_TO, Life
+from tests.broker.lives import COMES_AND_GOES, MOVED_TO, PLAIN, QUEUES, SENT_TO, Life
 from tests.broker.sent import FAR_MS
 from tests.broker.shell import QueuePath
 from tests.broker.writing import delivery_order, publish, queue_in
@@ -59,6 +59,7 @@ class MountsTurn:
             step = self.chance.choice(steps)
             self.life.log.append(f"mount {step.__name__}")
             self.life.log.append(f"   {await step()}")
+            self.life.once(self.store)
         await self.store.published()
         await self.store.expire_due()
 
@@ -81,7 +82,7 @@ class MountsTurn:
             if chance.random() < 0.2:
                 line["protocol"] = "AMQP"
         if "protocol" not in line and chance.random() < 0.1:
-            line["duplicateId"] = f"d{chance.randrange(DUPLICATE_IDS)}"
+            line["duplicateId"] = self.life.duplicate_id(address)
         return line
 
     async def send(self) -> str:

@@ -84,6 +84,7 @@ def live(broker: Broker, life: Life, turns: int) -> None:
             await begin(store)
         else:
             assert life.differences(shown_by(store), had) == {}
+        life.once(store)
         await MountsTurn(store, life).play()
         assert not store.core.damage()
         return shown_by(store)
