@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
@@ -169,6 +169,21 @@ class LargeCache:
             places.get(codes.APPLICATION_PROPERTIES, -1),
             body_at,
             found.get(codes.APPLICATION_PROPERTIES, NULL),
+        )
+
+    def behind(self, head: Sequence[Section]) -> LargeCache:
+        """The same, where the file begins with these sections instead of those up to the application
+        properties, or to the body.
+        """
+        found = LargeCache.of(head)
+        at = sum(len(one.encoded) for one in head)
+        has_properties = self.application_properties_at >= 0
+        size = self.body_at - self.application_properties_at if has_properties and self.body_at >= 0 else 0
+        return replace(
+            found,
+            application_properties_at=at if has_properties else -1,
+            body_at=at + size if self.body_at >= 0 else -1,
+            application_properties=self.application_properties,
         )
 
     @classmethod

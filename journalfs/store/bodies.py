@@ -38,8 +38,12 @@ def whole(body: Body) -> Buffer:
     return body.part(0, len(body)) if isinstance(body, FileBody) else body
 
 
-def pieces(body: Body) -> Iterator[Buffer]:
-    """The same, a piece at a time."""
-    for begin in range(0, len(body), COPY_CHUNK_BYTES):
-        end = min(begin + COPY_CHUNK_BYTES, len(body))
-        yield body.part(begin, end) if isinstance(body, FileBody) else memoryview(body)[begin:end]
+def part(body: Body, begin: int, end: int) -> Buffer:
+    """The same, of a part."""
+    return body.part(begin, end) if isinstance(body, FileBody) else memoryview(body)[begin:end]
+
+
+def pieces(body: Body, start: int = 0) -> Iterator[Buffer]:
+    """The same from `start` on, a piece at a time."""
+    for begin in range(start, len(body), COPY_CHUNK_BYTES):
+        yield part(body, begin, min(begin + COPY_CHUNK_BYTES, len(body)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final, Self
 
 from journalfs.engine.lines import LineBatch
@@ -29,7 +30,7 @@ from journalfs.format.amqp_types import NULL, Value, scalar
 from journalfs.format.core_message import DUPLICATE_ID, annotation_of
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.format.record_types import MessageType
-from journalfs.store.bodies import Body, Buffer, pieces, whole
+from journalfs.store.bodies import Body, Buffer, part, pieces, whole
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.envelope_fields import base64
 from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, Record, as_text, known_routing_type
@@ -50,6 +51,17 @@ _ROUTING_TYPE: Final = "x-opt-routing-type"
 
 _DUE_AT: Final = "x-opt-delivery-time"
 _DUE_AFTER: Final = "x-opt-delivery-delay"
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The sections that a file begins with, up to what a message says to applications."""
+
+    encoded: bytes
+    instead_of: int
+    """So many bytes."""
+    cache: LargeCache
+    """As of the file that has it."""
 
 
 class AmqpMessage(Outgoing):
@@ -90,7 +102,8 @@ class AmqpMessage(Outgoing):
 
     @property
     def body_bytes(self) -> int:
-        return len(self._body)
+        head = self._new_head()
+        return len(self._body) if head is None else len(head.encoded) + len(self._body) - head.instead_of
 
     @property
     def routing_type(self) -> int | None:
@@ -149,6 +162,9 @@ class AmqpMessage(Outgoing):
             parts = replace(parts, durable=True)
         if cache is None:
             cache = LargeCache.of(split_sections(bytes(whole(self._body))))
+        head = self._new_head()
+        if head is not None:
+            cache = head.cache
         if self._changed:
             parts = replace(parts, rewritten=True)
             cache = replace(
@@ -161,8 +177,38 @@ class AmqpMessage(Outgoing):
         return MessageType.MESSAGE, encode_large(parts, cache)
 
     def large_body(self) -> Iterator[Buffer]:
-        """As it came: what was changed stands in the record, which says so."""
-        return pieces(self._body)
+        """As it came: what was changed stands in the record, which says so. But a broker that makes a core
+        message of it reads the file alone, and who is given one whose time is over drops it: so an expiration
+        that is no longer so is not there either.
+        """
+        head = self._new_head()
+        if head is None:
+            return pieces(self._body)
+        return chain((head.encoded,), pieces(self._body, head.instead_of))
+
+    def _new_head(self) -> _Head | None:
+        """What the file of a large message begins with, where it would say another expiration."""
+        if not self._expires_anew or not self.large:
+            return None
+        cache = self._cache
+        if cache is None:
+            cache = LargeCache.of(split_sections(bytes(whole(self._body))))
+        header, properties = self._header(cache.header), self._properties(cache.properties)
+        ends = [at for at in (cache.application_properties_at, cache.body_at) if at >= 0]
+        if (header, properties) == (cache.header, cache.properties) or not ends:
+            return None
+        at, size = cache.delivery_annotations_at, cache.delivery_annotations_bytes
+        delivery = bytes(part(self._body, at, at + size)) if at >= 0 else NULL
+        codes = SectionCode
+        found = (
+            (codes.HEADER, header),
+            (codes.DELIVERY_ANNOTATIONS, delivery),
+            (codes.MESSAGE_ANNOTATIONS, cache.message_annotations),
+            (codes.PROPERTIES, properties),
+        )
+        sections = [Section(code, encoded) for code, encoded in found if encoded != NULL]
+        encoded = b"".join(one.encoded for one in sections)
+        return _Head(encoded, min(ends), cache.behind(sections))
 
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> AmqpMessage:
         changed = copy(self)

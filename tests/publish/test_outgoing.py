@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
+from journalfs.format.amqp_message import LargeCache, split_large, split_sections
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.limits import COPY_CHUNK_BYTES
 from journalfs.store.envelope_message import read_envelope
@@ -20,6 +22,7 @@ from journalfs.store.stored_message import message_of_record
 from tests.differential.encode_messages import amqp_message, core_header, section
 from tests.frozen import FILE_STORES, PristineStores
 from tests.publish.real_messages import LARGE_RECORD, RECORD, RealMessage, line_of, real_messages
+from tests.reference.amqp import Sections
 
 NOW_MS = 1_764_000_000_000
 MIN_LARGE_BYTES = 102_400
@@ -38,6 +41,43 @@ def shown(message: Outgoing, *, address: str = "a") -> dict[str, Any]:
 
 def large(message: Outgoing, address: str = "a") -> bool:
     return message.is_large(address, min_large_bytes=MIN_LARGE_BYTES, record_bytes_max=RECORD_BYTES_MAX)
+
+
+PROPERTIES = {"to": "a", "absoluteExpiryTime": {"t": "timestamp", "v": NOW_MS}}
+ANNOTATIONS = [[{"t": "symbol", "v": "mine"}, {"t": "int", "v": 1}]]
+APPLICATION = [[{"t": "string", "v": "k"}, {"t": "string", "v": "v"}]]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"applicationProperties": APPLICATION},
+        {"deliveryAnnotations": ANNOTATIONS, "messageAnnotations": ANNOTATIONS, "footer": ANNOTATIONS},
+        {"header": {"durable": True, "ttl": {"t": "uint", "v": 5}}, "properties": {"subject": "s"}},
+    ],
+)
+@pytest.mark.parametrize("expiration_ms", [0, NOW_MS + 5])
+def test_a_large_amqp_file_says_when_it_expires(more: dict[str, Any], expiration_ms: int) -> None:
+    """Once that is another time; and its record says where the sections stand."""
+    body = {"section": "value", "value": {"t": "string", "v": "long " * 50_000}}
+    line = {"amqp": {"properties": PROPERTIES, "body": body} | more, "largeMessage": True}
+    first = read_envelope(json.dumps(line).encode())
+    stored = b"".join(first.large_body())
+    message = message_of_record(*first.large_record(5, "a", NOW_MS), stored).expiring_at(expiration_ms)
+    again = b"".join(message.large_body())
+    assert len(again) == message.body_bytes
+    before, after = Sections(stored), Sections(again)
+    expiry = {"absoluteExpiryTime": {"t": "timestamp", "v": expiration_ms}} if expiration_ms else {}
+    wanted = {**(before.properties or {})}
+    wanted.pop("absoluteExpiryTime", None)
+    assert after.properties == wanted | expiry
+    assert "ttl" not in (after.header or {})
+    assert (after.maps, after.value) == (before.maps, before.value)
+    _, payload = message.large_record(6, "b", NOW_MS)
+    places, found = split_large(payload)[1], LargeCache.of(split_sections(again))
+    assert places == replace(found, properties=places.properties, header=places.header)
+    assert b"".join(message_of_record(45, payload, again).large_body()) == again
 
 
 @pytest.mark.rule("S-66")
