@@ -16,7 +16,7 @@ from tests.broker.instance import Broker
 from tests.broker.polling import eventually
 from tests.broker.settings import BrokerSettings
 from tests.broker.test_interop import new_instance
-from tests.broker.writing import complaints, lines_in, publish, write_in
+from tests.broker.writing import complaints, lines_in, publish, take, write_in
 from tests.reference.amqp import Sections
 
 VALUE = {"section": "value", "value": {"t": "string", "v": "amqp"}}
@@ -138,5 +138,42 @@ def test_copies_are_those_of_a_broker(artemis_home: Path, tmp_path: Path) -> Non
             assert client.message_count(queue) == len(lines)
             received = [Sections(one) for one in browse_by_amqp(ours.port, queue, queue, len(lines))]
             assert len(received) == len(lines)
+            # A core client drops what it is told is over.
+            assert len(take(client, queue, len(lines))) == len(lines)
         ours.stop()
     assert "AMQ222" not in ours.log
+
+
+def test_what_is_moved_back_may_fail_again(artemis_home: Path, tmp_path: Path) -> None:
+    """As dead letters that are retried do: the queue that was made for them takes them again."""
+    broker = new_instance(tmp_path / "broker", "NIO")
+    claims, letters = ("claims", "claims"), ("claims.DLA", "DLQ.claims")
+    sent = [{"body": "core"}, {"body": "amqp", "protocol": "AMQP"}, {"body": "large", "largeMessage": True}]
+
+    async def work(store: WritingStore) -> None:
+        await store.create_address("claims")
+        for name, value in (
+            ("dead-letter-address", b"claims.DLA"),
+            ("auto-create-dead-letter-resources", b"true"),
+            ("max-delivery-attempts", b"1"),
+        ):
+            await store.set_attribute("claims", None, f"user.journalfs.{name}", value)
+        await store.create_queue(*claims)
+        await publish(store, *claims, "in.jsonl", "".join(json.dumps(one) + "\n" for one in sent).encode())
+        for _ in range(2):
+            ids = [line["id"] for line in lines_in(store, claims[1])]
+            assert await store.send_to_dead_letters(claims, ids) == len(sent)
+            ids = [line["id"] for line in lines_in(store, letters[1])]
+            assert await store.move(letters, ids, claims) == len(sent)
+
+    write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        assert client.message_count(claims[1]) == len(sent)
+        client.do("begin", session="failing")
+        client.consume(claims[1], len(sent), session="failing")
+        client.do("rollback", session="failing")
+        client.do("end", session="failing")
+        back = partial(client.message_count, letters[1])
+        eventually(lambda: back() == len(sent), deadline_s=30, what="they are dead letters again")
+        assert _is_empty(client, claims[1])
+        broker.stop()
