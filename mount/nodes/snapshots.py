@@ -54,6 +54,10 @@ class SnapshotsDirectory(Directory):
 
     __slots__ = ()
 
+    async def remove_directory(self) -> None:
+        why = "this directory always stays; snapshots that were removed from it are gone"
+        raise Refused(errno.EPERM, why)
+
     def mtime_ns(self) -> int:
         return self.context.store.snapshots.mtime_ns
 

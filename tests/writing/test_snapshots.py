@@ -100,6 +100,8 @@ def test_names_and_refusals(mount: MountedStore, address: Address) -> None:
     assert errno_of(os.rmdir, folder / "missing") == errno.ENOENT
     assert errno_of(os.rename, folder / "x", folder / "y") == errno.EPERM
     assert "a snapshot keeps its name" in mount.events()[-1]["message"]
+    assert errno_of(os.rmdir, folder) == errno.EPERM
+    assert "snapshots that were removed from it are gone" in mount.events()[-1]["message"]
     queue = folder / "x" / address.path.name / address.first.path.name
     for name in ("in.txt", "_staged", "_SUCCESS"):
         assert errno_of(os.open, queue / name, os.O_WRONLY | os.O_CREAT) == errno.EROFS
