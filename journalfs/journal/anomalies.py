@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from journalfs.damage import Damage
+from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Anomaly, AnomalyKind
+
+_OF_UNKNOWN: Final = frozenset(
+    {AnomalyKind.REF_OF_UNKNOWN, AnomalyKind.ACK_OF_UNKNOWN, AnomalyKind.UPDATE_OF_UNKNOWN}
+)
 
 _TEXTS: Mapping[AnomalyKind, tuple[str, str]] = {
     AnomalyKind.REF_OF_UNKNOWN: (
@@ -39,6 +45,26 @@ _TEXTS: Mapping[AnomalyKind, tuple[str, str]] = {
 }
 """Kinds that mean that something is lost or doubtful. Unfinished transactions and messages without references
 are how every killed broker leaves its journal, and an acknowledgement too many loses nothing."""
+
+
+class Doubt:
+    """Of one who goes on from what was read before: records come about messages that are not known. One that
+    was deleted by then may be acknowledged again, as brokers do, and only who reads everything anew knows it
+    from one that is lost.
+    """
+
+    def __init__(self) -> None:
+        self._anomalies = 0
+
+    def begin(self, state: LiveState) -> None:
+        """Everything was read."""
+        self._anomalies = state.counts().anomalies
+
+    def arose(self, state: LiveState) -> bool:
+        """Whether such records came since the last call."""
+        before = self._anomalies
+        self.begin(state)
+        return self._anomalies > before and any(one.kind in _OF_UNKNOWN for one in state.anomalies())
 
 
 def anomaly_damage(anomalies: Iterable[Anomaly], file_name: Callable[[int], str | None]) -> Iterator[Damage]:

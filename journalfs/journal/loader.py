@@ -22,7 +22,7 @@ from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import mark_unreadable
 from journalfs.engine.status import CoreRefused, FileTorn
 from journalfs.ids import FileId
-from journalfs.journal.anomalies import anomaly_damage
+from journalfs.journal.anomalies import Doubt, anomaly_damage
 from journalfs.journal.contradictions import MISSING_RECORDS, Contradictions, check_mapped
 from journalfs.journal.directory import DirectoryReader, JournalDirectory, JournalFile, reading_order
 from journalfs.journal.file_ids import written_rid
@@ -96,6 +96,7 @@ class JournalLoader:
     """By slot, files of which nothing could be read when they were last tried."""
     _void: bool = False
     """What the live state was made from turned out to be readable otherwise than it was."""
+    _doubt: Doubt = field(default_factory=Doubt)
     _reader: DirectoryReader | None = None
     _matched: tuple[JournalDirectory, list[ReadFile]] | None = None
     """The last listing, and the files in it that may have grown."""
@@ -118,6 +119,7 @@ class JournalLoader:
             self._load_file(read)
             read_before.append(read)
         self.state.finish(following=self.following)
+        self._doubt.begin(self.state)
 
     def _is_begun(self, read: ReadFile) -> bool:
         """Whether there may be records by now. What this process writes itself is read as far as it said."""
@@ -217,6 +219,7 @@ class JournalLoader:
         open_transactions = self.state.open_transactions()
         for slot in {one.file_slot for open_one in open_transactions for one in open_one.operations}:
             self.state.set_file(slot, self.files[slot])
+        self._doubt.begin(self.state)
 
     def damage(self) -> list[Damage]:
         """Everything in the journal that could not be read, by file and offset."""
@@ -379,7 +382,7 @@ class JournalLoader:
             except OSError as error:
                 self._refuse(read, error.strerror)
             read_before.append(read)
-        if self._void:
+        if self._void or (changed and self._doubt.arose(self.state)):
             return PollResult.REWRITTEN
         return PollResult.APPENDED if changed else PollResult.UNCHANGED
 

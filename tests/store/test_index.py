@@ -166,6 +166,33 @@ def test_a_file_that_was_filled_consumed_and_freed_meanwhile_is_no_damage(
     assert store.core.loader.state.counts().anomalies == 0
 
 
+@pytest.mark.rule("S-49", "S-54")
+@pytest.mark.parametrize("how", ["resumed", "followed"])
+def test_what_was_deleted_may_be_acknowledged_again(
+    little_store: LittleStore, lines_of: ReadLines, how: str
+) -> None:
+    """As brokers do for each AMQP client that browses what they cannot convert. Nothing is lost by that, and
+    nobody who goes on from what he knew says so.
+    """
+    journal = little_store.journal
+    journal.send(1000, QUEUE_A)
+    journal.send(1001, QUEUE_A, "here")
+    journal.acknowledge(1000, QUEUE_A, tx_id=2000)
+    store = little_store.open()
+    if how == "resumed":
+        store.close()
+    again = record(UPDATE, 1, record_id=1000, user_type=ACK, body=struct.pack(">q", QUEUE_A))
+    journal.append(again)
+    if how == "resumed":
+        store = little_store.open()
+    store.look_now()
+    assert store.core.damage() == []
+    assert len(lines_of(store, "work.a")) == 1
+    journal.append(again)
+    store.look_now()
+    assert store.core.damage() == []
+
+
 @pytest.mark.rule("S-53")
 def test_copied_store_keeps_its_index(little_store: LittleStore, lines_of: ReadLines, tmp_path: Path) -> None:
     """A copy has other inodes and times, but the same bytes: they are checked, and not replayed."""
