@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from journalfs.errors import DecodeError
 from journalfs.format import encoding
 from journalfs.format.primitives import Reader
+from journalfs.format.properties import Code, PropertyValue
 
 PERSISTER: Final = 1
 
@@ -30,13 +31,22 @@ ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
 ORIGINAL_MESSAGE_ID: Final = "_AMQ_ORIG_MESSAGE_ID"
 ORIGINAL_ROUTING_TYPE: Final = "_AMQ_ORIG_ROUTING_TYPE"
 ACTUAL_EXPIRY: Final = "_AMQ_ACTUAL_EXPIRY"
-"""What brokers note on a copy that goes to a dead-letter or an expiry address."""
+"""What brokers note on a copy that goes to another address."""
 PROPERTY_PREFIX: Final = "_AMQ_"
 
 
 def annotation_of(property_name: str) -> str:
     """The annotation of an AMQP message that says the same: `_AMQ_ORIG_QUEUE` -> `x-opt-ORIG-QUEUE`."""
     return f"x-opt-{property_name.removeprefix(PROPERTY_PREFIX).replace('_', '-')}"
+
+
+def origin(message_id: int, queue: str, address: str) -> dict[str, tuple[Code, PropertyValue]]:
+    """What a copy says of the message that it is of: its id, the queue it was in, and its own address."""
+    return {
+        ORIGINAL_QUEUE: (Code.STRING, queue),
+        ORIGINAL_ADDRESS: (Code.STRING, address),
+        ORIGINAL_MESSAGE_ID: (Code.LONG, message_id),
+    }
 
 
 @unique

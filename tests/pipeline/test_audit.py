@@ -44,7 +44,7 @@ class Audited:
 def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
     value = {"section": "value", "value": {"t": "string", "v": "x"}}
     content: dict[str, list[dict[str, Any]]] = {
-        "a": [{"body": str(number)} for number in range(4)],
+        "a": [{"body": str(number)} for number in range(5)],
         "b": [],
         "c": [{"amqp": {"body": value}}] * 3,
         "d": [],
@@ -53,6 +53,8 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     core, amqp = ([line["id"] for line, _ in lines_of(store) if line["queue"] == name] for name in "ac")
     acknowledge(store, "a", core[:1])
     change(store, lambda opened: opened.move(("a", "a"), core[1:2], ("b", "b")))
+    change(store, lambda opened: opened.create_queue("a", "beside"))
+    change(store, lambda opened: opened.move(("a", "a"), core[4:], ("a", "beside")))
     # As a broker writes what expired, or was given up.
     notes = {"_AMQ_ORIG_QUEUE": "a", "_AMQ_ORIG_MESSAGE_ID": core[2]}
     publish(store, "b", [{"body": "2", "properties": {**notes, "_AMQ_ACTUAL_EXPIRY": 7}}])
@@ -77,10 +79,14 @@ def test_every_state(audited: Audited) -> None:
     assert states == {
         ("a", ids[0]): ACKNOWLEDGED,
         ("a", ids[1]): MOVED,
-        ("b", ids[1]): WAITING,
         ("a", ids[2]): EXPIRED,
         ("a", ids[3]): WAITING,
+        ("a", ids[4]): MOVED,
+        ("beside", ids[4]): WAITING,
     }
+    (moved,) = (row for row in rows.values() if ids[1] == row._AMQ_ORIG_MESSAGE_ID)
+    assert rows["a", ids[1]].movedTo == moved.id
+    assert (moved.state, moved.queue) == (WAITING, "b")
     (copy,) = (row for row in rows.values() if ids[2] == row._AMQ_ORIG_MESSAGE_ID)
     assert rows["a", ids[2]].movedTo == copy.id
     assert (copy.state, copy.queue) == (WAITING, "b")

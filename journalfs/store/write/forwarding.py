@@ -19,7 +19,7 @@ from enum import Enum
 from journalfs.engine.waiting import unbroken
 from journalfs.errors import JournalfsError, RecordTooLarge
 from journalfs.format import core_message
-from journalfs.format.properties import Code, PropertyValue
+from journalfs.format.properties import Code
 from journalfs.ids import MessageId, QueueId, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.content import QueueContent
@@ -202,11 +202,7 @@ class Forwarding:
         if not self._routing.reached_from(to):
             return None
         now_ms = self._core.clock.now_ms()
-        notes: dict[str, tuple[Code, PropertyValue]] = {
-            core_message.ORIGINAL_QUEUE: (Code.STRING, queue.name),
-            core_message.ORIGINAL_ADDRESS: (Code.STRING, origin.address),
-            core_message.ORIGINAL_MESSAGE_ID: (Code.LONG, origin.message_id),
-        }
+        notes = core_message.origin(origin.message_id, queue.name, origin.address)
         message = origin.message
         if message.routing_type is not None:
             notes[core_message.ORIGINAL_ROUTING_TYPE] = (Code.BYTE, message.routing_type)

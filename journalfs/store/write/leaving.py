@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from journalfs.engine.state_batch import NOWHERE, Places, damaged, message_ids, places
 from journalfs.engine.waiting import checkpoint, unbroken
 from journalfs.errors import JournalfsError, WriteFailed
-from journalfs.format import record_bodies
+from journalfs.format import core_message, record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
@@ -301,8 +301,9 @@ def _run(content: QueueContent, ids: array[int]) -> JournalRun:
 
 
 class Copies:
-    """Messages that a move copies: their records as they are, but for id and address. Bodies that lie in
-    files are copied from file to file; within this, and if it fails, they are removed.
+    """Messages that a move copies: their records as they are, but for id and address; in those of another
+    address with a note of where they come from, as brokers have it. Bodies that lie in files are copied from
+    file to file; within this, and if it fails, they are removed.
     """
 
     def __init__(self, publishing: Publishing, address: str, queue: QueueId) -> None:
@@ -330,12 +331,20 @@ class Copies:
         """
         due_ms = _due(source, run)
         numbered: list[tuple[MessageId, Outgoing]] = []
-        for message_id, message in stored_messages(source, run):
+        for message_id, stored in stored_messages(source, run):
+            message = self._noted(message_id, stored, source)
             message.queue_schedule_ms = due_ms.get(message_id)
             numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
         large = await self._publishing.write_bodies(self._address, numbered)
         self._large += large
         return numbered, large
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        if source.model.address == self._address:
+            return message
+        return message.with_properties(
+            core_message.origin(message_id, source.name, message.sent_to or source.model.address)
+        )
 
     async def add(self, transaction: Transaction, source: QueueContent, run: Run) -> None:
         """Stage copies of a few messages."""
