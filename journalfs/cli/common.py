@@ -134,14 +134,19 @@ def find_queues(store: Store, target: str | None) -> list[Queue]:
     return [queue]
 
 
-def files_below(entry: VirtualDirectory | VirtualFile | None) -> Iterator[tuple[str, VirtualFile]]:
-    """Names and files of a directory of the control tree, however deep, in the order of their names."""
+def files_below(
+    entry: VirtualDirectory | VirtualFile | None, *, by_name: bool = True
+) -> Iterator[tuple[str, VirtualFile]]:
+    """Names and files of a directory of the control tree, however deep, in the order of their names, or in
+    that of the directory: of a journal, by their ids.
+    """
     if entry is None or not hasattr(entry, "children"):
         return
     directory = cast("VirtualDirectory", entry)
-    for name, child in sorted(directory.children(), key=itemgetter(0)):
+    children = directory.children()
+    for name, child in sorted(children, key=itemgetter(0)) if by_name else children:
         if hasattr(child, "children"):
-            yield from files_below(child)
+            yield from files_below(child, by_name=by_name)
         else:
             yield name, child
 

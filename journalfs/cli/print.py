@@ -30,13 +30,13 @@ def print_records(
 ) -> None:
     """Print every record of the files of STORE, deleted messages included, one JSON object a line.
 
-    Without a choice it is all three: bindings, journal, pages. Files stand in the order of their names,
-    records in the order of their offsets.
+    Without a choice it is all three: bindings, journal, pages. Files of a journal stand in the order in which
+    they were written, by the id in their header, whatever their names are; pages by name.
     """
     chosen = [name for name, wanted in zip(SECTIONS, (bindings, journal, pages), strict=True) if wanted]
     with opened(store, index=not no_index) as found:
         for section in chosen or SECTIONS:
-            for name, file in files_below(found.control().child(section)):
+            for name, file in files_below(found.control().child(section), by_name=section == "pages"):
                 if not name.endswith(RECORDS_SUFFIX):
                     continue
                 source = file.open()

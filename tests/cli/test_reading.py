@@ -166,6 +166,14 @@ def test_print_can_do_without_the_index(stores: PristineStores, tmp_path: Path) 
     assert list(store.rglob("journalfs/index"))
 
 
+def test_files_are_printed_as_they_were_written(stores: PristineStores) -> None:
+    """Not by their names: files are used again under those that they have."""
+    found = [record["file"] for record in lines("print", "--journal", stores["compacted"])]
+    by_id = [file.name for file in read_folder(stores["compacted"] / "data/journal") if file.scan.records]
+    assert list(dict.fromkeys(found)) == by_id
+    assert by_id != sorted(by_id)
+
+
 def test_safe_print_shows_structure_and_no_content(stores: PristineStores, expected: ExpectedStores) -> None:
     done = journalfs("print", stores["orders-basic"], "--safe")
     records = [json.loads(line) for line in done.stdout.splitlines()]
