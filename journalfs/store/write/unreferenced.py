@@ -42,7 +42,7 @@ def delete_unreferenced(core: Core, journals: Journals) -> list[MessageId]:
         core.events.add("delete-postponed", str(error))
         return []
     if found:
-        message = f"{len(found)} messages that are in no queue any more are deleted"
+        message = f"{len(found)} messages that no queue has are deleted; whoever took them ended before that"
         core.events.add("unreferenced", message, level=logging.INFO)
     return [MessageId(message_id) for message_id in found]
 
