@@ -44,7 +44,7 @@ typedef struct {
     uint64_t body_bytes;      /* size of the message's own file */
     int64_t message_id;
     int64_t timestamp_ms;
-    int64_t expiration_ms;
+    int64_t expiration_ms;    /* when it is over, which may be long ago; 0: never */
     int64_t scheduled_ms;     /* the message's own schedule (property or annotation); 0: none */
     uint8_t priority;
     uint8_t suffix;           /* JFS_SUFFIX_* */

@@ -42,6 +42,15 @@ static uint8_t measured_priority(const jfs_message *message) {
     return (uint8_t)(priority < 0 ? 0 : priority > 9 ? 9 : priority);
 }
 
+/* When a message is over, 0: never. A broker subtracts it from now, and what is negative and near the end of 64 bits, as of
+ * clients that add the longest time to live to now, wraps around: never. Other negative ones are over.
+ */
+static int64_t over_ms(int64_t expiration_ms) {
+    const int64_t wrapping = INT64_MIN + ((int64_t)1 << 46); /* which no clock reaches */
+    if (expiration_ms >= 0) return expiration_ms;
+    return expiration_ms > wrapping ? 1 : 0;
+}
+
 static void measure_message(const jfs_message *message, jfs_measure *out) {
     jfs_sink sink;
     jfs_sink_measure(&sink);
@@ -52,7 +61,7 @@ static void measure_message(const jfs_message *message, jfs_measure *out) {
     out->body_bytes = sink.pos;
     out->message_id = message->id;
     out->timestamp_ms = message->timestamp_ms;
-    out->expiration_ms = message->expiration_ms;
+    out->expiration_ms = over_ms(message->expiration_ms);
     out->scheduled_ms = message->scheduled_ms;
     out->priority = measured_priority(message);
     out->suffix = jfs_body_suffix(message);

@@ -343,7 +343,7 @@ class QueueDelivery:
             return None
         message_id = MessageId(run.columns(content).ids[0])
         headers = headers_of(line)
-        if 0 < headers.expiration <= content.now_ms or not self._is_for(consumer, place, headers):
+        if headers.is_over(content.now_ms) or not self._is_for(consumer, place, headers):
             removing.let_go(chosen)
             line.close()
             return None

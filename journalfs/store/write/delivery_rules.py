@@ -12,6 +12,10 @@ from journalfs.store.core import Core
 from journalfs.store.envelope import envelope_decoder
 from journalfs.store.write.address_rules import AddressRules
 
+_NEVER_BELOW_MS: Final = -(2**63) + 2**46
+"""Such an expiration wraps around where a broker subtracts it from now, as it does of clients that add the
+longest time to live to now.
+"""
 _HEAD: Final = envelope_decoder(frozenset(("expiration", "groupId")))
 _PROPERTIES: Final = envelope_decoder(frozenset(("properties",)))
 _AFTER_HEAD: Final = (b',"properties":', b',"body', b',"amqp":', b',"damage":', b',"message_base64":')
@@ -29,6 +33,11 @@ class Headers:
     group: str = ""
     group_sequence: int = 0
     """-1 ends the group."""
+
+    def is_over(self, now_ms: int) -> bool:
+        if self.expiration < 0:
+            return self.expiration > _NEVER_BELOW_MS
+        return 0 < self.expiration <= now_ms
 
 
 def headers_of(line: ByteSource) -> Headers:

@@ -386,3 +386,25 @@ async def test_what_is_taken_while_others_expire_leaves_once(
         assert expired == 1
         assert [copy["body"] for copy in dead(store)] == ["first"]
     assert [one["body"] for one in on_disk(writable, "work.a")] == ["stays"]
+
+
+@pytest.mark.rule("S-97", "S-118")
+@pytest.mark.parametrize("protocol", ["CORE", "AMQP"])
+async def test_an_expiration_below_zero_is_over(writable: Writable, protocol: str) -> None:
+    """As now without it is more than nothing; but near the end of 64 bits that wraps around."""
+    configure(writable, SETTINGS)
+    lines = [
+        {"body": str(time_ms), "protocol": protocol, "expiration": time_ms}
+        for time_ms in (-5, -(2**62), -9_223_370_241_209_648_000)
+    ]
+    async with writable.open() as store:
+        await make_dead(store, "dead")
+        await published(store, *lines)
+        consumer = store.consumer(A)
+        delivery = consumer.take()
+        assert delivery is not None
+        assert json.loads(bytes(delivery.line.read(0, 10_000)))["body"] == lines[2]["body"]
+        await delivery.give_back(failed=False)
+        await consumer.close()
+        assert await store.expire_due() == 2
+        assert [copy["body"] for copy in dead(store)] == [lines[0]["body"], lines[1]["body"]]
