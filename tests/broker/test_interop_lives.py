@@ -143,20 +143,13 @@ async def know(store: WritingStore, life: Life) -> None:
     life.others, life.by_count, life.kept = others, life.by_count | by_count, frozenset(kept)
 
 
-@pytest.mark.parametrize(
-    ("name", "turns"),
-    [
-        ("transactions", TURNS_QUICK),
-        *(pytest.param(name, TURNS, marks=pytest.mark.long) for name in STORES),
-    ],
-)
-def test_a_life_that_goes_on(
-    artemis_home: Path, stores: PristineStores, tmp_path: Path, name: str, turns: int
-) -> None:
-    life = Life(random.Random(f"{name} {turns}"))
+@pytest.mark.long
+@pytest.mark.parametrize("name", STORES)
+def test_a_life_that_goes_on(artemis_home: Path, stores: PristineStores, tmp_path: Path, name: str) -> None:
+    life = Life(random.Random(name))
     broker = lay_store(stores[name], tmp_path / "broker", None)
     try:
         write_in(broker.root, lambda store: know(store, life))
-        live(broker, life, turns)
+        live(broker, life, TURNS)
     finally:
         print("\n".join(life.log))

@@ -120,7 +120,8 @@ async def change(store: WritingStore, chance: random.Random) -> None:
             await store.move(queue, [message_id], ("kinds", "kinds.all"))
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 12))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12))
 def test_a_broker_has_what_was_shown(artemis_home: Path, tmp_path: Path, seed: int) -> None:
     broker, chance = new_instance(tmp_path / "broker", "NIO"), random.Random(seed)
 

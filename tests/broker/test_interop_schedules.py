@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
@@ -76,6 +78,7 @@ def test_both_schedule_the_same(artemis_home: Path, tmp_path: Path) -> None:
     assert found == wanted
 
 
+@pytest.mark.long
 def test_what_a_broker_forgets_when_it_compacts(artemis_home: Path, tmp_path: Path) -> None:
     """Of the records that say when a message is due it keeps one, of whichever queue. In the others it goes
     by what the message says itself.

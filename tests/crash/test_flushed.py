@@ -88,7 +88,7 @@ def test_killed_while_flushing(little_store: LittleStore, backend: str) -> None:
     repeat(*kill(little_store, backend), CYCLES_QUICK)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ONE_IS_QUICK)
 def test_cut_off_while_flushing(little_store: LittleStore, disk: Disk, backend: str) -> None:
     repeat(*cut(little_store, disk, backend), CYCLES_QUICK)
 
