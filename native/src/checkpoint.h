@@ -86,22 +86,17 @@ typedef struct {
     uint32_t reserved;
 } saved_tx;
 
+/* When a message is over, or due. */
 typedef struct {
-    int64_t expiration_ms;
+    int64_t time_ms;
     uint32_t message; /* number among the saved ones */
     uint32_t reserved;
-} saved_expiry;
-
-typedef struct {
-    int64_t due_ms;
-    uint32_t message;
-    uint32_t reserved;
-} saved_schedule;
+} saved_time;
 
 enum {
     ITEM_BYTES = sizeof(saved_head) + sizeof(saved_message) + sizeof(saved_ref) + sizeof(saved_queue) +
                  sizeof(saved_part) + sizeof(saved_tx) + sizeof(jfs_operation) + sizeof(jfs_anomaly) +
-                 sizeof(saved_expiry) + sizeof(saved_schedule)
+                 sizeof(saved_time)
 };
 
 static inline uint64_t padded(uint64_t bytes) { return (bytes + 7) & ~(uint64_t)7; }
@@ -122,8 +117,8 @@ static inline places place(const saved_head *head) {
     at.sides = at.operations + padded(head->operations * (uint64_t)sizeof(jfs_operation));
     at.anomalies = at.sides + padded(head->sides * (uint64_t)sizeof(jfs_operation));
     at.expiries = at.anomalies + padded(head->anomalies * (uint64_t)sizeof(jfs_anomaly));
-    at.schedules = at.expiries + padded(head->expiries * (uint64_t)sizeof(saved_expiry));
-    at.end = at.schedules + padded(head->schedules * (uint64_t)sizeof(saved_schedule));
+    at.schedules = at.expiries + padded(head->expiries * (uint64_t)sizeof(saved_time));
+    at.end = at.schedules + padded(head->schedules * (uint64_t)sizeof(saved_time));
     return at;
 }
 

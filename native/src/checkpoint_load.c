@@ -190,27 +190,16 @@ static jfs_status load_rest(jfs_state *state, const uint8_t *bytes, const saved_
     return status;
 }
 
-static jfs_status load_expiries(jfs_state *state, const uint8_t *from, uint32_t count) {
+/* Each message has one at most, which `add` marks with `mark`. */
+static jfs_status load_times(jfs_state *state, const uint8_t *from, uint32_t count, uint8_t mark,
+                             jfs_status (*add)(jfs_state *state, uint32_t message, int64_t time_ms)) {
     jfs_status status = JFS_OK;
     for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
-        saved_expiry saved;
+        saved_time saved;
         get(&from, &saved, sizeof saved);
-        if (saved.message >= state->messages.count || saved.expiration_ms <= 0) return JFS_MALFORMED;
-        if (state->messages.items[saved.message].state & MESSAGE_EXPIRES) return JFS_MALFORMED;
-        status = expiry_add(state, saved.message, saved.expiration_ms);
-    }
-    return status;
-}
-
-/* The references have it already. */
-static jfs_status load_schedules(jfs_state *state, const uint8_t *from, uint32_t count) {
-    jfs_status status = JFS_OK;
-    for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
-        saved_schedule saved;
-        get(&from, &saved, sizeof saved);
-        if (saved.message >= state->messages.count || saved.due_ms <= 0) return JFS_MALFORMED;
-        if (state->messages.items[saved.message].state & MESSAGE_SCHEDULED) return JFS_MALFORMED;
-        status = schedule_add(state, saved.message, saved.due_ms);
+        if (saved.message >= state->messages.count || saved.time_ms <= 0) return JFS_MALFORMED;
+        if (state->messages.items[saved.message].state & mark) return JFS_MALFORMED;
+        status = add(state, saved.message, saved.time_ms);
     }
     return status;
 }
@@ -232,8 +221,9 @@ jfs_status jfs_state_load(const uint8_t *bytes, uint64_t size_bytes, jfs_state *
     if (status == JFS_OK) status = load_queues(state, bytes, &head, &at);
     if (status == JFS_OK) status = load_txs(state, bytes, &head, &at);
     if (status == JFS_OK) status = load_rest(state, bytes, &head, &at);
-    if (status == JFS_OK) status = load_expiries(state, bytes + at.expiries, head.expiries);
-    if (status == JFS_OK) status = load_schedules(state, bytes + at.schedules, head.schedules);
+    if (status == JFS_OK) status = load_times(state, bytes + at.expiries, head.expiries, MESSAGE_EXPIRES, expiry_add);
+    /* The references have their schedules already. */
+    if (status == JFS_OK) status = load_times(state, bytes + at.schedules, head.schedules, MESSAGE_SCHEDULED, schedule_add);
     if (status != JFS_OK) goto done;
     state->finished = 1;
     /* What was not measured when it was saved is asked for again. */

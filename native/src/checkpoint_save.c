@@ -132,7 +132,7 @@ static void save_rest(const jfs_state *state, uint8_t *out, const places *at) {
 }
 
 static int by_message(const void *a, const void *b) {
-    saved_expiry one, other;
+    saved_time one, other;
     memcpy(&one, a, sizeof one);
     memcpy(&other, b, sizeof other);
     return one.message < other.message ? -1 : one.message > other.message;
@@ -145,15 +145,15 @@ static void save_expiries(const jfs_state *state, uint8_t *to, const uint32_t *n
         const expiry_item *const item = &state->expiries.items[i];
         const uint32_t message = message_find(state, item->message_id);
         if (message == JFS_NONE) continue;
-        put(&to, &(saved_expiry){.expiration_ms = item->expiration_ms, .message = numbers[message]}, sizeof(saved_expiry));
+        put(&to, &(saved_time){.time_ms = item->expiration_ms, .message = numbers[message]}, sizeof(saved_time));
     }
-    qsort(from, (size_t)(to - from) / sizeof(saved_expiry), sizeof(saved_expiry), by_message);
+    qsort(from, (size_t)(to - from) / sizeof(saved_time), sizeof(saved_time), by_message);
 }
 
 static void save_schedules(const jfs_state *state, uint8_t *to, const uint32_t *numbers) {
     for (uint32_t i = 0; i < state->messages.count && state->live_schedules > 0; i++) {
-        saved_schedule saved = {.due_ms = schedule_of(state, i)};
-        if (saved.due_ms == 0) continue;
+        saved_time saved = {.time_ms = schedule_of(state, i)};
+        if (saved.time_ms == 0) continue;
         saved.message = numbers[i];
         put(&to, &saved, sizeof saved);
     }
