@@ -157,14 +157,10 @@ class AmqpMessage(Outgoing):
         return MessageType.MESSAGE, encode_standard(self._parts_for(message_id, address), message)
 
     def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
-        parts, cache = self._parts_for(message_id, address), self._cache
+        parts, head = self._parts_for(message_id, address), self._new_head()
         if self._made_durable:
             parts = replace(parts, durable=True)
-        if cache is None:
-            cache = LargeCache.of(split_sections(bytes(whole(self._body))))
-        head = self._new_head()
-        if head is not None:
-            cache = head.cache
+        cache = head.cache if head is not None else self._as_it_came()
         if self._changed:
             parts = replace(parts, rewritten=True)
             cache = replace(
@@ -186,13 +182,15 @@ class AmqpMessage(Outgoing):
             return pieces(self._body)
         return chain((head.encoded,), pieces(self._body, head.instead_of))
 
+    def _as_it_came(self) -> LargeCache:
+        """What a record repeats of the file that the body came in, or would be in."""
+        return self._cache or LargeCache.of(split_sections(bytes(whole(self._body))))
+
     def _new_head(self) -> _Head | None:
         """What the file of a large message begins with, where it would say another expiration."""
         if not self._expires_anew or not self.large:
             return None
-        cache = self._cache
-        if cache is None:
-            cache = LargeCache.of(split_sections(bytes(whole(self._body))))
+        cache = self._as_it_came()
         header, properties = self._header(cache.header), self._properties(cache.properties)
         ends = [at for at in (cache.application_properties_at, cache.body_at) if at >= 0]
         if (header, properties) == (cache.header, cache.properties) or not ends:
