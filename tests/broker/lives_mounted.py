@@ -59,7 +59,6 @@ class MountsTurn:
             step = self.chance.choice(steps)
             self.life.log.append(f"mount {step.__name__}")
             self.life.log.append(f"   {await step()}")
-            self.life.once(self.store)
         await self.store.published()
         await self.store.expire_due()
 
@@ -91,6 +90,7 @@ class MountsTurn:
         content = "".join(json.dumps(line) + "\n" for line in lines).encode()
         queue = self.chance.choice([None, None, *QUEUES[address]])
         await publish(self.store, address, queue, "in.jsonl", content)
+        self.life.once(self.store)
         return f"{address} {queue} {len(lines)}"
 
     def some(self, queues: Sequence[QueuePath], most: int = 8) -> tuple[QueuePath, list[MessageId]]:
