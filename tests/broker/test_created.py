@@ -17,7 +17,7 @@ from journalfs.store.node_lock import NodeLock
 from tests.broker.client import CoreClient
 from tests.broker.instance import ACTIVE, START_S_MAX, Broker, BrokerError
 from tests.broker.polling import eventually
-from tests.broker.settings import BrokerSettings, JournalType
+from tests.broker.settings import ONE_IS_QUICK, BrokerSettings, JournalType
 from tests.broker.writing import complaints
 from tests.cli.running import journalfs, objects
 
@@ -53,7 +53,7 @@ def layout(stopped: Broker) -> StoreLayout:
     return created(stopped.data).layout
 
 
-@pytest.mark.parametrize("journal_type", ["NIO", "ASYNCIO", "MAPPED"])
+@pytest.mark.parametrize("journal_type", ONE_IS_QUICK)
 def test_a_broker_starts_on_a_created_store(
     artemis_home: Path, tmp_path: Path, journal_type: JournalType
 ) -> None:

@@ -12,7 +12,7 @@ from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker, uses
 from tests.broker.sent import EVERY
-from tests.broker.settings import BrokerSettings, JournalType
+from tests.broker.settings import ONE_IS_QUICK, BrokerSettings, JournalType
 from tests.broker.writing import (
     account_of,
     checksums,
@@ -23,8 +23,6 @@ from tests.broker.writing import (
     with_new_store,
     write_in,
 )
-
-BACKENDS: tuple[JournalType, ...] = ("NIO", "ASYNCIO", "MAPPED")
 
 
 def new_instance(root: Path, journal_type: JournalType, *, file_size: str = "1M", **settings: Any) -> Broker:
@@ -62,7 +60,7 @@ def test_what_is_not_durable_does_not_come_again(artemis_home: Path, tmp_path: P
         broker.stop()
 
 
-@pytest.mark.parametrize("journal_type", BACKENDS)
+@pytest.mark.parametrize("journal_type", ONE_IS_QUICK)
 def test_everything_published_is_received(
     artemis_home: Path, tmp_path: Path, journal_type: JournalType
 ) -> None:

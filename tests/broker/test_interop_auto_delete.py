@@ -8,6 +8,7 @@ from collections.abc import Set
 from functools import partial
 from pathlib import Path
 
+import pytest
 import trio
 import trio.testing
 
@@ -102,6 +103,7 @@ def test_both_leave_the_same(artemis_home: Path, tmp_path: Path) -> None:
             broker.stop()
 
 
+@pytest.mark.long
 def test_pages_go_with_their_address(artemis_home: Path, tmp_path: Path) -> None:
     """A queue pages, and goes with what it holds: nothing of its address stays, nor does its page folder."""
 

@@ -18,7 +18,6 @@ from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.sent import FAR_MS
 from tests.broker.settings import BrokerSettings
-from tests.broker.test_interop import BACKENDS
 from tests.broker.test_interop_amqp import PAGE_LIMITS, shown
 from tests.broker.writing import (
     body_text,
@@ -70,7 +69,7 @@ def has_none_left(broker: Broker) -> None:
 )
 def test_going_on_where_a_broker_pages(artemis_home: Path, tmp_path: Path, transaction: bool) -> None:
     """A broker left in the middle of paging, journalfs goes on, and a broker takes it all: in order, once."""
-    settings = BrokerSettings(paging_addresses=("paged",), journal_type=BACKENDS[transaction])
+    settings = BrokerSettings(paging_addresses=("paged",), journal_type="ASYNCIO" if transaction else "NIO")
     broker = Broker(tmp_path / "broker", settings=settings)
     with broker, CoreClient(broker.port) as client:
         client.create_queue("paged")
@@ -106,6 +105,7 @@ def test_going_on_where_a_broker_pages(artemis_home: Path, tmp_path: Path, trans
     has_none_left(broker)
 
 
+@pytest.mark.long
 def test_a_page_that_was_set_aside(artemis_home: Path, tmp_path: Path) -> None:
     """What the journal says of a page that is not there any more is no trouble for a broker."""
     settings = BrokerSettings(paging_addresses=("paged",), journal_type="NIO")

@@ -15,7 +15,7 @@ import pytest
 from tests.broker.client import CoreClient
 from tests.broker.instance import COMPACTED, Broker
 from tests.broker.polling import eventually
-from tests.broker.settings import BrokerSettings, JournalType
+from tests.broker.settings import ONE_IS_QUICK, BrokerSettings, JournalType
 from tests.mounting import MountedStore, QueueOnDisk, mounted
 
 pytestmark = [pytest.mark.mount, pytest.mark.slow]
@@ -25,7 +25,7 @@ SHOWN_S_DEADLINE = 60.0
 """Generous: the machine may be busy with other things, but a change that never shows must fail."""
 
 
-@pytest.fixture(scope="module", params=["NIO", "ASYNCIO", "MAPPED"])
+@pytest.fixture(scope="module", params=ONE_IS_QUICK)
 def live_broker(
     request: pytest.FixtureRequest, artemis_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:

@@ -23,6 +23,9 @@ from tests.journal.sweep import (
 )
 
 ALIGNMENTS = pytest.mark.parametrize("alignment", [1, 512], ids=["packed", "blocks"])
+ONE_ALIGNMENT_IS_QUICK = pytest.mark.parametrize(
+    "alignment", [pytest.param(1, id="packed", marks=pytest.mark.long), pytest.param(512, id="blocks")]
+)
 STEPS = 60
 
 
@@ -95,12 +98,12 @@ def test_killed_at_every_storage_call(alignment: int) -> None:
         check_after(driver, driver.disk.process_killed())
 
 
-@ALIGNMENTS
+@ONE_ALIGNMENT_IS_QUICK
 def test_killed_while_outputs_take_the_place_of_free_files(alignment: int) -> None:
     assert sweep_of_compactions(alignment, crashes=3) > 50
 
 
-@ALIGNMENTS
+@ONE_ALIGNMENT_IS_QUICK
 @pytest.mark.parametrize("crashes", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_killed_while_files_before_the_current_one_are_rewritten(alignment: int, crashes: int) -> None:
     calls, compactions = sweep_in_place(alignment, seed=3, crashes=crashes)
@@ -143,7 +146,7 @@ def test_cancelled_at_every_storage_call_of_a_compaction(alignment: int) -> None
     assert cancel_at > 10
 
 
-@ALIGNMENTS
+@ONE_ALIGNMENT_IS_QUICK
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
 def test_every_error_at_every_storage_call(alignment: int, number: int) -> None:
     """The caller is told, or the success is real; a failed write ends writing for good."""

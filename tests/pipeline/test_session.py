@@ -31,6 +31,9 @@ from tests.pipeline.test_process import STARTED_S_MAX, command, environment
 from tests.spark.drivers import said_by
 from tests.spark.writing import written_store
 
+JOB = (sys.executable, "-m", "tests.pipeline.session_job")
+PARTITIONS = "spark.sql.shuffle.partitions"
+
 
 def test_a_killed_archive_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
     store = written_store(tmp_path, {name: [{"body": str(n)} for n in range(500)] for name in "abc"})
@@ -120,9 +123,11 @@ def test_a_python_that_somebody_named_stays(spark: SparkSession, monkeypatch: py
     assert context.pythonExec == sys.executable
 
 
-def test_an_exchange_has_a_task_a_core_unless_somebody_says_otherwise(tmp_path: Path) -> None:
-    job = [sys.executable, "-m", "tests.pipeline.session_job"]
-    name = "spark.sql.shuffle.partitions"
-    assert said_by([*job, "{}", json.dumps({name: "7"}), "{}"]) == ["3", "7", "3"]
-    (tmp_path / "spark-defaults.conf").write_text(f"{name} 5\n")
-    assert said_by([*job, "{}"], SPARK_CONF_DIR=str(tmp_path)) == ["5"]
+def test_an_exchange_has_a_task_a_core_unless_somebody_says_otherwise() -> None:
+    assert said_by([*JOB, "{}", json.dumps({PARTITIONS: "7"}), "{}"]) == ["3", "7", "3"]
+
+
+@pytest.mark.long
+def test_an_exchange_has_as_many_tasks_as_the_configuration_says(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(f"{PARTITIONS} 5\n")
+    assert said_by([*JOB, "{}"], SPARK_CONF_DIR=str(tmp_path)) == ["5"]

@@ -21,6 +21,7 @@ from journalfs.store.outgoing import WholeFile
 from journalfs.store.snapshot_folder import SNAPSHOTS
 from journalfs.store.write.publisher import FilePublisher
 from journalfs.store.write.store import WritingStore
+from tests.broker.settings import ONE_IS_QUICK
 from tests.differential.encode import record
 from tests.reference.store import load
 from tests.store.appending import ACK, ADD, UPDATE
@@ -270,7 +271,7 @@ async def filled_with_small_messages(small: SmallStore, store: WritingStore) -> 
 
 
 @pytest.mark.rule("S-103")
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ONE_IS_QUICK)
 async def test_messages_are_consumed_one_by_one_from_a_full_disk(
     small_store: MakeStore, backend: str
 ) -> None:
