@@ -24,6 +24,7 @@ from tests.reference.store import SCHEDULED
 
 DUE = "user.journalfs.scheduledTime"
 OWN = {"properties": {"_AMQ_SCHED_DELIVERY": FAR_MS}}
+OVER = {"properties": {"_AMQ_SCHED_DELIVERY": 1}, "propertyTypes": {"_AMQ_SCHED_DELIVERY": "long"}}
 
 
 async def send(store: WritingStore, address: str, *lines: dict[str, Any]) -> None:
@@ -76,6 +77,29 @@ def test_both_schedule_the_same(artemis_home: Path, tmp_path: Path) -> None:
         found = {queue: client.attribute(f"queue.{queue}", "scheduledCount") for queue in wanted}
         broker.stop()
     assert found == wanted
+
+
+def test_what_says_that_it_was_due_keeps_its_place(artemis_home: Path, tmp_path: Path) -> None:
+    """A broker that starts puts it before all that wait, unless a record says that its time is over."""
+    broker = new_instance(tmp_path / "broker", "NIO")
+    bodies = [str(number) for number in range(8)]
+
+    async def work(store: WritingStore) -> None:
+        for name in ("sent", "moved", "left"):
+            await store.create_address(name)
+            await store.create_queue(name, name)
+        lines = [{"body": body, **(OVER if int(body) % 2 else {})} for body in bodies]
+        await send(store, "sent", *lines)
+        await send(store, "left", *lines)
+        ids = [MessageId(line["id"]) for line in lines_in(store, "left")]
+        await store.move(("left", "left"), ids, ("moved", "moved"))
+
+    write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        for queue in ("sent", "moved"):
+            assert [message["body"] for message in client.browse(queue)] == bodies
+        assert complaints(broker.log) == []
+        broker.stop()
 
 
 @pytest.mark.long

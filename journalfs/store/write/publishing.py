@@ -552,8 +552,8 @@ def _extras(message: Outgoing, queue: QueueId, now_ms: int) -> Iterator[tuple[in
     """What belongs to a message in one queue, beside the reference."""
     if message.scheduled_ms > now_ms:
         yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, message.scheduled_ms)
-    elif message.own_schedule_ms > now_ms:
-        # Else a broker that loads it goes by what it says itself.
+    elif message.own_schedule_ms > 0:
+        # Else a broker that loads it goes by what it says itself, and delivers it before all that wait.
         yield MessageType.SCHEDULED_TIME, record_bodies.scheduled_time(queue, at_once_ms(now_ms))
     if message.delivery_count:
         yield MessageType.DELIVERY_COUNT, record_bodies.delivery_count(queue, message.delivery_count)
