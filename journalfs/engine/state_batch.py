@@ -106,8 +106,15 @@ def unreferenced(state: LiveState, ids: array[int]) -> bytes:
 
 def damaged(state: LiveState, ids: array[int], slot: int) -> bytes:
     """For each message of a queue 1 if it is known not to be whole, else 0."""
-    found = places(state, slot, ids, live=False).refs
-    return bytes(ref != NOWHERE and bool(state.ref(ref).flags & lib.JFS_MESSAGE_DAMAGED) for ref in found)
+    refs = places(state, slot, ids, live=False).refs
+    flags = bytearray(len(refs))
+    if refs:
+        view, out = ffi.from_buffer("uint32_t[]", refs), ffi.from_buffer("uint8_t[]", flags)
+        check(lib.jfs_state_message_flags(state.pointer, view, len(refs), out), "looking for damage")
+    return bytes(flags).translate(_DAMAGED)
+
+
+_DAMAGED: Final = bytes(bool(flags & lib.JFS_MESSAGE_DAMAGED) for flags in range(256))
 
 
 def mark_unreadable(state: LiveState, file_slot: int, offset: int, length: int) -> None:

@@ -18,9 +18,11 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
 from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.committer import Committer, Flush
+from journalfs.engine.copy_batch import CopyBatch
 from journalfs.engine.id_batch import DeleteBatch, UpdateBatch
 from journalfs.engine.ledger import Ledger, LedgerTotals
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage, record_bytes
+from journalfs.engine.status import check
 from journalfs.engine.text_batch import TOO_LONG, TextBatch
 from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
@@ -237,9 +239,9 @@ class JournalWriter:
     def stage_delete_in(self, tx: TxId, record_id: RecordId, body: bytes = b"") -> Position:
         return self._put(RecordKind.DELETE_TX, record_id, tx, 0, body)
 
-    def stage_texts(self, batch: TextBatch) -> Position | None:
+    def stage_messages(self, batch: TextBatch | CopyBatch) -> Position | None:
         """Stage all of a batch. None, with nothing staged, if one of its texts may be too long for a record,
-        or where each record is to be a write of its own.
+        or where each record is to be a write of its own. Raises FileTorn where what is copied was cut.
         """
         if self.settings.buffer_timeout_ns == 0:
             return None
@@ -251,8 +253,9 @@ class JournalWriter:
             status = self._staged(batch.stage(self._stage, self.ledger), batch.staged_records)
         if status == TOO_LONG:
             return None
-        if status != STAGED:
-            raise RecordRefused(f"texts of transaction {batch.tx_id}: {_REFUSALS[status]}")
+        if status in _REFUSALS:
+            raise RecordRefused(f"messages of transaction {batch.tx_id}: {_REFUSALS[status]}")
+        check(status, "staging messages")
         return Position(self._position)
 
     def stage_updates_in(self, tx: TxId, record_ids: array[int], user_type: int, body: bytes) -> Position:

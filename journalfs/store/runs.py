@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
@@ -74,6 +74,12 @@ class JournalRun:
 
     def _files(self, content: QueueContent) -> dict[int, MappedFile]:
         return {slot: content.files[slot] for slot in self.slots(content)}
+
+    def lines(self, content: QueueContent) -> tuple[Any, list[Any]]:
+        """A `jfs_line[]` without large bodies, and the mappings that it points into."""
+        return content.state.fill_lines(
+            self.refs, self._files(content), sealed=self.sealed, now_ms=content.now_ms
+        )
 
     def batch(self, content: QueueContent) -> LineBatch:
         return self._batch_from(self._files(content), content)

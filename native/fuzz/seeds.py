@@ -90,6 +90,8 @@ def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
     for source, payload in _payloads(store):
         columns = struct.pack(">HHBH", 0x0FFF, len(payload) % 500, source, len(payload) % 65536)
         yield "columns", columns + payload[:65535] + columns[4:] + payload[:65535]
+        if not source:
+            yield "copy", payload
         yield "line", struct.pack(">BI", source, len(payload)) + payload + large
         yield "publish", b"\x07\x0b" + LineBatch.of_payloads([payload], queue="q", sources=[source]).line(0)
     for path in (store / "data/paging").rglob("*.page"):
@@ -107,7 +109,7 @@ def main() -> None:
             shapes: set[tuple[str, int]] = set()
             for target, seed in seeds(Path(folder, name)):
                 # Messages of one length in one store are mostly the same message with another number in it.
-                alike = target in ("line", "publish", "columns") and (target, len(seed)) in shapes
+                alike = target in ("line", "publish", "columns", "copy") and (target, len(seed)) in shapes
                 if alike or made.get(target, 0) >= SEEDS_MAX:
                     continue
                 shapes.add((target, len(seed)))

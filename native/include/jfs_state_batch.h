@@ -21,6 +21,9 @@ jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, ui
 jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, const int64_t *ids, uint32_t count,
                             uint32_t *refs, int64_t *scheduled_ms);
 
+/* flags[i]: what is known of the message of refs[i] (JFS_MESSAGE_*); 0 for JFS_NONE. */
+jfs_status jfs_state_message_flags(const jfs_state *state, const uint32_t *refs, uint32_t count, uint8_t *flags);
+
 enum { JFS_UNREFERENCED = 1, JFS_UNREFERENCED_LARGE = 2 };
 
 /* found[i]: JFS_UNREFERENCED if the message is in no queue, with JFS_UNREFERENCED_LARGE if it may have a large-message

@@ -49,6 +49,16 @@ jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, 
     return JFS_OK;
 }
 
+jfs_status jfs_state_message_flags(const jfs_state *state, const uint32_t *refs, uint32_t count, uint8_t *flags) {
+    for (uint32_t i = 0; i < count; i++) {
+        flags[i] = 0;
+        if (refs[i] == JFS_NONE) continue;
+        if (refs[i] >= state->refs.count || state->refs.items[refs[i]].state == REF_FREE) return JFS_RANGE;
+        flags[i] = state->messages.items[state->refs.items[refs[i]].message].flags;
+    }
+    return JFS_OK;
+}
+
 void jfs_state_unreferenced(const jfs_state *state, const int64_t *ids, uint32_t count, uint8_t *found) {
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t message = message_find(state, ids[i]);

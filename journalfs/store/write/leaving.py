@@ -6,13 +6,12 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import compress, groupby
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
-from journalfs.engine.state_batch import NOWHERE, Places, damaged, message_ids, places
+from journalfs.engine.state_batch import NOWHERE, damaged, places
 from journalfs.engine.waiting import checkpoint, unbroken
-from journalfs.errors import JournalfsError, WriteFailed
-from journalfs.format import core_message, record_bodies
+from journalfs.errors import JournalfsError
+from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
@@ -22,10 +21,9 @@ from journalfs.store.content import QueueContent
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
-from journalfs.store.stored_runs import stored_messages
+from journalfs.store.write.copies import Copies, run_of
 from journalfs.store.write.paced import Paced, Transaction, pieces
 from journalfs.store.write.paged import Paged as PagedStore
-from journalfs.store.write.publishing import Publishing
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routed
 from journalfs.store.write.sending import Sending
@@ -241,8 +239,7 @@ class Leaving:
                 self._stage_references(transaction, chosen.content, group, target.content.queue_id)
                 await transaction.after(len(group))
                 continue
-            for few in pieces(group, ROUTED_PIECE_MESSAGES):
-                await copies.add(transaction, chosen.content, _run(chosen.content, few))
+            await copies.add_journal(transaction, chosen.content, group)
 
     def _places(self, chosen: Chosen, target: StoreQueue, ids: array[int]) -> bytes:
         """For each of some messages 1 if it is put into the target as the record that it is: those of one
@@ -266,96 +263,18 @@ class Leaving:
         """
         writer, tx = self._store.journals.messages, transaction.tx
         writer.stage_updates_in(tx, ids, MessageType.ADD_REFERENCE, record_bodies.reference(queue))
-        times = _places(source, ids).scheduled_ms
+        times = places(source.state, source.slot, ids, live=False).scheduled_ms
         for message_id, due_ms in zip(ids, times, strict=True) if any(times) else ():
             if due_ms:
                 schedule = record_bodies.scheduled_time(queue, due_ms)
                 writer.stage_update_in(tx, RecordId(message_id), MessageType.SCHEDULED_TIME, schedule)
 
 
-def _due(content: QueueContent, run: Run) -> dict[int, int]:
-    """When those of a run that are in the journal are due in their queue, by message; 0: at once."""
-    if not isinstance(run, JournalRun):
-        return {}
-    ids, now_ms = message_ids(content.state, run.refs), content.now_ms
-    found = zip(ids, _places(content, ids).scheduled_ms, strict=True)
-    return {message_id: due_ms if due_ms > now_ms else 0 for message_id, due_ms in found}
-
-
-def _places(content: QueueContent, ids: array[int]) -> Places:
-    return places(content.state, content.slot, ids, live=False)
-
-
 def _few(chosen: Chosen, *, journal: bool = True) -> Iterator[Run]:
     """What was chosen, some messages at a time."""
     for claim in chosen.claims if journal else ():
         for ids in pieces(claim.ids, ROUTED_PIECE_MESSAGES):
-            yield _run(chosen.content, ids)
+            yield run_of(chosen.content, ids)
     for one in chosen.paged:
         for indexes in pieces(one.claim.ids, ROUTED_PIECE_MESSAGES):
             yield PageRun(one.number, array("I", indexes))
-
-
-def _run(content: QueueContent, ids: array[int]) -> JournalRun:
-    return JournalRun(array("I", (one for one in _places(content, ids).refs if one != NOWHERE)))
-
-
-class Copies:
-    """Messages that a move copies: their records as they are, but for id and address; in those of another
-    address with a note of where they come from, as brokers have it. Bodies that lie in files are copied from
-    file to file; within this, and if it fails, they are removed.
-    """
-
-    def __init__(self, publishing: Publishing, address: str, queue: QueueId) -> None:
-        self._publishing = publishing
-        self._address = address
-        self._queue = queue
-        self._large: list[MessageId] = []
-
-    async def __aenter__(self) -> Copies:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After a failed write nobody knows what is on the disk: it may name the bodies.
-        if error is not None and not isinstance(error, WriteFailed):
-            await unbroken(lambda: self._publishing.remove_bodies(self._large))
-
-    async def numbered(
-        self, source: QueueContent, run: Run
-    ) -> tuple[list[tuple[MessageId, Outgoing]], frozenset[MessageId]]:
-        """Copies of a few messages, with the schedule that they have in their queue, and which of them are
-        large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
-        for one that is not whole.
-        """
-        due_ms = _due(source, run)
-        numbered: list[tuple[MessageId, Outgoing]] = []
-        for message_id, stored in stored_messages(source, run):
-            message = self._noted(message_id, stored, source)
-            message.queue_schedule_ms = due_ms.get(message_id)
-            numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
-        large = await self._publishing.write_bodies(self._address, numbered)
-        self._large += large
-        return numbered, large
-
-    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
-        if source.model.address == self._address:
-            return message
-        return message.with_properties(
-            core_message.origin(message_id, source.name, message.sent_to or source.model.address)
-        )
-
-    async def add(self, transaction: Transaction, source: QueueContent, run: Run) -> None:
-        """Stage copies of a few messages."""
-        numbered, large = await self.numbered(source, run)
-        self._publishing.stage_copies_in(
-            transaction.tx, self._address, numbered, self._queue, large=large, arriving=False
-        )
-        await transaction.after(2 * len(run))
-
-    def stage_at_once_in(
-        self, tx: TxId, numbered: Sequence[tuple[MessageId, Outgoing]], large: frozenset[MessageId]
-    ) -> None:
-        """Stage copies, and that others leave for them."""
-        self._publishing.stage_copies_in(tx, self._address, numbered, self._queue, large=large, arriving=True)

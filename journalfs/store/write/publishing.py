@@ -14,11 +14,12 @@ from typing import TypeAlias
 import trio
 
 from journalfs.clock import Clock
+from journalfs.engine.copy_batch import CopyBatch, CopyFields
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.text_batch import TextBatch, TextFields
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import JournalfsError, SystemFailure, WriteFailed
-from journalfs.format import record_bodies
+from journalfs.format import encoding, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import JournalWriter, Position
@@ -220,7 +221,7 @@ class Publishing:
     def stage_texts_in(self, tx: TxId, alike: Alike) -> bool:
         """The same with texts. False, with nothing staged, if they have to be staged one by one."""
         _, batch = self.begun_texts(alike, tx)
-        return self._journals.messages.stage_texts(batch) is not None
+        return self._journals.messages.stage_messages(batch) is not None
 
     def stage_texts(self, alike: Alike, *, settles: str | None) -> Published | None:
         """Stage texts; None, with nothing staged, if they have to be staged one by one.
@@ -232,7 +233,7 @@ class Publishing:
         tx = TxId(0) if alone else self._journals.new_tx()
         first_id, batch = self.begun_texts(alike, tx)
         try:
-            position = writer.stage_texts(batch)
+            position = writer.stage_messages(batch)
             if position is not None and not alone:
                 if settles is not None:
                     self._settled.stage_in(tx, settles)
@@ -329,6 +330,24 @@ class Publishing:
         """
         routed = ((message_id, Routed(message, (queue,))) for message_id, message in numbered)
         self.stage_numbered_in(tx, address, routed, large, arriving=arriving)
+
+    def copy_fields(self, tx: TxId, address: str, queue: QueueId, source: str) -> CopyFields:
+        """For copies of messages of the queue `source`, as part of a transaction."""
+        return CopyFields(
+            address=address_field(address),
+            queue_name=encoding.simple_string(source),
+            queue=queue,
+            tx_id=tx,
+            body_bytes_max=self._min_large_bytes - 1,
+            message_bytes_max=self._journals.messages.record_bytes_max - RECORD_SPARE_BYTES,
+        )
+
+    def stage_copied_in(self, batch: CopyBatch, count: int) -> bool:
+        """Stage copies of the first so many. False, with nothing staged, if they have to be staged one by
+        one. Raises JournalfsError, FileTorn.
+        """
+        batch.take(count, first_id=self._journals.ids.draw_many(count))
+        return self._journals.messages.stage_messages(batch) is not None
 
     def stage_routed_in(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from journalfs.format.core_message import CoreHeader, CoreType, encode_message
 from journalfs.format.encoding import nullable_simple_string
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, RecordId
+from journalfs.store.write.copies import TOGETHER_MAX
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import START_MS
 from tests.store.writing.conftest import Writable, lines_of, on_disk, queue_of
@@ -296,3 +298,55 @@ async def test_a_queue_whose_values_are_replaced_does_not_begin_to_page(writable
         assert {paged_count(store, queue) for queue in (FULL[1], "full.ring")} == {0}
         assert acting_limit(store) is None
         assert not [event for event in store.core.events if event["event"] == "limit-reached"]
+
+
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"priority": 9, "properties": {"n": 1, "_AMQ_ORIG_QUEUE": "elsewhere"}},
+    {"protocol": "AMQP"},
+    {"durable": False},
+    {"scheduledTime": START_MS + 1_000_000},
+    {"properties": {"_AMQ_SCHED_DELIVERY": START_MS + 1_000_000}},
+    {"type": "bytes", "body_base64": "AAEC"},
+    {"body": "large " * 30_000},
+]
+
+
+@pytest.mark.rule("S-84")
+async def test_all_kinds_keep_their_order_on_their_way_to_another_address(writable: Writable) -> None:
+    """Most are copied many at a time, by the core, and what it leaves to others lies between them."""
+    settings = {"ASYNCIO": 'journal-file-size = "512K"', "MAPPED": "journal-buffer-timeout = 0"}
+    count = 100 if writable.backend == "MAPPED" else 2 * TOGETHER_MAX
+    (writable.root / "journalfs.toml").write_text(
+        f'journal-type = "{writable.backend}"\n{settings.get(writable.backend, "")}\n'
+    )
+    draw = random.Random(writable.backend)
+    kinds = [draw.choice(KINDS if draw.random() < 0.05 else KINDS[:2]) for _ in range(count)]
+    lines = [
+        kind if "type" in kind else {**kind, "body": f"{number} {kind.get('body', '')}"}
+        for number, kind in enumerate(kinds)
+    ]
+    async with writable.open() as store:
+        await store.create_address("other")
+        await store.create_queue("other", "other.a")
+        publisher = store.publisher(*A, "in.jsonl")
+        await publisher.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        await publisher.finish()
+        before = envelopes(lines_of(store, "work.a"))
+        assert len(before) == len(lines)
+        assert await store.move_part(A, ".all.jsonl", ("other", "other.a")) == len(lines)
+        assert not lines_of(store, "work.a")
+        after = envelopes(lines_of(store, "other.a", "other"))
+    assert [one["id"] for one in after] == sorted(one["id"] for one in after)
+    for old, new in zip(before, after, strict=True):
+        if old["protocol"] == "CORE":
+            noted = {
+                "_AMQ_ORIG_QUEUE": "work.a",
+                "_AMQ_ORIG_ADDRESS": "work",
+                "_AMQ_ORIG_MESSAGE_ID": old["id"],
+            }
+            assert new["properties"] == {**old.get("properties", {}), **noted}
+            assert new["address"] == "other"
+        kept = ("body", "body_base64", "type", "protocol", "priority", "timestamp", "scheduledTime", "userId")
+        assert [new.get(key) for key in kept] == [old.get(key) for key in kept]
+    assert sorted(one["id"] for one in on_disk(writable, "other.a")) == [one["id"] for one in after]

@@ -1,0 +1,134 @@
+"""Copies of messages for another queue: what a move makes where the records that are there will not do."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final
+
+from journalfs.engine.copy_batch import CopyBatch
+from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
+from journalfs.engine.waiting import unbroken
+from journalfs.errors import WriteFailed
+from journalfs.format import core_message
+from journalfs.ids import MessageId, QueueId, TxId
+from journalfs.limits import PIECE_RECORDS, ROUTED_PIECE_MESSAGES
+from journalfs.store.content import QueueContent
+from journalfs.store.outgoing import Outgoing
+from journalfs.store.runs import JournalRun, Run
+from journalfs.store.stored_runs import stored_messages
+from journalfs.store.write.paced import Transaction, pieces
+from journalfs.store.write.publishing import Publishing
+
+TOGETHER_MAX: Final = PIECE_RECORDS // 2
+"""Messages that are copied in one turn: each is a record and a reference."""
+
+
+class Copies:
+    """Messages that a move copies: their records as they are, but for id and address; in those of another
+    address with a note of where they come from, as brokers have it. Bodies that lie in files are copied from
+    file to file; within this, and if it fails, they are removed.
+    """
+
+    def __init__(self, publishing: Publishing, address: str, queue: QueueId) -> None:
+        self._publishing = publishing
+        self._address = address
+        self._queue = queue
+        self._large: list[MessageId] = []
+
+    async def __aenter__(self) -> Copies:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After a failed write nobody knows what is on the disk: it may name the bodies.
+        if error is not None and not isinstance(error, WriteFailed):
+            await unbroken(lambda: self._publishing.remove_bodies(self._large))
+
+    async def numbered(
+        self, source: QueueContent, run: Run
+    ) -> tuple[list[tuple[MessageId, Outgoing]], frozenset[MessageId]]:
+        """Copies of a few messages, with the schedule that they have in their queue, and which of them are
+        large: their bodies are there. Deliveries that were tried from there do not count. Raises `Damaged`
+        for one that is not whole.
+        """
+        due_ms = _due(source, run)
+        numbered: list[tuple[MessageId, Outgoing]] = []
+        for message_id, stored in stored_messages(source, run):
+            message = self._noted(message_id, stored, source)
+            message.queue_schedule_ms = due_ms.get(message_id)
+            numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
+        large = await self._publishing.write_bodies(self._address, numbered)
+        self._large += large
+        return numbered, large
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        if source.model.address == self._address:
+            return message
+        return message.with_properties(
+            core_message.origin(message_id, source.name, message.sent_to or source.model.address)
+        )
+
+    async def add_journal(self, transaction: Transaction, source: QueueContent, ids: array[int]) -> None:
+        """Stage copies of messages of the journal, in their order: of most of them many in one go, and of the
+        rest (large and AMQP ones, those that are not due) a few.
+        """
+        at, window = 0, TOGETHER_MAX
+        while at < len(ids):
+            some = ids[at : at + window]
+            together, alike = self._alike(transaction, source, some)
+            if together is not None and self._publishing.stage_copied_in(together, alike):
+                await transaction.after(2 * alike)
+            else:
+                for few in pieces(some[:alike], ROUTED_PIECE_MESSAGES):
+                    await self.add(transaction, source, run_of(source, few))
+            at += alike
+            window = min(2 * window, TOGETHER_MAX) if alike == window else ROUTED_PIECE_MESSAGES
+
+    def _alike(
+        self, transaction: Transaction, source: QueueContent, ids: array[int]
+    ) -> tuple[CopyBatch | None, int]:
+        """How many of them, from the first one on, can be staged in one go, with what does that; or cannot.
+        That is so until others go on.
+        """
+        run = run_of(source, ids)
+        if source.model.address == self._address or len(run) != len(ids):
+            return None, len(ids)
+        fields = self._publishing.copy_fields(transaction.tx, self._address, self._queue, source.name)
+        batch = CopyBatch(fields, ids, *run.lines(source))
+        possible, alike = batch.alike()
+        return batch if possible else None, alike
+
+    async def add(self, transaction: Transaction, source: QueueContent, run: Run) -> None:
+        """Stage copies of a few messages."""
+        numbered, large = await self.numbered(source, run)
+        self._publishing.stage_copies_in(
+            transaction.tx, self._address, numbered, self._queue, large=large, arriving=False
+        )
+        await transaction.after(2 * len(run))
+
+    def stage_at_once_in(
+        self, tx: TxId, numbered: Sequence[tuple[MessageId, Outgoing]], large: frozenset[MessageId]
+    ) -> None:
+        """Stage copies, and that others leave for them."""
+        self._publishing.stage_copies_in(tx, self._address, numbered, self._queue, large=large, arriving=True)
+
+
+def run_of(content: QueueContent, ids: array[int]) -> JournalRun:
+    """Those of some messages of the journal that are in a queue."""
+    return JournalRun(array("I", (one for one in _places(content, ids).refs if one != NOWHERE)))
+
+
+def _due(content: QueueContent, run: Run) -> dict[int, int]:
+    """When those of a run that are in the journal are due in their queue, by message; 0: at once."""
+    if not isinstance(run, JournalRun):
+        return {}
+    ids, now_ms = message_ids(content.state, run.refs), content.now_ms
+    found = zip(ids, _places(content, ids).scheduled_ms, strict=True)
+    return {message_id: due_ms if due_ms > now_ms else 0 for message_id, due_ms in found}
+
+
+def _places(content: QueueContent, ids: array[int]) -> Places:
+    return places(content.state, content.slot, ids, live=False)
