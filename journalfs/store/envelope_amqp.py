@@ -93,7 +93,26 @@ def read_amqp(envelope: Envelope) -> AmqpMessage:
         expiration_ms=fields.number(envelope, "expiration", default=0),
         durable=_durable(envelope),
     )
-    return AmqpMessage(parts, b"".join(one.encoded for one in sections))
+    message = AmqpMessage(parts, b"".join(one.encoded for one in sections))
+    if "amqp" in envelope:
+        _take_expiry(message, envelope)
+    return message
+
+
+def _take_expiry(message: AmqpMessage, envelope: Envelope) -> None:
+    """As a broker does when it arrives: the time in the properties counts, else how long the header lets it
+    live, of which nobody but the envelope can say when that began.
+    """
+    time_ms, lives_ms = message.said_expiry()
+    stated_ms = fields.number(envelope, "expiration", default=0) if "expiration" in envelope else None
+    if time_ms and stated_ms not in (None, time_ms):
+        raise BadEnvelope(f"amqp.properties.absoluteExpiryTime says {time_ms}", key="expiration")
+    if lives_ms is not None and not time_ms and stated_ms == 0:
+        raise BadEnvelope("amqp.header.ttl says that it expires", key="expiration")
+    if time_ms:
+        message.expiration_ms = time_ms
+    else:
+        message.lives_ms = lives_ms
 
 
 def _durable(envelope: Envelope) -> bool:

@@ -110,6 +110,10 @@ class Outgoing(ABC):
     def text(self, name: str) -> str | None:
         """A property that its sender gave it, as text; None where there is none, or it cannot be text."""
 
+    def expires_ms(self, now_ms: int) -> int:
+        """When it expires if it is sent at that time, 0: never."""
+        return self.expiration_ms
+
     @abstractmethod
     def expiring_at(self, expiration_ms: int) -> Self:
         """A copy that expires at that time, 0: never. A small AMQP one is addressed anew."""

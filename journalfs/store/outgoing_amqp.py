@@ -86,6 +86,8 @@ class AmqpMessage(Outgoing):
         """The routing type that its annotations are to say; None: as they do."""
         self._due: tuple[int] | None = None
         """When its annotations are to say that it is due, 0: at once; None: as they do."""
+        self.lives_ms: int | None = None
+        """How long from its arrival on, where no time is known at which it expires."""
         self.sent_to = parts.address
         self.expiration_ms = parts.expiration_ms
         self.large = cache is not None
@@ -94,7 +96,7 @@ class AmqpMessage(Outgoing):
         measure = line.measure(0)
         self._said: Mapping[str, Any] = decode_envelope(line.line(0))
         self._scheduled_ms = measure.scheduled_ms
-        self.durable = measure.durable
+        self.durable = measure.durable if self.large else self._is_durable()
         self.priority = measure.priority
         self.timestamp_ms = measure.timestamp_ms
 
@@ -126,8 +128,27 @@ class AmqpMessage(Outgoing):
     def own_schedule_ms(self) -> int:
         return self._due[0] if self._due is not None else self._scheduled_ms
 
+    def _is_durable(self) -> bool:
+        """Brokers take a small one without a header for durable; of a large one the record says it."""
+        header = self._said["amqp"].get("header")
+        return header is None or header.get("durable") is True
+
+    def said_expiry(self) -> tuple[int, int | None]:
+        """When its sections say that it expires, 0: at no time; and how long they let it live, None: they do
+        not say. A broker goes by the former if there is both.
+        """
+        properties, header = (self._said["amqp"].get(key, {}) for key in ("properties", "header"))
+        time, ttl = properties.get("absoluteExpiryTime"), header.get("ttl")
+        return max(0, time["v"]) if time is not None else 0, ttl
+
+    def expires_ms(self, now_ms: int) -> int:
+        if self.expiration_ms or self.lives_ms is None:
+            return self.expiration_ms
+        return now_ms + self.lives_ms
+
     def arrives(self, now_ms: int) -> None:
         """A delay counts from when it was made, and from its arrival where it does not say that."""
+        self.expiration_ms = self.expires_ms(now_ms)
         delay_ms = self._annotation(_DUE_AFTER)
         states_time = self.timestamp_ms or self._annotation(_DUE_AT) is not None
         if self.queue_schedule_ms is None and not states_time and type(delay_ms) is int and delay_ms > 0:
@@ -225,7 +246,7 @@ class AmqpMessage(Outgoing):
 
     def expiring_at(self, expiration_ms: int) -> AmqpMessage:
         changed = copy(self)
-        changed.expiration_ms = expiration_ms
+        changed.expiration_ms, changed.lives_ms = expiration_ms, None
         changed._expires_anew = changed._readdressed = True
         return changed
 

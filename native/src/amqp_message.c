@@ -22,7 +22,7 @@ static const section_rule rules[JFS_SECTIONS] = {
 enum { FIRST_DESCRIPTOR = 0x70, HEADER_FIELDS = 5, PROPERTIES_FIELDS = 13 };
 
 /* Field numbers of the lists. */
-enum { HEADER_DURABLE = 0, HEADER_PRIORITY = 1, PROPERTIES_EXPIRY = 8, PROPERTIES_CREATION = 9 };
+enum { HEADER_DURABLE = 0, HEADER_PRIORITY = 1, HEADER_TTL = 2, PROPERTIES_EXPIRY = 8, PROPERTIES_CREATION = 9 };
 
 /* Reads a section's descriptor; its number, or -1. */
 static int take_descriptor(jfs_reader *reader, uint8_t *irregular) {
@@ -133,6 +133,18 @@ static void note_schedule(jfs_message *message) {
     }
 }
 
+/* A record may say another time than the sections, of which a broker makes it when the message arrives. */
+static void note_expiry(jfs_message *message, jfs_amqp header, jfs_amqp properties) {
+    const jfs_amqp ttl = jfs_amqp_field(&header, HEADER_TTL), time = jfs_amqp_field(&properties, PROPERTIES_EXPIRY);
+    const int64_t said_ms = time.type == JFS_A_TIMESTAMP ? (int64_t)time.number : 0;
+    if (!message->has_expiration) {
+        message->expiration_ms = said_ms;
+    } else if (said_ms > 0 ? said_ms != message->expiration_ms
+                           : ttl.type != JFS_A_NULL && message->expiration_ms == 0) {
+        message->irregular = 1;
+    }
+}
+
 /* What the envelope takes out of the sections; called with whatever sections are known. */
 static void note_headers(jfs_message *message) {
     jfs_amqp header = jfs_amqp_section(message, JFS_SECTION_HEADER);
@@ -144,9 +156,8 @@ static void note_headers(jfs_message *message) {
     if (priority.type == JFS_A_UBYTE) message->priority = (uint8_t)(priority.number > 9 ? 9 : priority.number);
     jfs_amqp properties = jfs_amqp_section(message, JFS_SECTION_PROPERTIES);
     jfs_amqp creation = jfs_amqp_field(&properties, PROPERTIES_CREATION);
-    jfs_amqp expiry = jfs_amqp_field(&properties, PROPERTIES_EXPIRY);
     if (creation.type == JFS_A_TIMESTAMP) message->timestamp_ms = (int64_t)creation.number;
-    if (!message->has_expiration && expiry.type == JFS_A_TIMESTAMP) message->expiration_ms = (int64_t)expiry.number;
+    note_expiry(message, header, properties);
     note_schedule(message);
     message->has |= JFS_HAS_HEADER;
 }

@@ -12,6 +12,7 @@ import pytest
 from journalfs.store.write.store import WritingStore
 from tests.broker.amqp_client import browse_by_amqp, take_by_amqp
 from tests.broker.client import CoreClient
+from tests.broker.sent import FAR_MS
 from tests.broker.test_interop import new_instance
 from tests.broker.writing import complaints, lay_store, lines_in, publish, queue_in, write_in
 from tests.frozen import PristineStores
@@ -25,6 +26,7 @@ CASES = [
     pytest.param("killed", "killed.amqp", marks=[pytest.mark.long]),
 ]
 COPIES = "amqp.copies"
+TTL_MS = 4_000_000_000
 PAGE_LIMITS = re.compile("AMQ224120|AMQ224123")
 """One of the stores goes beyond its limits of pages, which its broker says at each start."""
 
@@ -98,14 +100,26 @@ def test_sections_that_say_few_types(artemis_home: Path, tmp_path: Path) -> None
     """Each value has the type that it must have, so a broker loads and delivers the message."""
     broker = new_instance(tmp_path / "broker", "NIO")
 
-    async def work(store: WritingStore) -> None:
-        await store.create_address("simple")
-        await store.create_queue("simple", "simple")
-        await publish(store, "simple", "simple", "in.jsonl", json.dumps({"amqp": SIMPLE}).encode() + b"\n")
+    expiring = [
+        {"amqp": {**sections, "body": {"section": "value", "value": "x"}}}
+        for sections in ({"header": {"ttl": TTL_MS}}, {"properties": {"absoluteExpiryTime": FAR_MS}})
+    ]
 
-    write_in(broker.root, work)
+    async def work(store: WritingStore) -> list[int]:
+        for name in ("simple", "expiring"):
+            await store.create_address(name)
+            await store.create_queue(name, name)
+        await publish(store, "simple", "simple", "in.jsonl", json.dumps({"amqp": SIMPLE}).encode() + b"\n")
+        lines = "".join(json.dumps(line) + "\n" for line in expiring)
+        await publish(store, "expiring", "expiring", "in.jsonl", lines.encode())
+        return [line["expiration"] for line in lines_in(store, "expiring")]
+
+    times_ms = write_in(broker.root, work)
+    assert (times_ms[0] > TTL_MS, times_ms[1]) == (True, FAR_MS)
     with broker, CoreClient(broker.port) as client:
         assert complaints(broker.log) == []
+        listed = json.loads(client.operation("queue.expiring", "listMessagesAsJSON", ""))
+        assert [message["expiration"] for message in listed] == times_ms
         assert client.message_count("simple") == 1
         (message,) = take_by_amqp(broker.port, "simple", "simple", 1)
         assert complaints(broker.log) == []

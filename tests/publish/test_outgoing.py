@@ -11,7 +11,7 @@ import pytest
 
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.status import FileTorn
-from journalfs.errors import DecodeError
+from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.amqp_message import LargeCache, split_large, split_sections
 from journalfs.format.properties import Code, PropertyValue
 from journalfs.limits import COPY_CHUNK_BYTES
@@ -78,6 +78,54 @@ def test_a_large_amqp_file_says_when_it_expires(more: dict[str, Any], expiration
     places, found = split_large(payload)[1], LargeCache.of(split_sections(again))
     assert places == replace(found, properties=places.properties, header=places.header)
     assert b"".join(message_of_record(45, payload, again).large_body()) == again
+
+
+TTL = {"header": {"durable": True, "ttl": 5000}}
+EXPIRES = {"properties": {"absoluteExpiryTime": NOW_MS + 7}}
+
+
+@pytest.mark.parametrize(
+    ("amqp", "expiration", "wanted"),
+    [
+        (EXPIRES, None, NOW_MS + 7),
+        (EXPIRES, NOW_MS + 7, NOW_MS + 7),
+        (EXPIRES | TTL, None, NOW_MS + 7),
+        (TTL, None, NOW_MS + 5000),
+        (TTL, NOW_MS + 9, NOW_MS + 9),
+        ({"header": {"ttl": 0}}, None, NOW_MS),
+        ({"properties": {"absoluteExpiryTime": 0}}, None, 0),
+        ({}, NOW_MS + 9, NOW_MS + 9),
+        ({}, None, 0),
+    ],
+)
+@pytest.mark.parametrize("is_large", [False, True])
+def test_an_amqp_message_expires_as_its_sections_say(
+    amqp: dict[str, Any], expiration: int | None, wanted: int, is_large: bool
+) -> None:
+    """As a broker takes it that it is sent to: what its record says is what brokers and mounts go by."""
+    line: dict[str, Any] = {"amqp": {**amqp, "body": {"section": "value", "value": "x"}}}
+    if expiration is not None:
+        line["expiration"] = expiration
+    message = read_envelope(json.dumps(line).encode())
+    assert message.expires_ms(NOW_MS) == wanted
+    message.arrives(NOW_MS)
+    encode = message.large_record if is_large else message.record
+    user_type, payload = encode(5, "a", NOW_MS)
+    assert message.expiration_ms == wanted
+    stored = message_of_record(user_type, payload, b"".join(message.large_body()))
+    assert stored.expiration_ms == wanted
+    measure = LineBatch.of_payloads([payload], queue=None).measure(0)
+    assert measure.expiration_ms == wanted
+
+
+@pytest.mark.parametrize(
+    ("amqp", "expiration"), [(EXPIRES, NOW_MS + 8), (EXPIRES, 0), (EXPIRES | TTL, NOW_MS + 8), (TTL, 0)]
+)
+def test_an_expiration_that_says_otherwise_is_refused(amqp: dict[str, Any], expiration: int) -> None:
+    line = {"amqp": {**amqp, "body": {"section": "value", "value": "x"}}, "expiration": expiration}
+    with pytest.raises(BadEnvelope) as refused:
+        read_envelope(json.dumps(line).encode())
+    assert refused.value.key == "expiration"
 
 
 @pytest.mark.rule("S-66")

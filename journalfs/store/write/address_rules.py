@@ -82,11 +82,12 @@ class AddressRules:
         if rule == AS_STATED:
             return messages
         now_ms = self.core.clock.now_ms()
-        given_ms = [rule.expiration_ms(message.expiration_ms, now_ms) for message in messages]
-        return [
-            message if time_ms == message.expiration_ms else message.expiring_at(time_ms)
-            for message, time_ms in zip(messages, given_ms, strict=True)
-        ]
+        return [self._ruled(message, rule, now_ms) for message in messages]
+
+    def _ruled(self, message: Outgoing, rule: ExpiryRule, now_ms: int) -> Outgoing:
+        stated_ms = message.expires_ms(now_ms)
+        time_ms = rule.expiration_ms(stated_ms, now_ms)
+        return message if time_ms == stated_ms else message.expiring_at(time_ms)
 
     def expiry(self, address: str) -> ExpiryRule:
         self._in_force()

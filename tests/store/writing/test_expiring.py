@@ -350,6 +350,25 @@ async def test_an_amqp_message_says_so_itself(writable: Writable) -> None:
 
 
 @pytest.mark.rule("S-98")
+@pytest.mark.parametrize(
+    ("setting", "wanted_ms"),
+    [("", 5000), ("max-expiry-delay = 500", 500), ("expiry-delay = 9", 5000), ("no-expiry = true", 0)],
+)
+async def test_how_long_an_amqp_message_lives_counts_from_its_arrival(
+    writable: Writable, setting: str, wanted_ms: int
+) -> None:
+    configure(writable, f'[address-settings."work"]\n{setting}\n' if setting else "")
+    amqp = {"header": {"ttl": 5000}, "body": {"section": "value", "value": "x"}}
+    async with writable.open() as store:
+        writable.clock.advance(by_ms=100)
+        await published(store, {"amqp": amqp}, {"amqp": amqp, "largeMessage": True})
+        lines = [json.loads(one) for one in lines_of(store, "work.a")]
+    wanted = START_MS + 100 + wanted_ms if wanted_ms else None
+    assert [line.get("expiration") for line in lines] == [wanted, wanted]
+    assert [line["amqp"]["header"].get("ttl") for line in lines] == [5000 if wanted_ms == 5000 else None] * 2
+
+
+@pytest.mark.rule("S-98")
 async def test_settings_that_are_changed_count_from_the_next_message_on(writable: Writable) -> None:
     async with writable.open() as store:
         (first,) = await published(store, {"body": "x"})
