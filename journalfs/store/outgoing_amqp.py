@@ -209,7 +209,7 @@ class AmqpMessage(Outgoing):
 
     def _new_head(self) -> _Head | None:
         """What the file of a large message begins with, where it would say another expiration."""
-        if not self._expires_anew or not self.large:
+        if not self._expires_anew:
             return None
         cache = self._as_it_came()
         header, properties = self._header(cache.header), self._properties(cache.properties)

@@ -64,9 +64,12 @@ def test_a_large_amqp_file_says_when_it_expires(more: dict[str, Any], expiration
     line = {"amqp": {"properties": PROPERTIES, "body": body} | more, "largeMessage": True}
     first = read_envelope(json.dumps(line).encode())
     stored = b"".join(first.large_body())
+    small = read_envelope(json.dumps({**line, "largeMessage": False}).encode())
+    before_it_was_large = b"".join(small.expiring_at(expiration_ms).large_body())
     message = message_of_record(*first.large_record(5, "a", NOW_MS), stored).expiring_at(expiration_ms)
     again = b"".join(message.large_body())
     assert len(again) == message.body_bytes
+    assert again == before_it_was_large
     before, after = Sections(stored), Sections(again)
     expiry = {"absoluteExpiryTime": {"t": "timestamp", "v": expiration_ms}} if expiration_ms else {}
     wanted = {**(before.properties or {})}
