@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -121,15 +121,23 @@ class Life:
             return LARGE_CHARS
         return 2_000 if address == "life.paged" else self.chance.randrange(300)
 
-    def differences(self, shown: Shown, had: Shown) -> dict[str, Any]:
-        """Queue -> what a mount shows, and what a broker has, from where they differ."""
+    def differences(self, shown: Shown, had: Shown, *, counted: bool = True) -> dict[str, Any]:
+        """Queue -> what a mount shows, and what a broker has, from where they differ. Not `counted`: however
+        often it was delivered.
+        """
         names = sorted((shown.keys() | had.keys()) - (OF_A_BROKER - shown.keys()))
         both = {name: (self._known(name, shown), self._known(name, had)) for name in names}
+        if not counted:
+            both = {name: (_uncounted(one), _uncounted(other)) for name, (one, other) in both.items()}
         return {name: _apart(*one) for name, one in both.items() if one[0] != one[1]}
 
     def _known(self, name: str, found: Shown) -> Held | None:
         held = found.get(name)
         return Held((), (), held.count) if held is not None and name in self.by_count else held
+
+
+def _uncounted(held: Held | None) -> Held | None:
+    return held and replace(held, due=[(*one[:2], 0, *one[3:]) for one in held.due])
 
 
 def _apart(one: Held | None, other: Held | None) -> tuple[Any, ...]:

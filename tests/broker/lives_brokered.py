@@ -90,7 +90,10 @@ class BrokersTurn:
 
     def _amqp(self) -> Message:
         later = self.chance.random() < 0.1
+        expires = self.chance.random()
         return Message(
+            ttl=FAR_IN_MS / 1e5 if expires < 0.1 else 0,
+            expiry_time=FAR_MS / 1000 if 0.1 < expires < 0.2 else 0,
             body=f"{self.life.number()} " + "y" * self.life.length("life.news"),
             durable=True,
             priority=self.life.priority("life.news"),

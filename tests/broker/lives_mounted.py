@@ -15,6 +15,7 @@ from tests.broker.shell import QueuePath
 from tests.broker.writing import delivery_order, publish, queue_in
 
 STEPS = 40
+TTL_MS = 4_000_000_000
 
 
 async def begin(store: WritingStore) -> None:
@@ -47,6 +48,8 @@ class MountsTurn:
             *[self.send] * 8,
             *[self.remove, self.take, self.move] * 2,
             self.remove_part,
+            self.move_part,
+            self.set_attempts,
             self.come,
             self.go,
             self.count,
@@ -80,9 +83,27 @@ class MountsTurn:
                 line["expiration"] = 1
             if chance.random() < 0.2:
                 line["protocol"] = "AMQP"
+            elif chance.random() < 0.1:
+                line["properties"]["_AMQ_SCHED_DELIVERY"] = chance.choice((1, FAR_MS))
+                line["propertyTypes"]["_AMQ_SCHED_DELIVERY"] = "long"
+            elif chance.random() < 0.1:
+                return self._sections(line["body"], address)
         if "protocol" not in line and chance.random() < 0.1:
             line["duplicateId"] = self.life.duplicate_id(address)
         return line
+
+    def _sections(self, text: str, address: str) -> dict[str, Any]:
+        """An AMQP message as its sections alone say it."""
+        time_ms = self.chance.choice((None, FAR_MS, 1))
+        header = {"priority": self.life.priority(address), "ttl": self.chance.choice((None, TTL_MS))}
+        properties = [[{"t": "string", "v": "n"}, {"t": "int", "v": self.chance.randrange(9)}]]
+        amqp = {
+            "header": header,
+            "properties": {"absoluteExpiryTime": time_ms},
+            "applicationProperties": properties,
+            "body": {"section": "value", "value": text},
+        }
+        return {"amqp": amqp}
 
     async def send(self) -> str:
         address = self.chance.choice(SENT_TO)
@@ -115,6 +136,19 @@ class MountsTurn:
         path = self.chance.choice(self.life.taken)
         await self.store.acknowledge_part(path, ".all.jsonl")
         return f"{path}"
+
+    async def move_part(self) -> str:
+        if self.chance.random() < 0.5:
+            return ""
+        path = self.chance.choice(self.life.taken)
+        target = self.chance.choice([one for one in PLAIN if one != path])
+        count = await self.store.move_part(path, ".all.jsonl", target)
+        return f"{path} {count} {target}"
+
+    async def set_attempts(self) -> str:
+        address, value = self.chance.choice(SENT_TO), self.chance.choice((b"2", b"10"))
+        await self.store.set_attribute(address, None, "user.journalfs.max-delivery-attempts", value)
+        return f"{address} {value!r}"
 
     async def move(self) -> str:
         path, ids = self.some(self.life.taken)
