@@ -21,13 +21,15 @@ Envelope: TypeAlias = Mapping[str, Any]
 Getter: TypeAlias = Callable[[Envelope], Value]
 SizeOf: TypeAlias = Callable[[Envelope], int | None]
 
-_JMS_TO_BROKER = {
+JMS_TO_BROKER = {
+    "JMSDeliveryMode": "AMQDurable",
     "JMSPriority": "AMQPriority",
     "JMSTimestamp": "AMQTimestamp",
     "JMSMessageID": "AMQUserID",
     "JMSExpiration": "AMQExpiration",
     "JMSXGroupID": "AMQGroupID",
 }
+"""What clients make of the names of headers; of `JMSDeliveryMode` they translate what it is compared with, too."""
 _ANNOTATION_PREFIX = "m."
 _BROKER_PREFIX = "_AMQ_"
 _HOPS_PREFIX = "_AMQ_Hops"
@@ -52,7 +54,7 @@ PROPERTY_KEYS = ("protocol", "properties", "propertyTypes", "amqp", "extraProper
 
 def broker_name(name: str, *, stored: bool) -> str:
     """The broker's name for a JMS header name; any other name unchanged."""
-    return name if stored else _JMS_TO_BROKER.get(name, name)
+    return name if stored else JMS_TO_BROKER.get(name, name)
 
 
 def is_plain_property(name: str, *, stored: bool) -> bool:

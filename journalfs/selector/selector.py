@@ -34,6 +34,13 @@ class Selector:
         self.keys = keys
         """The envelope's keys that `accepts` reads, so that no other need be decoded; None: any of them."""
 
+    @property
+    def client_names(self) -> dict[str, str]:
+        """Names of headers that clients translate before a broker sees them, with those that they become."""
+        from journalfs.selector.identifiers import JMS_TO_BROKER  # noqa: PLC0415 - as below
+
+        return {name: JMS_TO_BROKER[name] for name in sorted(self.identifiers & JMS_TO_BROKER.keys())}
+
     def accepts(self, envelope: Mapping[str, object]) -> bool:
         """Whether the selector is true for a message; unknown is not true.
 

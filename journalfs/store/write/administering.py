@@ -26,7 +26,13 @@ from journalfs.journal.writer import Position
 from journalfs.store.core import Core
 from journalfs.store.settings import PAUSED, ROUTING_TYPES
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS, changed, check_default
+from journalfs.store.write.queue_settings import (
+    QUEUE_NO_EFFECT,
+    QUEUE_SETTINGS,
+    changed,
+    check_default,
+    names_of_clients,
+)
 
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 _OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
@@ -189,6 +195,8 @@ class Administering:
         if binding != queue.binding:
             position = self._update_queue(queue, binding)
             self._tell_kept(f"{queue.address}::{queue.name}", QUEUE_NO_EFFECT & changes.keys())
+            if binding.filter != queue.binding.filter:
+                self._tell_names(f"{queue.address}::{queue.name}", binding.filter)
         if paused != queue.paused_itself:
             position = self._pause(BindingType.QUEUE_STATUS, queue.queue_id, paused)
         return position
@@ -282,6 +290,11 @@ class Administering:
         for name in sorted(names):
             message = f"{where}: {name} is kept for brokers, and has no effect here"
             self.core.events.add("configuration", message, level=logging.INFO)
+
+    def _tell_names(self, where: str, text: str | None) -> None:
+        for name, header in names_of_clients(text).items():
+            message = f"in a filter of a queue {name} is a property of that name; the header is {header}"
+            self.core.events.add("configuration", f"{where}: {message}")
 
     def _store_settings(self, match: str, changes: Mapping[str, Value]) -> Position | None:
         stored = self._state.address_settings.get(match)

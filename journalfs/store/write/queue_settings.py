@@ -33,8 +33,15 @@ def _text(text: str) -> str | None:
 
 def _filter(text: str) -> str | None:
     if text:
-        compile_selector(text)
+        compile_selector(text, stored=True)
     return text or None
+
+
+def names_of_clients(text: str | None) -> Mapping[str, str]:
+    """Names in a queue's filter that are headers in a client's selector alone, with those that are for a
+    broker: it takes them for properties there, and a client that makes a queue has translated them.
+    """
+    return compile_selector(text, stored=True).client_names if text else {}
 
 
 def _routing_type(text: str) -> RoutingType:

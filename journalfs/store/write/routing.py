@@ -316,7 +316,7 @@ class Routing:
     def _selector(self, text: str) -> Selector:
         selector = self._selectors.get(text)
         if selector is None:
-            selector = self._selectors[text] = compile_selector(text)
+            selector = self._selectors[text] = compile_selector(text, stored=True)
         return selector
 
 

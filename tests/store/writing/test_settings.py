@@ -11,7 +11,8 @@ from journalfs.ids import MessageId
 from journalfs.store.settings import settings_in_force
 from journalfs.store.write.store import WritingStore
 from tests.store.conftest import LittleStore
-from tests.store.writing.conftest import Writable, lines_of, queue_of
+from tests.store.writing.conftest import Writable, bodies_of, lines_of, queue_of
+from tests.store.writing.test_forwarding import events
 
 
 async def test_an_attribute_of_a_queue_is_kept(writable: Writable) -> None:
@@ -41,6 +42,26 @@ async def test_a_filter_decides_what_a_queue_gets(writable: Writable) -> None:
         await publisher.finish()
         assert [json.loads(line)["body"] for line in lines_of(store, "work.a")] == ["1"]
         assert [json.loads(line)["body"] for line in lines_of(store, "work.b")] == ["1", "2"]
+
+
+async def test_in_a_filter_names_of_headers_are_those_of_brokers(writable: Writable) -> None:
+    """Clients translate theirs before a broker stores one; so what is stored is not translated."""
+    async with writable.open() as store:
+        await store.set_attribute("work", "work.a", "user.journalfs.filter", b"AMQPriority > 4")
+        assert not events(store, "configuration")
+        untranslated = b"JMSPriority > 4 AND JMSDeliveryMode IS NULL"
+        await store.set_attribute("work", "work.b", "user.journalfs.filter", untranslated)
+        told = [str(event["message"]).split() for event in events(store, "configuration")]
+        assert [(words[0], words[-1]) for words in told] == [
+            ("work::work.b:", "AMQDurable"),
+            ("work::work.b:", "AMQPriority"),
+        ]
+        publisher = store.publisher("work", None, "in.jsonl")
+        await publisher.write(b'{"body":"1","priority":9}\n')
+        await publisher.write(b'{"body":"2","priority":1,"properties":{"JMSPriority":9}}\n')
+        await publisher.finish()
+        assert bodies_of(store, "work.a") == ["1"]
+        assert bodies_of(store, "work.b") == ["2"]
 
 
 async def test_an_edited_settings_file_changes_what_differs(writable: Writable) -> None:
