@@ -29,7 +29,7 @@ JMS_TO_BROKER = {
     "JMSExpiration": "AMQExpiration",
     "JMSXGroupID": "AMQGroupID",
 }
-"""What clients make of the names of headers; of `JMSDeliveryMode` they translate what it is compared with, too."""
+"""What clients make of the names of headers. `JMSDeliveryMode` is compared with other words, too."""
 _ANNOTATION_PREFIX = "m."
 _BROKER_PREFIX = "_AMQ_"
 _HOPS_PREFIX = "_AMQ_Hops"
