@@ -351,6 +351,17 @@ class StoreNotKept(JournalfsError):
         self.path = Path(path)
 
 
+class LastValueRefused(JournalfsError):
+    """A message for a last-value queue with a value that brokers do not take for one."""
+
+    identifier = "last-value-refused"
+    errno = errnos.EINVAL
+
+    def __init__(self, queue: str, name: str) -> None:
+        why = f"property {name} of a message is no text, and no broker loads it into this last-value queue"
+        super().__init__(f"{queue}: {why}; nothing of this was done")
+
+
 class NoRoute(JournalfsError):
     """A message for an address that no queue is bound to, or none of the routing type that it states: a
     broker would drop it without a word.

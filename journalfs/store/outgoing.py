@@ -107,6 +107,12 @@ class Outgoing(ABC):
         """A whole number among its broker's properties."""
 
     @abstractmethod
+    def is_text(self, name: str) -> bool:
+        """Whether brokers take it for a text, or it has none of that name: they fail at what is neither where
+        they look for a text.
+        """
+
+    @abstractmethod
     def text(self, name: str) -> str | None:
         """A property that its sender gave it, as text; None where there is none, or it cannot be text."""
 
@@ -306,6 +312,10 @@ class CoreMessage(Outgoing):
 
     def integer(self, name: str) -> int | None:
         return self.properties.integer(name)
+
+    def is_text(self, name: str) -> bool:
+        found = self.properties.get(name)
+        return found is None or found.code is not Code.BYTES
 
     def text(self, name: str) -> str | None:
         found = self.properties.get(name)

@@ -241,6 +241,10 @@ class AmqpMessage(Outgoing):
     def integer(self, name: str) -> int | None:
         return self._extra.integer(name)
 
+    def is_text(self, name: str) -> bool:
+        value = self._said.get("properties", {}).get(name)
+        return value is None or (isinstance(value, str) and name not in self._said.get("propertyTypes", {}))
+
     def text(self, name: str) -> str | None:
         return as_text(self._said.get("properties", {}).get(name))
 

@@ -58,6 +58,7 @@ class Copies:
         numbered: list[tuple[MessageId, Outgoing]] = []
         for message_id, stored in stored_messages(source, run):
             message = self._noted(message_id, stored, source)
+            self._publishing.kinds.refuse_unloadable((self._queue,), message)
             message.queue_schedule_ms = due_ms.get(message_id)
             numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
         large = await self._publishing.write_bodies(self._address, numbered)

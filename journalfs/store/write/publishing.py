@@ -89,7 +89,7 @@ class Publishing:
         min_large_bytes: int,
     ) -> None:
         self._journals = journals
-        self._kinds = kinds
+        self.kinds = kinds
         self._duplicates = duplicates
         self._settled = settled
         self._bodies = bodies
@@ -421,7 +421,7 @@ class Publishing:
     ) -> Published:
         if len(numbered) == 1 and settles is None:
             message_id, one = numbered[0]
-            plain = one.message.duplicate_id is None and not self._kinds.special(one.queues)
+            plain = one.message.duplicate_id is None and not self.kinds.special(one.queues)
             if len(one.queues) == 1 and plain:
                 batch = _Batch(address, self._clock.now_ms(), large)
                 return Published(self._stage_one(batch, message_id, one), False, 1)
@@ -454,7 +454,7 @@ class Publishing:
                 self._stage_duplicate_id_of(tx, remembered, one)
             stage()
             position = writer.stage_commit(tx)
-        self._kinds.removing.replaced(position)
+        self.kinds.removing.replaced(position)
         return position
 
     def _stage_one(self, batch: _Batch, message_id: MessageId, one: Routed) -> Position:
@@ -483,8 +483,8 @@ class Publishing:
         one transaction at a time.
         """
         self._stage_message_in(tx, batch, message_id, one)
-        if self._kinds.special(one.queues):
-            self._kinds.arrived_in(tx, one.queues, message_id, one.message, batch.now_ms)
+        if self.kinds.special(one.queues):
+            self.kinds.arrived_in(tx, one.queues, message_id, one.message, batch.now_ms)
 
     def _stage_duplicate_id_of(self, tx: TxId, remembered: Remembered, one: Routed) -> None:
         duplicate_id = one.message.duplicate_id
@@ -508,7 +508,7 @@ class Publishing:
         try:
             yield
         except JournalfsError:
-            self._kinds.removing.nothing_replaced()
+            self.kinds.removing.nothing_replaced()
             if settles is not None:
                 self._settled.undo(settles)
             self._duplicates.forget(remembered)

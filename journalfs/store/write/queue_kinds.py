@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import heapify, heappop, heappush
@@ -24,7 +24,7 @@ from itertools import takewhile
 from typing import Final, Protocol, TypeAlias
 
 from journalfs.bindings.model import BindingsState, Queue
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, LastValueRefused
 from journalfs.format import core_message
 from journalfs.ids import MessageId, QueueId, TxId
 from journalfs.journal.writer import Position
@@ -110,6 +110,13 @@ class _Asked:
         )
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """Properties that may say the value of a message; the first that is there counts."""
+        if not self.last_values:
+            return ()
+        return (*filter(None, (self.last_value_key,)), core_message.LAST_VALUE)
+
+    @property
     def anything(self) -> bool:
         return self.last_values or self.ring_size is not None
 
@@ -134,6 +141,16 @@ class QueueKinds:
         """Whether one of the queues lets go of messages when others come."""
         self._refresh()
         return bool(self._special) and not self._special.isdisjoint(queues)
+
+    def refuse_unloadable(self, queues: Sequence[QueueId], message: Outgoing) -> None:
+        """Raises `LastValueRefused` for a message that a broker would not load into one of the queues."""
+        for queue_id in queues if self.special(queues) else ():
+            queue = self.core.bindings.queues[queue_id]
+            for name in _Asked.by(queue).keys:
+                if not message.is_text(name):
+                    raise LastValueRefused(f"{queue.address}::{queue.name}", name)
+                if message.text(name) is not None:
+                    break
 
     def _refresh(self) -> None:
         if self._failures != self.removing.failures:

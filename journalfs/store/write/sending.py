@@ -121,6 +121,8 @@ class Sending:
     ) -> list[Routed]:
         """Messages with the queues that get them, and how."""
         routed = self.routing.routed(address, queue, self.rules.expiring(address, messages), ways.pages)
+        for one in routed:
+            self.kinds.refuse_unloadable(one.queues, one.message)
         if not ways.pages and not ways.drops:
             return routed
         return [part for one in routed for part in self._parts(one, ways)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from journalfs.errors import NoSuchName
+from journalfs.errors import LastValueRefused, NoSuchName
 from journalfs.ids import MessageId
 from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
@@ -62,6 +62,32 @@ async def test_a_key_of_its_own(writable: Writable, index: bool) -> None:
         assert bodies_of(store) == ["2", "3"], "as text they are the same"
         await send(store, valued("4", "7"), valued("5", "true", "stock"))
         assert bodies_of(store) == ["4", "5"], "without the key the name counts that every such queue knows"
+
+
+NO_TEXT = [
+    {"protocol": "AMQP", "body": "x", "properties": {"stock": 7}},
+    {"protocol": "AMQP", "body": "x", "properties": {"stock": True}},
+    {"protocol": "AMQP", "body": "x", "properties": {"_AMQ_LVQ_NAME": 7}},
+    {"body": "x", "properties": {"stock": "AAE="}, "propertyTypes": {"stock": "bytes"}},
+]
+
+
+@pytest.mark.rule("S-107")
+@pytest.mark.parametrize("line", NO_TEXT)
+async def test_what_no_broker_loads_is_refused(writable: Writable, line: dict[str, Any]) -> None:
+    """It takes a key for a string there, and fails at the message when it is none."""
+    amqp = {"protocol": "AMQP", "body": "text", "properties": {"stock": "7", "_AMQ_LVQ_NAME": 7}}
+    async with writable.open() as store:
+        await become(store, A, last_value_key="stock")
+        await send(store, line, queue="work.b")
+        for queue in (None, "work.a"):
+            with pytest.raises(LastValueRefused, match=r"work::work\.a: property .* is no text"):
+                await send(store, amqp, line, queue=queue)
+        with pytest.raises(LastValueRefused):
+            await store.move(B, ids_of(store, "work.b"), A)
+        assert (bodies_of(store), bodies_of(store, "work.b")) == ([], ["x"])
+        await send(store, amqp, {"body": "none"}, valued("7", 7, "stock"))
+        assert bodies_of(store) == ["none", "7"]
 
 
 @pytest.mark.rule("S-107")
