@@ -182,7 +182,7 @@ class AmqpMessage(Outgoing):
         if self._made_durable:
             parts = replace(parts, durable=True)
         cache = head.cache if head is not None else self._as_it_came()
-        if self._changed:
+        if self._changed or (self._made_durable and head is None):
             parts = replace(parts, rewritten=True)
             cache = replace(
                 cache,
@@ -196,7 +196,7 @@ class AmqpMessage(Outgoing):
     def large_body(self) -> Iterator[Buffer]:
         """As it came: what was changed stands in the record, which says so. But a broker that makes a core
         message of it reads the file alone, and who is given one whose time is over drops it: so an expiration
-        that is no longer so is not there either.
+        that is no longer so is not there either. And one that copies it loses a copy that is not durable.
         """
         head = self._new_head()
         if head is None:
@@ -208,8 +208,10 @@ class AmqpMessage(Outgoing):
         return self._cache or LargeCache.of(split_sections(bytes(whole(self._body))))
 
     def _new_head(self) -> _Head | None:
-        """What the file of a large message begins with, where it would say another expiration."""
-        if not self._expires_anew:
+        """What the file of a large message begins with, where it is to say another expiration, or that the
+        message is durable.
+        """
+        if not (self._expires_anew or self._made_durable):
             return None
         cache = self._as_it_came()
         header, properties = self._header(cache.header), self._properties(cache.properties)
@@ -266,11 +268,11 @@ class AmqpMessage(Outgoing):
         return changed
 
     def kept(self) -> Self:
-        """Of a small message the header counts, and without one it is not durable; of a large one its
-        record.
+        """The header has to say it: brokers go by that when they copy it, and not by what they wrote of a
+        large one into its record.
         """
-        durable = self._parts.durable if self.large else self._said["amqp"].get("header", {}).get("durable")
-        if durable or self._made_durable:
+        durable = self._said["amqp"].get("header", {}).get("durable") is True
+        if self._made_durable or (durable and (self._parts.durable or not self.large)):
             return self
         changed = copy(self)
         changed.durable = changed._made_durable = True
@@ -283,10 +285,7 @@ class AmqpMessage(Outgoing):
     def _rewritten(self, sections: Sequence[Section], address: str) -> Iterator[Section]:
         """The sections with what was changed, all in their order."""
         rest = {one.code: one.encoded for one in sections if one.code not in BODY_SECTIONS}
-        header = rest.get(SectionCode.HEADER, NULL)
-        if self._made_durable:
-            header = made_durable(header).encoded
-        rest[SectionCode.HEADER] = self._header(header)
+        rest[SectionCode.HEADER] = self._header(rest.get(SectionCode.HEADER, NULL))
         rest[SectionCode.MESSAGE_ANNOTATIONS] = self._annotations(
             rest.get(SectionCode.MESSAGE_ANNOTATIONS, NULL)
         )
@@ -302,6 +301,8 @@ class AmqpMessage(Outgoing):
 
     def _header(self, encoded: bytes) -> bytes:
         """The section as it is to be, from what it is; null: there is none."""
+        if self._made_durable:
+            encoded = made_durable(encoded).encoded
         return without_ttl(encoded).encoded if self._expires_anew and encoded != NULL else encoded
 
     def _annotations(self, encoded: bytes) -> bytes:

@@ -127,3 +127,32 @@ def test_sections_that_say_few_types(artemis_home: Path, tmp_path: Path) -> None
     found = vars(Sections(message))
     assert found["properties"]["contentType"] == {"t": "symbol", "v": "text/plain"}
     assert found["properties"]["userId"] == {"t": "binary", "v": "bWU="}
+
+
+def test_a_large_message_whose_sender_said_nothing_is_kept_with_the_dead_letters(
+    artemis_home: Path, tmp_path: Path
+) -> None:
+    """A broker makes its copy of what the file says, and keeps none that is not durable."""
+    broker = new_instance(tmp_path / "broker", "NIO")
+    lines = [
+        {"largeMessage": True, "amqp": {**more, "body": {"section": "value", "value": "long " * 30_000}}}
+        for more in ({}, {"header": {"priority": 7}})
+    ]
+
+    async def work(store: WritingStore) -> None:
+        for name in ("sent", "dead"):
+            await store.create_address(name)
+            await store.create_queue(name, name)
+        await store.set_attribute("sent", None, "user.journalfs.dead-letter-address", b"dead")
+        await publish(
+            store, "sent", "sent", "in.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode()
+        )
+
+    write_in(broker.root, work)
+    with broker, CoreClient(broker.port) as client:
+        assert client.operation("queue.sent", "sendMessagesToDeadLetterAddress", "") == len(lines)
+        broker.stop()
+    with broker, CoreClient(broker.port) as client:
+        assert client.message_count("dead") == len(lines)
+        assert len(take_by_amqp(broker.port, "dead", "dead", len(lines))) == len(lines)
+        broker.stop()

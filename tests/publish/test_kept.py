@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from journalfs.engine.lines import LineBatch
+from journalfs.format.amqp_message import LargeCache, split_large, split_sections
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.outgoing import Record
+from journalfs.store.stored_message import message_of_record
+from tests.reference.amqp import Sections
 
 VALUE = {"section": "value", "value": {"t": "string", "v": "x"}}
 AMQP: dict[str, dict[str, object]] = {
@@ -41,15 +44,21 @@ def test_an_amqp_message_says_that_it_is_durable(amqp: dict[str, object]) -> Non
     assert {**after["amqp"], "header": None} == {**before["amqp"], "header": None}
 
 
-def test_the_record_of_a_large_amqp_message_says_it() -> None:
-    line = {"largeMessage": True, "durable": False, "amqp": AMQP["a header that says no"]}
-    message = read_envelope(json.dumps(line).encode())
+@pytest.mark.parametrize("amqp", AMQP.values(), ids=AMQP.keys())
+def test_a_large_amqp_message_says_it_in_its_record_and_in_its_file(amqp: dict[str, object]) -> None:
+    """A broker that copies one, as to the dead letters, goes by the header in its file."""
+    message = read_envelope(json.dumps({"largeMessage": True, "amqp": amqp}).encode())
     kept = message.kept()
-    before, after = message.large_record(1, "a", 5)[1], kept.large_record(1, "a", 5)[1]
-    assert (before[9], after[9]) == (0, 0xFF)
-    assert before[10:] == after[10:]
-    assert b"".join(kept.large_body()) == b"".join(message.large_body())
+    (_, before), (_, after) = message.large_record(1, "a", 5), kept.large_record(1, "a", 5)
+    assert (before[9], after[9]) == (0xFF if "header" not in amqp else 0, 0xFF)
+    old, new = Sections(b"".join(message.large_body())), Sections(b"".join(kept.large_body()))
+    assert new.header == {**(old.header or {}), "durable": {"t": "boolean", "v": True}}
+    assert (new.maps, new.properties, new.value) == (old.maps, old.properties, old.value)
+    file = b"".join(kept.large_body())
+    assert len(file) == kept.body_bytes
+    assert split_large(after)[1] == LargeCache.of(split_sections(file))
     assert kept.kept() is kept
+    assert message_of_record(45, after, file).kept().durable
 
 
 @pytest.mark.parametrize(
