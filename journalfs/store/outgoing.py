@@ -228,11 +228,17 @@ class Properties:
 NO_PROPERTIES: Final = Properties((), encoding.NULL)
 
 
-def as_text(value: object) -> str | None:
-    """As brokers turn a value of another type into text, for those that they do turn into it."""
+def as_text(value: object, *, single: bool = False) -> str | None:
+    """As brokers turn a value of another type into text, for those that they do turn into it. `single`: a
+    number is a float.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, str | int | float) else None
+    if isinstance(value, float):
+        from journalfs.selector import values  # noqa: PLC0415 - few have one where text is looked for
+
+        return values.as_text(values.Single(value) if single else value)
+    return str(value) if isinstance(value, str | int) else None
 
 
 def known_routing_type(value: int | None) -> int | None:
@@ -319,7 +325,7 @@ class CoreMessage(Outgoing):
 
     def text(self, name: str) -> str | None:
         found = self.properties.get(name)
-        return as_text(found.value) if found is not None else None
+        return as_text(found.value, single=found.code is Code.FLOAT) if found is not None else None
 
     def expiring_at(self, expiration_ms: int) -> Self:
         changed = copy(self)

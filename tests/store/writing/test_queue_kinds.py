@@ -64,6 +64,22 @@ async def test_a_key_of_its_own(writable: Writable, index: bool) -> None:
         assert bodies_of(store) == ["4", "5"], "without the key the name counts that every such queue knows"
 
 
+@pytest.mark.rule("S-107")
+async def test_numbers_are_texts_as_java_writes_them(writable: Writable) -> None:
+    numbers = [
+        ("float", 0.1, "0.1"),
+        ("double", 1e8, "1.0E8"),
+        ("double", 0.5, "0.5"),
+        ("float", 1e-4, "1.0E-4"),
+    ]
+    async with writable.open() as store:
+        await become(store, A, last_value=True)
+        for kind, number, text in numbers:
+            line = valued(kind, number) | {"propertyTypes": {"_AMQ_LVQ_NAME": kind}}
+            await send(store, line, valued(text, text))
+        assert bodies_of(store) == [text for _, _, text in numbers]
+
+
 NO_TEXT = [
     {"protocol": "AMQP", "body": "x", "properties": {"stock": 7}},
     {"protocol": "AMQP", "body": "x", "properties": {"stock": True}},
