@@ -355,6 +355,7 @@ class LastValueRefused(JournalfsError):
     """A message for a last-value queue with a value that brokers do not take for one."""
 
     identifier = "last-value-refused"
+    exit_code = EXIT_WRONG_CALL
     errno = errnos.EINVAL
 
     def __init__(self, queue: str, name: str) -> None:
