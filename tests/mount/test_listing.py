@@ -36,6 +36,7 @@ def test_whoever_looks_at_each_as_it_is_listed_asks_no_more(mount_fake: MountFak
     assert after["lookup"] - before["lookup"] < 10_000, "one for each, but for a pause of half a second or so"
 
 
+@pytest.mark.long
 def test_a_million_messages_are_listed_and_cost_the_mount_no_memory(mount_fake: MountFake) -> None:
     mounted = mount_fake("many")
     list(os.scandir(mounted.path / "many/100000/.messages"))

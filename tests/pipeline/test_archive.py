@@ -171,6 +171,7 @@ def test_a_folder_of_hadoop_is_as_one_of_this_machine(spark: SparkSession, tmp_p
         HadoopFolder(spark, "nowhere://host/path")
 
 
+@pytest.mark.long
 def test_stores_and_archives_that_only_hadoop_reaches(spark: SparkSession, tmp_path: Path) -> None:
     """Hadoop's own view of other filesystems stands for one that is elsewhere."""
     context: Any = spark.sparkContext

@@ -106,7 +106,8 @@ def test_amqp_messages_say_where_they_were_in_annotations(audited: Audited) -> N
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["transactions", pytest.param("large-and-paged", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["transactions", "large-and-paged"])
+@pytest.mark.long
 def test_what_waits_is_what_is_live(spark: SparkSession, stores: PristineStores, name: str) -> None:
     found = audit(spark, Source(str(stores[name])))
     rows = found.lives.filter("queue is not null").collect()

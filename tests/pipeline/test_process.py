@@ -75,6 +75,7 @@ def said_only_by(words: list[str | Path], there: dict[str, str]) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_plain_script_needs_no_activated_environment(tmp_path: Path) -> None:
     store = written_store(tmp_path, {"a": [{"body": "1"}]})
     script = Path(__file__).parents[2] / "docs" / "examples" / "record_kinds.py"

@@ -61,7 +61,7 @@ def without_ids(line: Mapping[str, Any]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-@pytest.mark.parametrize("name", ["orders-basic", "amqp-exotic"])
+@pytest.mark.parametrize("name", ["amqp-exotic", pytest.param("orders-basic", marks=pytest.mark.long)])
 def test_messages_come_back_as_they_were(
     spark: SparkSession, stores: PristineStores, tmp_path: Path, name: str
 ) -> None:
@@ -117,6 +117,7 @@ def test_a_replay_that_ends_anywhere_and_is_repeated_publishes_once(
     assert at > 6
 
 
+@pytest.mark.long
 def test_of_a_batch_that_a_busy_store_refused_nothing_is_left(spark: SparkSession, tmp_path: Path) -> None:
     folder = archive_of(spark, tmp_path, 3)
     store = store_with(tmp_path / "to", id_cache_size=2)
@@ -161,7 +162,7 @@ def test_where_no_queue_takes_them_nothing_is_noted(
     assert notes.names() == []
 
 
-@pytest.mark.parametrize("in_mount", [False, True])
+@pytest.mark.parametrize("in_mount", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_batch_of_a_routing_type_that_no_queue_has_is_not_noted(
     spark: SparkSession, tmp_path: Path, in_mount: bool
 ) -> None:
@@ -198,7 +199,7 @@ class CutOffFolder(LocalFolder):
             raise Killed
 
 
-@pytest.mark.parametrize("only", [None, "body = '4'"])
+@pytest.mark.parametrize("only", [pytest.param(None, marks=pytest.mark.long), "body = '4'"])
 def test_a_batch_that_never_came_is_published_later(
     spark: SparkSession, tmp_path: Path, only: str | None
 ) -> None:
@@ -217,7 +218,7 @@ def test_a_batch_that_never_came_is_published_later(
     assert not [name for name in notes.names() if "pending" in name]
 
 
-@pytest.mark.parametrize("was_published", [True, False])
+@pytest.mark.parametrize("was_published", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_what_cannot_be_told_is_asked(spark: SparkSession, tmp_path: Path, was_published: bool) -> None:
     folder = archive_of(spark, tmp_path, 3)
     store = store_with(tmp_path / "to", id_cache_size=2)
@@ -322,7 +323,14 @@ class MetFolder(LocalFolder):
             self._meet()
 
 
-@pytest.mark.parametrize(("when", "said"), [("before", "written"), ("written", "taken"), ("counts", "taken")])
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        ("before", "written"),
+        pytest.param("written", "taken", marks=pytest.mark.long),
+        pytest.param("counts", "taken", marks=pytest.mark.long),
+    ],
+)
 def test_of_two_replays_at_once_under_one_name_one_is_to_be_repeated(
     spark: SparkSession, tmp_path: Path, when: str, said: str
 ) -> None:
@@ -347,6 +355,7 @@ def test_of_two_replays_at_once_under_one_name_one_is_to_be_repeated(
     assert notes.names() == ["batch-000001.jsonl", "target.json"]
 
 
+@pytest.mark.long
 def test_what_another_replay_published_meanwhile_is_not_published_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -364,6 +373,7 @@ def test_what_another_replay_published_meanwhile_is_not_published_again(
     assert replay(spark, folder, notes, target, name="n") == Replayed(0, 5, 0)
 
 
+@pytest.mark.long
 def test_what_is_chosen_by_a_clock_is_published_as_it_was_noted(spark: SparkSession, tmp_path: Path) -> None:
     """Each query asks the clock anew. What stands for it here is asked as often, and can be turned."""
     folder = archive_of(spark, tmp_path, 7)
@@ -395,6 +405,7 @@ def test_what_is_chosen_by_chance_is_published_as_it_was_noted(spark: SparkSessi
     assert sorted(map(int, bodies(store))) == list(range(20))
 
 
+@pytest.mark.long
 def test_of_a_batch_that_the_archive_no_longer_has_nothing_is_published(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -419,7 +430,7 @@ def test_of_a_batch_that_the_archive_no_longer_has_nothing_is_published(
     assert [name[:7] for name in notes.names()] == ["batch-0", "pending", "target."]
 
 
-@pytest.mark.parametrize("where", ["run=000002", "run=000001/again"])
+@pytest.mark.parametrize("where", ["run=000001/again", pytest.param("run=000002", marks=pytest.mark.long)])
 def test_what_is_there_twice_is_published_once(spark: SparkSession, tmp_path: Path, where: str) -> None:
     """In two runs, or in one that somebody put together."""
     folder = archive_of(spark, tmp_path, 5)

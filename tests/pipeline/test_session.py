@@ -35,6 +35,7 @@ JOB = (sys.executable, "-m", "tests.pipeline.session_job")
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
+@pytest.mark.long
 def test_a_killed_archive_is_repeated(spark: SparkSession, tmp_path: Path) -> None:
     store = written_store(tmp_path, {name: [{"body": str(n)} for n in range(500)] for name in "abc"})
     target = tmp_path / "archive"

@@ -296,7 +296,8 @@ def driver(job: str, path: Path, work: Path) -> Iterator[IO[str]]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, 3])
+@pytest.mark.long
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(
     spark: SparkSession, mounts: Mounts, tmp_path: Path, kills: int
 ) -> None:

@@ -40,7 +40,7 @@ def _broker(made: StoreMade) -> Broker:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("body_kind", ["text", "json"])
+@pytest.mark.parametrize("body_kind", ["json", pytest.param("text", marks=pytest.mark.long)])
 def test_a_broker_lists_exactly_the_messages_written(tmp_path: Path, body_kind: str) -> None:
     spec = StoreSpec(
         messages=1500,

@@ -267,7 +267,7 @@ async def worked(writable: Writable, kind: type[Work], folder: Path) -> tuple[Wo
     return work, Counter(body for bodies in shown.values() for body in bodies)
 
 
-@pytest.mark.parametrize("seed", _seeds(range(8), 0, 3, 5))
+@pytest.mark.parametrize("seed", _seeds(range(8), 5))
 async def test_nothing_is_lost_doubled_or_invented(late_store: Writable, tmp_path: Path) -> None:
     work, there = await worked(late_store, Work, tmp_path)
     assert all(sent.told for sent in work.sent)
@@ -275,7 +275,7 @@ async def test_nothing_is_lost_doubled_or_invented(late_store: Writable, tmp_pat
     assert there.total() == work.published.total() - work.left
 
 
-@pytest.mark.parametrize("seed", _seeds(range(100, 104), 100, 103))
+@pytest.mark.parametrize("seed", _seeds(range(100, 104), 103))
 async def test_what_is_cancelled_happened_whole_or_not_at_all(late_store: Writable, tmp_path: Path) -> None:
     work, there = await worked(late_store, CancelledWork, tmp_path)
     assert not there - work.published

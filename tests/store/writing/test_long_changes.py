@@ -15,6 +15,7 @@ from journalfs.errors import BadEnvelope
 from journalfs.ids import MessageId
 from journalfs.limits import PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
 from journalfs.store.write.store import WritingStore
+from tests.broker.settings import ONE_IS_QUICK
 from tests.reference.store import load
 from tests.store.writing.conftest import Writable, bodies_of, lines_of, queue_of
 
@@ -85,6 +86,7 @@ async def test_others_go_on_while_many_messages_come_and_go(writable: Writable, 
         assert store.journals.messages.totals().live_records == 0
 
 
+@pytest.mark.parametrize("writable", ONE_IS_QUICK, indirect=True)
 async def test_what_is_cancelled_half_way_did_not_happen(writable: Writable, tmp_path: Path) -> None:
     file = staged_file(tmp_path)
     async with writable.open() as store:
@@ -158,6 +160,7 @@ async def test_duplicate_ids_of_what_is_cancelled_may_come_again(writable: Writa
         assert len(queue_of(store, "work.a")) == MANY
 
 
+@pytest.mark.parametrize("writable", ONE_IS_QUICK, indirect=True)
 async def test_a_journal_compacted_half_way(writable: Writable, tmp_path: Path) -> None:
     (writable.root / "journalfs.toml").write_text(
         f'journal-type = "{writable.backend}"\njournal-file-size = "1M"\n'
@@ -353,6 +356,7 @@ async def publish_line(store: WritingStore, line: bytes) -> None:
     await publisher.finish()
 
 
+@pytest.mark.parametrize("writable", ONE_IS_QUICK, indirect=True)
 async def test_little_of_a_long_change_waits_for_the_disk(writable: Writable, tmp_path: Path) -> None:
     async with writable.open() as store:
         writer, waiting_max = store.journals.messages, 0
