@@ -104,7 +104,8 @@ class AmqpMessage(Outgoing):
 
     @property
     def body_bytes(self) -> int:
-        head = self._new_head()
+        # Of what may be small it is asked each time just to see that: the length that it came with will do.
+        head = self._new_head() if self.large else None
         return len(self._body) if head is None else len(head.encoded) + len(self._body) - head.instead_of
 
     @property
