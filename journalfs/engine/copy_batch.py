@@ -9,6 +9,7 @@ from typing import Any
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.message_batch import MessageBatch
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
 
@@ -30,12 +31,12 @@ class CopyFields:
     message_bytes_max: int
 
 
-class CopyBatch:
+class CopyBatch(MessageBatch):
     """Messages on their way into write buffers: `take`, and `stage` into one buffer after the other until
     all that were taken are.
     """
 
-    __slots__ = ("_count", "_fields", "_first_id", "_ids", "_keep", "_lines", "_progress")
+    __slots__ = ("_count", "_first_id", "_ids", "_keep", "_lines")
 
     def __init__(self, fields: CopyFields, ids: array[int], lines: Any, keep: Sequence[Any]) -> None:
         """`lines` is a `jfs_line[]` of these messages, and `keep` what it points into."""
@@ -45,7 +46,7 @@ class CopyBatch:
         self._keep = address, name, keep
         self._count = len(ids)
         self._first_id = 0
-        self._fields: Any = ffi.new(
+        pointer = ffi.new(
             "jfs_copies *",
             {
                 "address": ffi.cast("const uint8_t *", address),
@@ -58,7 +59,7 @@ class CopyBatch:
                 "message_bytes_max": fields.message_bytes_max,
             },
         )
-        self._progress: Any = ffi.new("jfs_copies_progress *")
+        super().__init__(pointer)
 
     def alike(self) -> tuple[bool, int]:
         """Whether the first message can be copied here, and how many there are from it on of which the same
@@ -89,17 +90,3 @@ class CopyBatch:
                 self._progress,
             )
         )
-
-    @property
-    def tx_id(self) -> int:
-        return int(self._fields.tx_id)
-
-    @property
-    def staged_records(self) -> int:
-        """Staged by the last call."""
-        return int(self._progress.records)
-
-    @property
-    def needed_bytes(self) -> int:
-        """After NO_ROOM: what the next record needs."""
-        return int(self._progress.needed_bytes)

@@ -104,6 +104,10 @@ def unreferenced(state: LiveState, ids: array[int]) -> bytes:
     return bytes(ffi.buffer(found, len(ids)))
 
 
+_DAMAGED: Final = bytes(bool(flags & lib.JFS_MESSAGE_DAMAGED) for flags in range(256))
+"""By flags of a message: 1 where they say so."""
+
+
 def damaged(state: LiveState, ids: array[int], slot: int) -> bytes:
     """For each message of a queue 1 if it is known not to be whole, else 0."""
     refs = places(state, slot, ids, live=False).refs
@@ -112,9 +116,6 @@ def damaged(state: LiveState, ids: array[int], slot: int) -> bytes:
         view, out = ffi.from_buffer("uint32_t[]", refs), ffi.from_buffer("uint8_t[]", flags)
         check(lib.jfs_state_message_flags(state.pointer, view, len(refs), out), "looking for damage")
     return bytes(flags).translate(_DAMAGED)
-
-
-_DAMAGED: Final = bytes(bool(flags & lib.JFS_MESSAGE_DAMAGED) for flags in range(256))
 
 
 def mark_unreadable(state: LiveState, file_slot: int, offset: int, length: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.ledger import Ledger
+from journalfs.engine.message_batch import MessageBatch
 from journalfs.engine.publish import Stretches
 from journalfs.engine.stage import ABSENT, EXISTS, HELD, NO_ROOM, STAGED, Stage
 from journalfs.engine.status import check
@@ -33,19 +34,19 @@ class TextFields:
     record_bytes_max: int
 
 
-class TextBatch:
+class TextBatch(MessageBatch):
     """Texts on their way into write buffers: `begin`, and `stage` into one buffer after the other until all
     of them are. May be used again and again.
     """
 
-    __slots__ = ("_fields", "_keep", "_progress", "_texts")
+    __slots__ = ("_keep", "_texts")
 
     def __init__(self, fields: TextFields) -> None:
         address, properties = ffi.from_buffer(fields.address), ffi.from_buffer(fields.properties)
         every, in_turn = ffi.new("int64_t[]", fields.every), ffi.new("int64_t[]", fields.in_turn)
         self._texts: Stretches | None = None
         self._keep = address, properties, every, in_turn
-        self._fields: Any = ffi.new(
+        pointer = ffi.new(
             "jfs_text_batch *",
             {
                 "address": ffi.cast("const uint8_t *", address),
@@ -61,7 +62,7 @@ class TextBatch:
                 "user_id_node": fields.user_id_node,
             },
         )
-        self._progress: Any = ffi.new("jfs_text_progress *")
+        super().__init__(pointer)
 
     def begin(
         self,
@@ -122,10 +123,6 @@ class TextBatch:
         return bool(lib.jfs_texts_too_long(self._fields, texts.pointer, texts.count))
 
     @property
-    def tx_id(self) -> int:
-        return int(self._fields.tx_id)
-
-    @property
     def messages(self) -> int:
         """How many texts there are."""
         return 0 if self._texts is None else self._texts.count
@@ -134,16 +131,6 @@ class TextBatch:
     def ended(self) -> bool:
         """Whether all of it was staged or made."""
         return int(self._progress.message) == self.messages
-
-    @property
-    def staged_records(self) -> int:
-        """Staged or made by the last call."""
-        return int(self._progress.records)
-
-    @property
-    def needed_bytes(self) -> int:
-        """After NO_ROOM: what the next record may need."""
-        return int(self._progress.needed_bytes)
 
     @property
     def begun(self) -> bool:

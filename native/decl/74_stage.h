@@ -22,3 +22,9 @@ jfs_status jfs_stage_one(jfs_stage *stage, jfs_ledger *ledger, uint8_t kind, int
                          int8_t user_type, const uint8_t *body, uint32_t body_bytes);
 
 uint64_t jfs_stage_seal(jfs_stage *stage, uint64_t alignment_bytes);
+typedef struct {
+    uint32_t message;
+    uint32_t step;
+    uint64_t records;
+    uint64_t needed_bytes;
+} jfs_batch_progress;

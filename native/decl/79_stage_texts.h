@@ -18,12 +18,5 @@ typedef struct {
     uint8_t user_id_node[8];
 } jfs_text_batch;
 
-typedef struct {
-    uint32_t message;
-    uint32_t step;
-    uint64_t records;
-    uint64_t needed_bytes;
-} jfs_text_progress;
-
 jfs_status jfs_stage_texts(jfs_stage *stage, jfs_ledger *ledger, const jfs_text_batch *batch, const uint8_t *bytes,
-                           const jfs_stretch *texts, uint32_t count, jfs_text_progress *progress);
+                           const jfs_stretch *texts, uint32_t count, jfs_batch_progress *progress);

@@ -8,13 +8,7 @@ typedef struct {
     uint32_t body_bytes_max;
     uint32_t message_bytes_max;
 } jfs_copies;
-typedef struct {
-    uint32_t message;
-    uint32_t step;
-    uint64_t records;
-    uint64_t needed_bytes;
-} jfs_copies_progress;
 jfs_status jfs_copies_alike(const jfs_copies *copies, const jfs_line *lines, uint32_t count, int *possible,
                             uint32_t *alike);
 jfs_status jfs_stage_copies(jfs_stage *stage, jfs_ledger *ledger, const jfs_copies *copies, const jfs_line *lines,
-                            const int64_t *ids, uint32_t count, int64_t first_id, jfs_copies_progress *progress);
+                            const int64_t *ids, uint32_t count, int64_t first_id, jfs_batch_progress *progress);

@@ -55,7 +55,7 @@ static int stage_texts(job *j, const uint8_t *data, size_t size, size_t *used) {
     static const int64_t queues[] = {21, 22, 23, 24};
     const uint32_t length = data[3] < size - 4 ? data[3] : (uint32_t)(size - 4);
     jfs_stretch texts[LINES_MAX];
-    jfs_text_progress progress = {0};
+    jfs_batch_progress progress = {0};
     jfs_text_batch batch = {.address = address,
                             .properties = properties,
                             .every = queues,

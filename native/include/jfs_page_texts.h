@@ -23,6 +23,6 @@ int jfs_texts_too_long(const jfs_text_batch *batch, const jfs_stretch *texts, ui
  * than that for the next record; with 0 of them, the page has none. *used says how much was made.
  */
 jfs_status jfs_page_texts(const jfs_page_room *room, const jfs_text_batch *batch, const uint8_t *bytes,
-                          const jfs_stretch *texts, uint32_t count, jfs_text_progress *progress, uint64_t *used);
+                          const jfs_stretch *texts, uint32_t count, jfs_batch_progress *progress, uint64_t *used);
 
 #endif

@@ -23,6 +23,14 @@ typedef struct {
     int32_t rid;
 } jfs_stage;
 
+/* How far messages that are staged together came: `message` are whole, and of the next one `step` records. */
+typedef struct {
+    uint32_t message;
+    uint32_t step;
+    uint64_t records;      /* staged by this call */
+    uint64_t needed_bytes; /* JFS_FULL: room that the next record may need */
+} jfs_batch_progress;
+
 /* buffer_bytes is rounded up to whole blocks. */
 jfs_status jfs_stage_new(jfs_stage **out, uint64_t buffer_bytes);
 void jfs_stage_free(jfs_stage *stage);

@@ -19,14 +19,6 @@ typedef struct {
     uint32_t message_bytes_max; /* longest message that does */
 } jfs_copies;
 
-/* How far it came: `message` copies are whole, and of the next one `step` records. */
-typedef struct {
-    uint32_t message;
-    uint32_t step;
-    uint64_t records;      /* staged by this call */
-    uint64_t needed_bytes; /* JFS_FULL: room that the next record needs */
-} jfs_copies_progress;
-
 /* How many messages from the first one on are as it is: `possible` for jfs_stage_copies, or not. Those are whole, small,
  * durable, have an address, are due, and do not say when they are.
  */
@@ -39,6 +31,6 @@ jfs_status jfs_copies_alike(const jfs_copies *copies, const jfs_line *lines, uin
  * JFS_MALFORMED: it is no core message; else as jfs_stage_one says.
  */
 jfs_status jfs_stage_copies(jfs_stage *stage, jfs_ledger *ledger, const jfs_copies *copies, const jfs_line *lines,
-                            const int64_t *ids, uint32_t count, int64_t first_id, jfs_copies_progress *progress);
+                            const int64_t *ids, uint32_t count, int64_t first_id, jfs_batch_progress *progress);
 
 #endif

@@ -28,20 +28,12 @@ typedef struct {
     uint8_t user_id_node[8];
 } jfs_text_batch;
 
-/* How far it came: `message` texts are whole, and of the next one `step` records. */
-typedef struct {
-    uint32_t message;
-    uint32_t step;
-    uint64_t records;      /* staged by this call */
-    uint64_t needed_bytes; /* JFS_FULL: room that the next record may need */
-} jfs_text_progress;
-
 /* Stages an ADD and an UPDATE for each queue for every stretch, as parts of the transaction if there is one; goes on
  * where `progress`, zeroed before the first call, says. A text that is no UTF-8 becomes a message of bytes.
  * JFS_FULL: make room and call again. JFS_RANGE: a text is too long, nothing was staged; only the first call says so,
  * and it may say so of one that is not but has many bytes for few characters. Else as jfs_stage_one.
  */
 jfs_status jfs_stage_texts(jfs_stage *stage, jfs_ledger *ledger, const jfs_text_batch *batch, const uint8_t *bytes,
-                           const jfs_stretch *texts, uint32_t count, jfs_text_progress *progress);
+                           const jfs_stretch *texts, uint32_t count, jfs_batch_progress *progress);
 
 #endif

@@ -29,4 +29,15 @@ static inline void store_u64(uint8_t *at, uint64_t value) {
     memcpy(at, &swapped, sizeof swapped);
 }
 
+/* These return what is behind. `from` may be the null pointer of nothing. */
+static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *from, uint64_t length) {
+    if (length > 0) memcpy(to, from, length);
+    return to + length;
+}
+
+static inline uint8_t *put_i64(uint8_t *to, int64_t value) {
+    store_u64(to, (uint64_t)value);
+    return to + 8;
+}
+
 #endif

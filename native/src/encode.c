@@ -28,11 +28,6 @@ static uint8_t *put_u32(uint8_t *at, uint32_t value) {
     return at + 4;
 }
 
-static uint8_t *put_i64(uint8_t *at, int64_t value) {
-    store_u64(at, (uint64_t)value);
-    return at + 8;
-}
-
 uint64_t jfs_record_bytes(uint8_t kind, uint64_t body_bytes) {
     if (kind < KIND_FIRST || kind > KIND_LAST) return 0;
     return fixed_of[kind - KIND_FIRST] + (has_body(kind) ? body_bytes : 0);

@@ -93,17 +93,7 @@ uint64_t message_copy_bytes_at_most(const jfs_copies *copies, const jfs_line *li
            line->payload_bytes; /* the address */
 }
 
-static uint8_t *put_bytes(uint8_t *to, const uint8_t *from, uint64_t length) {
-    if (length > 0) memcpy(to, from, length);
-    return to + length;
-}
-
 static uint8_t *put_view(uint8_t *to, jfs_view view) { return put_bytes(to, view.at, view.bytes); }
-
-static uint8_t *put_i64(uint8_t *to, int64_t value) {
-    store_u64(to, (uint64_t)value);
-    return to + 8;
-}
 
 static uint8_t *put_name(uint8_t *to, const char *name) {
     const uint32_t length = (uint32_t)strlen(name);

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-#include "bytes.h"
 #include "jfs_guard.h"
 #include "message_copy.h"
+#include "stage_messages.h"
 
-enum { RECORD_MESSAGE = 45, RECORD_REFERENCE = 32, STEPS = 2 };
+enum { STEPS = 2 };
 
 typedef struct {
     const jfs_copies *copies;
@@ -48,21 +48,12 @@ static jfs_status copy_body(void *context) {
     return message_copy_put(job->copies, job->line, job->id, job->copy_id, job->payload, &job->payload_bytes);
 }
 
-static jfs_status add_message(jfs_stage *stage, jfs_ledger *ledger, copy_job *job, jfs_copies_progress *progress) {
+static jfs_status add_message(jfs_stage *stage, jfs_ledger *ledger, copy_job *job, jfs_batch_progress *progress) {
     const jfs_status status = jfs_guarded(copy_body, job);
     if (status != JFS_OK) return status;
     progress->needed_bytes = jfs_record_bytes(JFS_ADD_TX, job->payload_bytes);
     return jfs_stage_one(stage, ledger, JFS_ADD_TX, job->copies->tx_id, job->copy_id, RECORD_MESSAGE, job->payload,
                          job->payload_bytes);
-}
-
-static jfs_status add_reference(jfs_stage *stage, jfs_ledger *ledger, const copy_job *job,
-                                jfs_copies_progress *progress) {
-    uint8_t body[8];
-    store_u64(body, (uint64_t)job->copies->queue);
-    progress->needed_bytes = jfs_record_bytes(JFS_UPDATE_TX, sizeof body);
-    return jfs_stage_one(stage, ledger, JFS_UPDATE_TX, job->copies->tx_id, job->copy_id, RECORD_REFERENCE, body,
-                         sizeof body);
 }
 
 static uint64_t longest(const jfs_copies *copies, const jfs_line *lines, uint32_t count) {
@@ -75,7 +66,7 @@ static uint64_t longest(const jfs_copies *copies, const jfs_line *lines, uint32_
 }
 
 jfs_status jfs_stage_copies(jfs_stage *stage, jfs_ledger *ledger, const jfs_copies *copies, const jfs_line *lines,
-                            const int64_t *ids, uint32_t count, int64_t first_id, jfs_copies_progress *progress) {
+                            const int64_t *ids, uint32_t count, int64_t first_id, jfs_batch_progress *progress) {
     copy_job job = {copies, NULL, 0, 0, malloc((size_t)longest(copies, lines, count) + 1), 0};
     jfs_status status = job.payload == NULL ? JFS_NO_MEMORY : JFS_OK;
     progress->records = 0;
@@ -83,14 +74,11 @@ jfs_status jfs_stage_copies(jfs_stage *stage, jfs_ledger *ledger, const jfs_copi
         job.line = &lines[progress->message];
         job.id = ids[progress->message];
         job.copy_id = first_id + progress->message;
-        status = progress->step == 0 ? add_message(stage, ledger, &job, progress)
-                                     : add_reference(stage, ledger, &job, progress);
+        status = progress->step == 0
+                     ? add_message(stage, ledger, &job, progress)
+                     : stage_reference(stage, ledger, copies->tx_id, job.copy_id, copies->queue, progress);
         if (status != JFS_OK) break;
-        progress->records++;
-        if (++progress->step == STEPS) {
-            progress->step = 0;
-            progress->message++;
-        }
+        step_staged(progress, STEPS);
     }
     free(job.payload);
     return status;

@@ -3,10 +3,8 @@
 
 #include <stdlib.h>
 
-#include "bytes.h"
+#include "stage_messages.h"
 #include "text_message.h"
-
-enum { RECORD_MESSAGE = 45, RECORD_REFERENCE = 32 };
 
 typedef struct {
     jfs_stage *stage;
@@ -18,7 +16,7 @@ typedef struct {
 
 static uint64_t room(const jfs_stage *stage) { return stage->room_bytes - stage->used_bytes; }
 
-static jfs_status add_message(const texts_job *job, const jfs_stretch *text, jfs_text_progress *progress) {
+static jfs_status add_message(const texts_job *job, const jfs_stretch *text, jfs_batch_progress *progress) {
     const jfs_text_batch *const batch = job->batch;
     const uint8_t kind = batch->tx_id == 0 ? JFS_ADD : JFS_ADD_TX;
     progress->needed_bytes = jfs_record_bytes(kind, text_message_bytes_at_most(batch, text));
@@ -28,18 +26,14 @@ static jfs_status add_message(const texts_job *job, const jfs_stretch *text, jfs
                          text_message_put(batch, job->bytes, text, progress->message, job->payload));
 }
 
-static jfs_status add_reference(const texts_job *job, jfs_text_progress *progress) {
+static jfs_status add_reference(const texts_job *job, jfs_batch_progress *progress) {
     const jfs_text_batch *const batch = job->batch;
-    const uint8_t kind = batch->tx_id == 0 ? JFS_UPDATE : JFS_UPDATE_TX;
-    uint8_t body[8];
-    store_u64(body, (uint64_t)text_message_queue(batch, progress->message, progress->step - 1));
-    progress->needed_bytes = jfs_record_bytes(kind, sizeof body);
-    return jfs_stage_one(job->stage, job->ledger, kind, batch->tx_id, batch->first_id + progress->message,
-                         RECORD_REFERENCE, body, sizeof body);
+    return stage_reference(job->stage, job->ledger, batch->tx_id, batch->first_id + progress->message,
+                           text_message_queue(batch, progress->message, progress->step - 1), progress);
 }
 
 jfs_status jfs_stage_texts(jfs_stage *stage, jfs_ledger *ledger, const jfs_text_batch *batch, const uint8_t *bytes,
-                           const jfs_stretch *texts, uint32_t count, jfs_text_progress *progress) {
+                           const jfs_stretch *texts, uint32_t count, jfs_batch_progress *progress) {
     const uint32_t steps = 1 + text_message_queues(batch);
     const uint64_t longest = text_message_longest(batch, texts, count);
     const texts_job job = {stage, ledger, batch, bytes, malloc((size_t)longest + 1)};
@@ -51,11 +45,7 @@ jfs_status jfs_stage_texts(jfs_stage *stage, jfs_ledger *ledger, const jfs_text_
         status = progress->step == 0 ? add_message(&job, &texts[progress->message], progress)
                                      : add_reference(&job, progress);
         if (status != JFS_OK) break;
-        progress->records++;
-        if (++progress->step == steps) {
-            progress->step = 0;
-            progress->message++;
-        }
+        step_staged(progress, steps);
     }
     free(job.payload);
     return status;

@@ -12,16 +12,6 @@ enum {
     PRIORITY_DEFAULT = 4
 };
 
-static uint8_t *put_bytes(uint8_t *to, const uint8_t *from, size_t length) {
-    memcpy(to, from, length);
-    return to + length;
-}
-
-static uint8_t *put_i64(uint8_t *to, int64_t value) {
-    store_u64(to, (uint64_t)value);
-    return to + 8;
-}
-
 static uint8_t *put_user_id(uint8_t *to, const jfs_text_batch *batch, uint32_t message) {
     const uint64_t step = batch->user_id_step + message;
     *to++ = 1;

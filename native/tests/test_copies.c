@@ -49,7 +49,7 @@ static jfs_line line_of(const uint8_t *payload, uint32_t bytes) {
 
 static jfs_status stage_one(const jfs_copies *copies, const jfs_line *line, uint64_t *used_bytes) {
     static const int64_t id = 5;
-    jfs_copies_progress progress = {0};
+    jfs_batch_progress progress = {0};
     jfs_ledger *ledger;
     jfs_stage *stage;
     jfs_status status;

@@ -24,7 +24,7 @@ static uint32_t check_records(const uint8_t *records, uint64_t length, int64_t f
 
 static void make_all(uint64_t buffer_bytes) {
     texts made = texts_make();
-    jfs_text_progress progress = {0};
+    jfs_batch_progress progress = {0};
     jfs_page_room room = {malloc(buffer_bytes), buffer_bytes, 0, PAGE_BYTES, 0};
     uint32_t records = 0, pages = 1;
     jfs_status status;

@@ -12,7 +12,7 @@ static uint32_t references_of(const jfs_scan *found) {
 
 static void stage_all(uint64_t room_bytes) {
     texts made = texts_make();
-    jfs_text_progress progress = {0};
+    jfs_batch_progress progress = {0};
     jfs_ledger *ledger;
     jfs_stage *stage;
     uint32_t slot, adds = 0, references = 0;
@@ -56,7 +56,7 @@ static void what_is_too_long_stages_nothing(void) {
     jfs_text_batch batch = {.address = address, .address_bytes = 1, .properties = address, .properties_bytes = 1,
                             .every = every, .every_count = 1, .first_id = 1,
                             .body_bytes_max = 24, .record_bytes_max = 5000};
-    jfs_text_progress progress = {0};
+    jfs_batch_progress progress = {0};
     jfs_ledger *ledger;
     jfs_stage *stage;
     uint32_t slot;
