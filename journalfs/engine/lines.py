@@ -280,6 +280,13 @@ class LineBatch:
         starts = self.starts
         return self.read(starts[index], starts[index + 1] - starts[index])
 
+    def payload(self, index: int) -> bytes:
+        """Return what the record or page entry of message `index` holds. Raises FileTorn."""
+        line = self.lines[index]
+        out = uninitialized("uint8_t[]", line.payload_bytes)
+        check(lib.jfs_copy(out, line.payload, line.payload_bytes), "reading a message")
+        return bytes(ffi.buffer(out))
+
     def measure(self, index: int) -> Measure:
         """Measure message `index`; kept for `read_body`."""
         if not 0 <= index < self.count:

@@ -22,7 +22,6 @@ from journalfs.selector.grammar import DEPTH_MAX, Parsed
 from journalfs.selector.identifiers import (
     Envelope,
     Getter,
-    SizeOf,
     compile_identifier,
     is_plain_property,
 )
@@ -75,10 +74,9 @@ class Expression:
 class Compiler:
     """Compiles one selector; collects the identifiers it meets."""
 
-    def __init__(self, parsed: Parsed, *, stored: bool, size_of: SizeOf | None) -> None:
+    def __init__(self, parsed: Parsed, *, stored: bool) -> None:
         self._parsed = parsed
         self._stored = stored
-        self._size_of = size_of
         self.identifiers: set[str] = set()
 
     def compile(self) -> Expression:
@@ -264,7 +262,7 @@ class Compiler:
 
     def _named(self, place: int, name: str) -> Expression:
         self.identifiers.add(name)
-        get = compile_identifier(name, stored=self._stored, size_of=self._size_of)
+        get = compile_identifier(name, stored=self._stored)
         return Expression(get, place, name=name)
 
     def _string(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:

@@ -19,7 +19,6 @@ from journalfs.selector.values import Long, Opaque, Value, from_json, wrap
 Envelope: TypeAlias = Mapping[str, Any]
 """A decoded envelope line (docs/ENVELOPE.md)."""
 Getter: TypeAlias = Callable[[Envelope], Value]
-SizeOf: TypeAlias = Callable[[Envelope], int | None]
 
 JMS_TO_BROKER = {
     "JMSDeliveryMode": "AMQDurable",
@@ -64,13 +63,13 @@ def is_plain_property(name: str, *, stored: bool) -> bool:
     return not special and not name.startswith((_ANNOTATION_PREFIX, _HOPS_PREFIX))
 
 
-def compile_identifier(name: str, *, stored: bool, size_of: SizeOf | None) -> Getter:
+def compile_identifier(name: str, *, stored: bool) -> Getter:
     """A function that reads the identifier's value from an envelope."""
     if name == "JMSDeliveryMode" and not stored:
         return _delivery_mode
     name = broker_name(name, stored=stored)
     if name == "AMQSize":
-        return _size_getter(size_of or encoded_size_bytes)
+        return encoded_size_bytes
     if name in _HEADERS:
         return _HEADERS[name]
     fallback = _property_getter(name)
@@ -131,13 +130,6 @@ _HEADERS_OR_PROPERTY: dict[str, Getter] = {
     "AMQGroupID": _text_getter("groupId"),
 }
 """Headers that, when the message lacks them, leave their name to a property."""
-
-
-def _size_getter(size_of: SizeOf) -> Getter:
-    def get(envelope: Envelope) -> Value:
-        return size_of(envelope)
-
-    return get
 
 
 def _first_of(first: Getter, second: Getter) -> Getter:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from journalfs.selector.failure import EvaluationFailed
 
 if TYPE_CHECKING:
-    from journalfs.selector.identifiers import Envelope, SizeOf
+    from journalfs.selector.identifiers import Envelope
 
 _CACHE_ENTRIES = 256
 """Enough for the filters of the queues of one address and the views that are open."""
@@ -35,6 +35,11 @@ class Selector:
         """The envelope's keys that `accepts` reads, so that no other need be decoded; None: any of them."""
 
     @property
+    def asks_size(self) -> bool:
+        """Whether it reads the size of the message, which of an AMQP one `AMQP_BYTES` says."""
+        return "AMQSize" in self.identifiers
+
+    @property
     def client_names(self) -> dict[str, str]:
         """Names of headers that clients translate before a broker sees them, with those that they become."""
         from journalfs.selector.identifiers import JMS_TO_BROKER  # noqa: PLC0415 - as below
@@ -56,26 +61,25 @@ class Selector:
         return f"Selector({self.text!r})"
 
 
-def compile_selector(text: str, *, stored: bool = False, size_of: SizeOf | None = None) -> Selector:
+def compile_selector(text: str, *, stored: bool = False) -> Selector:
     """Compile a JMS selector, as the broker understands it; empty text accepts every message.
 
     `stored` is for filters that a broker has stored with its queues: only the broker's own header names
-    (`AMQPriority`, ...) are headers there, JMS names are not. `size_of` gives a message's encoded size for
-    `AMQSize` (bytes); without it, it is worked out for core messages and unknown for AMQP ones. Raises
-    `SelectorError` with the place of the mistake.
+    (`AMQPriority`, ...) are headers there, JMS names are not. Raises `SelectorError` with the place of the
+    mistake.
     """
-    return _compile(text, stored, size_of)
+    return _compile(text, stored)
 
 
 @lru_cache(maxsize=_CACHE_ENTRIES)
-def _compile(text: str, stored: bool, size_of: SizeOf | None) -> Selector:
+def _compile(text: str, stored: bool) -> Selector:
     if not text.strip():
         return Selector(text, lambda envelope: True, frozenset(), frozenset())
     # Whoever may filter imports this module, but few do filter: all the rest loads when it is needed.
     from journalfs.selector.compiler import Compiler  # noqa: PLC0415
     from journalfs.selector.grammar import parse  # noqa: PLC0415
 
-    compiler = Compiler(parse(text), stored=stored, size_of=size_of)
+    compiler = Compiler(parse(text), stored=stored)
     accepts = compiler.compile().accepts
     assert accepts is not None
     identifiers = frozenset(compiler.identifiers)

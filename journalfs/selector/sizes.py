@@ -1,13 +1,16 @@
 """`AMQSize`: how many bytes the broker's encoding of a message has, worked out from its envelope.
 
 The layout is that of a core message (docs/format/messages.md): a length, the body, then headers and
-properties. An AMQP message may be encoded in more than one way, so its envelope does not tell; whoever has
-the record passes its own `size_of` to `compile_selector`.
+properties. An AMQP message may be encoded in more than one way, so its line does not tell; whoever has the
+record says so beside what the line says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+AMQP_BYTES = "amqpBytes"
+"""The key by which an envelope that is to be judged says the size of an AMQP message. No line has it."""
 
 _BODY_LENGTH_BYTES = 4
 # Message id, type, durable, expiration, timestamp, priority.
@@ -24,10 +27,11 @@ _UTF8_STRING_UNITS = 4095
 
 
 def encoded_size_bytes(envelope: Mapping[str, object]) -> int | None:
-    """Size of a message's core encoding; None when the envelope does not tell (AMQP, compressed)."""
+    """Size of a message's encoding; None when the envelope does not tell (AMQP, compressed)."""
     large = bool(envelope.get("largeMessage"))
     if envelope.get("protocol") == "AMQP":
-        return 0 if large else None
+        amqp_bytes = envelope.get(AMQP_BYTES)
+        return 0 if large else amqp_bytes if isinstance(amqp_bytes, int) else None
     size = _headers_bytes(envelope) + _properties_bytes(envelope)
     if large:
         return size

@@ -25,7 +25,7 @@ from journalfs.spark.arrow import Reading
 from journalfs.spark.filters import Condition
 from journalfs.spark.pieces import Piece, Pieces
 from journalfs.spark.schema import column_name
-from journalfs.store.envelope import envelope_decoder
+from journalfs.store.judged import decoder_for
 from journalfs.store.large_bodies import body_of
 
 ROWS_AT_ONCE: Final = 16_384
@@ -154,10 +154,10 @@ def _chunks(large: Array) -> Iterator[slice]:
 
 def _accepted(selector: Selector, lines: Array, queue: str) -> Array:
     """Of each message, whether a selector accepts it."""
-    decode = envelope_decoder(selector.keys)
+    decode = decoder_for(selector)
     batch = LineBatch(lines_pointer(lines), len(lines), queue=queue)
     return np.fromiter(
-        (selector.accepts(decode(batch.line(index))) for index in range(len(lines))), "?", len(lines)
+        (selector.accepts(decode(batch, index)) for index in range(len(lines))), "?", len(lines)
     )
 
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
 
-from journalfs.store.envelope import envelope_decoder
+from journalfs.store.judged import decoder_for
 from journalfs.store.read_ahead import checked
 from journalfs.store.runs import JournalRun, PageRun, Run, check_all
 
@@ -63,10 +63,10 @@ class SelectorFilter:
             at += len(piece)
 
     def _judged(self, piece: Run) -> list[bool]:
-        accepts, decode = self._selector.accepts, envelope_decoder(self._selector.keys)
+        accepts, decode = self._selector.accepts, decoder_for(self._selector)
         batch, held = piece.opened(self._content)
         return checked(
-            lambda: [accepts(decode(batch.line(index))) for index in range(len(piece))],
+            lambda: [accepts(decode(batch, index)) for index in range(len(piece))],
             lambda: check_all(held),
         )
 

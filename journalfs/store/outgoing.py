@@ -17,7 +17,7 @@ from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, Property, PropertyValue, decode_properties, encode_properties
 from journalfs.format.record_types import MessageType
 from journalfs.store.bodies import Body, Buffer, FileBody, pieces, whole
-from journalfs.store.envelope import decode_envelope
+from journalfs.store.judged import judged
 from journalfs.store.user_ids import UserIds
 
 Record: TypeAlias = tuple[int, bytes]
@@ -170,7 +170,7 @@ class Outgoing(ABC):
         record = self.large_record if large else self.record
         user_type, payload = record(0, address, now_ms)
         source = SOURCE_CORE_LARGE if user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
-        return decode_envelope(LineBatch.of_payloads([payload], queue=None, sources=[source]).line(0))
+        return judged(LineBatch.of_payloads([payload], queue=None, sources=[source]), 0)
 
 
 class Properties:

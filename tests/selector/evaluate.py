@@ -37,7 +37,7 @@ def evaluate(selector: str, properties: Properties) -> tuple[str, bool] | None:
     envelope = envelope_of(properties)
     try:
         compiled = compile_selector(selector, stored=True)
-        condition = Compiler(parse(selector), stored=True, size_of=None).compile()
+        condition = Compiler(parse(selector), stored=True).compile()
     except SelectorError:
         return None
     try:

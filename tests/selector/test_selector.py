@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from journalfs.errors import SelectorError
 from journalfs.selector import compile_selector
 from journalfs.selector.grammar import DEPTH_MAX, SELECTOR_CHARS_MAX
-from journalfs.selector.sizes import encoded_size_bytes
+from journalfs.selector.sizes import AMQP_BYTES, encoded_size_bytes
 from tests.frozen import PristineStores
 from tests.reference.primitives import Cursor
 from tests.selector.cases import ROW, SELECTORS, STORES
@@ -66,10 +66,10 @@ def test_size_is_that_of_the_stored_message(stores: PristineStores, name: str) -
         assert compile_selector(f"AMQSize = {stored_bytes}").accepts(message.envelope)
 
 
-def test_size_of_an_amqp_message_is_the_callers() -> None:
+def test_size_of_an_amqp_message_is_what_its_reader_says() -> None:
     envelope = {"protocol": "AMQP", "address": "a"}
     assert not compile_selector("AMQSize > 10").accepts(envelope)
-    assert compile_selector("AMQSize > 10", size_of=lambda _: 11).accepts(envelope)
+    assert compile_selector("AMQSize > 10").accepts({**envelope, AMQP_BYTES: 11})
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ FILTERS = (
     "AMQTimestamp = 5",
     "_AMQ_LARGE_SIZE > 5",
     "AMQSize > 1000",
+    "AMQSize BETWEEN 1 AND 1000",
     "AMQDurable = 'DURABLE'",
     "AMQDurable = 'NON_DURABLE'",
     "AMQPriority > 4",
@@ -59,6 +60,8 @@ async def test_a_queue_gets_what_its_filter_selects_of_another(writable: Writabl
         {"body": "later", "scheduledTime": START_MS + 60_000},
         {"body": "over", "scheduledTime": START_MS - 60_000},
         {"body": "later", "protocol": "AMQP", "scheduledTime": START_MS + 60_000},
+        {"body": "x" * 2_000, "protocol": "AMQP"},
+        {"body": "x" * LARGE_BYTES, "protocol": "AMQP"},
     )
     async with writable.open() as store:
         await make(store, FILTERS)
@@ -70,13 +73,15 @@ async def test_a_queue_gets_what_its_filter_selects_of_another(writable: Writabl
         await store.published()
         everything = queue_of(store, "all", "filtered")
         assert bool(everything.status()["pagedCount"]) == pages
-        assert len(ids(store, "all")) == 10
+        assert len(ids(store, "all")) == 12
         for number, text in enumerate(FILTERS):
             listing = everything.where(text).listing()
             selected = [listing.message_id(index) for index in range(len(listing))]
             assert sorted(ids(store, f"queue-{number}")) == sorted(selected), text
         assert len(ids(store, "queue-0")) == 8
         assert len(ids(store, "queue-3")) == 2
+        assert len(ids(store, f"queue-{FILTERS.index('AMQSize > 1000')}")) == 1
+        assert len(ids(store, f"queue-{FILTERS.index('AMQSize BETWEEN 1 AND 1000')}")) == 10
         assert len(ids(store, f"queue-{len(FILTERS) - 2}")) == pages
         assert len(ids(store, f"queue-{len(FILTERS) - 1}")) == 1, "brokers go by what AMQP messages say"
 
