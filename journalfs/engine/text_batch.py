@@ -75,7 +75,7 @@ class TextBatch(MessageBatch):
         expiration_ms: int,
         user_id_step: int,
     ) -> None:
-        """`turn`: which of the queues in turn the first message gets, modulo their number; ids and steps
+        """`turn`: which of the queues in turn gets the first message; ids and steps
         count up from those given; `tx_id` 0: records of their own; `expiration_ms` 0: never.
         """
         self._texts = texts

@@ -83,6 +83,8 @@ class Consumer:
         self.assigned: deque[Place] = deque()
         """Messages of groups that are this consumer's, met by others."""
         self.closed = False
+        self.selectors: tuple[str, ...] = ()
+        """What `supply` is selected by."""
 
     @property
     def ended(self) -> bool:
@@ -185,16 +187,18 @@ class Deliveries:
         delivery = self._queues.get(queue.content.queue_id)
         if delivery is None or delivery.queue is not queue:
             delivery = self._queues[queue.content.queue_id] = QueueDelivery(queue, self)
-        return delivery.open(view.selected)
+        consumer = delivery.open(view.selected)
+        consumer.selectors = tuple(selectors)
+        return consumer
 
     async def purge(self, queue: StoreQueue) -> None:
         """Remove all messages of a queue that nobody consumes."""
         await QueueDelivery(queue, self).purge()
 
-    def is_consumed(self, queue: QueueId) -> bool:
-        """Whether anybody consumes a queue."""
+    def consumers_of(self, queue: QueueId) -> Sequence[Sequence[str]]:
+        """The selectors, all of which count, of each consumer of a queue."""
         delivery = self._queues.get(queue)
-        return delivery is not None and bool(delivery.consumers)
+        return () if delivery is None else [consumer.selectors for consumer in delivery.consumers]
 
     def refuse_consumed(self, queue: StoreQueue) -> None:
         """Raises `HeldByReaders` while anybody consumes a queue: it is not deleted then."""

@@ -1,8 +1,8 @@
 """Which queues a message goes to, by the broker's rules.
 
-Multicast: every queue whose filter accepts it. Anycast: one of those, in turn. A message that says which of
-the two it wants goes to queues of that kind only. A message for one queue goes there whatever the queue's
-filter says, where a broker would silently drop one that is sent to `address::queue`.
+Multicast: every queue whose filter accepts it. Anycast: one of those, in turn (`turns`). A message that says
+which of the two it wants goes to queues of that kind only. A message for one queue goes there whatever the
+queue's filter says, where a broker would silently drop one that is sent to `address::queue`.
 
 Queues of wildcard addresses that match the address get the message, too. The anycast queues of each address
 take turns among themselves.
@@ -10,7 +10,7 @@ take turns among themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +25,7 @@ from journalfs.store.outgoing import Outgoing
 from journalfs.store.settings import settings_in_force
 from journalfs.store.texts import Texts
 from journalfs.store.write.address_rules import ExpiryRule
+from journalfs.store.write.turns import Turns
 
 _OF_NO_QUEUE: Final = (
     "a message states routing type {kind.name} ({kind.value}), and all queues here are {other.name}; "
@@ -71,7 +72,7 @@ class Alike:
     texts: Texts
     route: AnyRoute
     turn: int
-    """To which of the queues in turn the first one goes, modulo their number."""
+    """To which of the queues in turn the first one goes."""
     rule: ExpiryRule
 
     @property
@@ -90,12 +91,9 @@ class Routing:
     core: Core
     is_large: Callable[[str, Outgoing], bool]
     """Whether the body of what is sent to an address goes to a file of its own."""
-    is_consumed: Callable[[QueueId], bool] = lambda _queue: False
-    """Whether anybody consumes a queue. Set by whoever delivers."""
-    _turns: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By the address sent to and that of anycast queues: how many messages those got, so that they take
-    turns.
-    """
+    consumers_of: Callable[[QueueId], Sequence[Sequence[str]]] = lambda _queue: ()
+    """The selectors, all of which count, of each consumer of a queue. Set by whoever delivers."""
+    _turns: Turns = field(default_factory=Turns)
     _bindings: BindingsState | None = None
     _syntax: WildcardSyntax = field(default_factory=WildcardSyntax)
     _wild: tuple[str, ...] = ()
@@ -116,7 +114,7 @@ class Routing:
                 return bound
         raise NoRoute(f"{address}::{queue}", "there is no such queue")
 
-    def _takes(self, queue: Queue) -> bool:
+    def takes(self, queue: Queue) -> bool:
         """Whether a queue gets anything at this moment: not while it is disabled, nor, with
         `purge-on-no-consumers`, while nobody consumes it.
         """
@@ -124,7 +122,7 @@ class Routing:
         reason = None
         if not binding.enabled:
             reason = "it is disabled"
-        elif binding.purge_on_no_consumers and not self.is_consumed(queue.queue_id):
+        elif binding.purge_on_no_consumers and not self.consumers_of(queue.queue_id):
             reason = "nobody reads it, and purge-on-no-consumers is set"
         if reason is None:
             self._told.discard(queue.queue_id)
@@ -152,7 +150,7 @@ class Routing:
             self._require_types(address, kept, routes)
         else:
             only = self.to_queue(address, queue)
-            routes = [(only.queue_id,) if self._takes(only) else ()] * len(kept)
+            routes = [(only.queue_id,) if self.takes(only) else ()] * len(kept)
         return [Routed(message, queues) for message, queues in zip(kept, routes, strict=True)]
 
     def of_any(self, address: str, queue: str | None) -> AnyRoute | None:
@@ -163,7 +161,10 @@ class Routing:
         key = address, queue
         if key not in self._routes:
             self._routes[key] = self._route(address, queue)
-        return self._routes[key]
+        route = self._routes[key]
+        if route is not None and len(route.in_turn) > 1 and any(map(self.consumers_of, route.in_turn)):
+            return None
+        return route
 
     def _route(self, address: str, queue: str | None) -> AnyRoute | None:
         bound = self._bound(address) if queue is None else [self.to_queue(address, queue)]
@@ -181,14 +182,14 @@ class Routing:
         return AnyRoute(every, in_turn, *groups)
 
     def turn(self, address: str, route: AnyRoute) -> int:
-        """To which of the queues in turn the next message goes, modulo their number."""
-        return self._turns.get((address, route.turns_of), 0)
+        """To which of the queues in turn the next message goes."""
+        return self._turns.first(address, route.turns_of, len(route.in_turn) or 1)
 
     def took_turns(self, sent: Alike) -> None:
         """They were sent."""
-        if sent.route.in_turn:
-            turn = self.turn(sent.address, sent.route)
-            self._turns[sent.address, sent.route.turns_of] = turn + len(sent.texts)
+        route = sent.route
+        if route.in_turn:
+            self._turns.took(sent.address, route.turns_of, len(route.in_turn), len(sent.texts))
 
     # ---- which queues there are ----
 
@@ -249,7 +250,7 @@ class Routing:
         it states. Raises `NoRoute` when no queue is bound to the address.
         """
         bound = self._bound(address)
-        if len(bound) == 1 and not bound[0].binding.filter and self._takes(bound[0]):
+        if len(bound) == 1 and not bound[0].binding.filter and self.takes(bound[0]):
             only = bound[0]
             return [self._only(only, message) for message in messages]
         return [self._chosen(address, bound, message, pages) for message in messages]
@@ -276,36 +277,22 @@ class Routing:
     def _chosen(
         self, address: str, bound: Sequence[Queue], message: Outgoing, pages: Container[str]
     ) -> tuple[QueueId, ...]:
-        accepting = list(self._accepting(address, bound, message, pages))
-        chosen = [queue for queue in accepting if queue.binding.routing_type is RoutingType.MULTICAST]
+        judging = _Judging(self, address, message, pages)
         groups: dict[str, list[Queue]] = {}
-        for queue in accepting:
+        chosen = []
+        for queue in bound:
             if queue.binding.routing_type is RoutingType.ANYCAST:
                 groups.setdefault(queue.address, []).append(queue)
-        for of, anycast in groups.items():
-            turn = self._turns.get((address, of), 0)
-            self._turns[address, of] = turn + 1
-            chosen.append(anycast[turn % len(anycast)])
+            elif judging.accepts(queue):
+                chosen.append(queue)
+        for anycast in groups.values():
+            one = self._turns.choose(address, anycast, judging.accepts, judging.is_awaited)
+            if one is not None:
+                chosen.append(one)
         chosen.sort(key=lambda queue: queue.address == address)
         return tuple(queue.queue_id for queue in chosen)
 
-    def _accepting(
-        self, address: str, bound: Sequence[Queue], message: Outgoing, pages: Container[str]
-    ) -> Iterator[Queue]:
-        """Those that take a message at this moment."""
-        envelopes: dict[bool, Mapping[str, object]] = {}
-        for queue in bound:
-            if not (self._takes(queue) and _wanted(queue, message)):
-                continue
-            if queue.binding.filter:
-                paged = queue.address in pages
-                if paged not in envelopes:
-                    envelopes[paged] = self._envelope(address, message, paged=paged)
-                if not self._selector(queue.binding.filter).accepts(envelopes[paged]):
-                    continue
-            yield queue
-
-    def _envelope(self, address: str, message: Outgoing, *, paged: bool) -> Mapping[str, object]:
+    def envelope(self, address: str, message: Outgoing, *, paged: bool) -> Mapping[str, object]:
         """What filters see: the message as it is stored. The time by which they judge it is its own then."""
         now_ms = self.core.clock.now_ms()
         if message.timestamp_ms is None:
@@ -313,11 +300,44 @@ class Routing:
         large, stored = self.is_large(address, message), message.in_page(now_ms) if paged else message
         return stored.envelope(address, now_ms=now_ms, large=large)
 
-    def _selector(self, text: str) -> Selector:
+    def selector(self, text: str) -> Selector:
+        """The filter of a queue, compiled."""
         selector = self._selectors.get(text)
         if selector is None:
             selector = self._selectors[text] = compile_selector(text, stored=True)
         return selector
+
+
+@dataclass(slots=True)
+class _Judging:
+    """What queues and their consumers make of one message."""
+
+    routing: Routing
+    address: str
+    message: Outgoing
+    pages: Container[str]
+    _envelopes: dict[bool, Mapping[str, object]] = field(default_factory=dict)
+    """As pages hold it, and as the journal does."""
+
+    def accepts(self, queue: Queue) -> bool:
+        """Whether a queue takes it at this moment."""
+        if not (self.routing.takes(queue) and _wanted(queue, self.message)):
+            return False
+        text = queue.binding.filter
+        return not text or self.routing.selector(text).accepts(self._envelope(queue))
+
+    def is_awaited(self, queue: Queue) -> bool:
+        """Whether a consumer of a queue would get it."""
+        return any(
+            all(compile_selector(text).accepts(self._envelope(queue)) for text in selectors)
+            for selectors in self.routing.consumers_of(queue.queue_id)
+        )
+
+    def _envelope(self, queue: Queue) -> Mapping[str, object]:
+        paged = queue.address in self.pages
+        if paged not in self._envelopes:
+            self._envelopes[paged] = self.routing.envelope(self.address, self.message, paged=paged)
+        return self._envelopes[paged]
 
 
 def _reaches(bound: str, address: str, syntax: WildcardSyntax) -> bool:

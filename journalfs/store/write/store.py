@@ -133,7 +133,7 @@ class WritingStore(SelfReadingStore):
         self._deliveries = Deliveries(
             core, journals, self._removing, self._forwarding, self._rules, self.settled, self._leaving
         )
-        self._routing.is_consumed = self._deliveries.is_consumed
+        self._routing.consumers_of = self._deliveries.consumers_of
         self._prepare_own_work(duplicates)
         core.explanations.of_writer = journals.messages.upkeep.explain
         self._addresses_paging = lambda: paging.addresses
