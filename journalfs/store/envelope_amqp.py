@@ -71,6 +71,9 @@ _MAPS: Final = {
 }
 _KEY_TYPES: Final = {SectionCode.APPLICATION_PROPERTIES: "string"}
 """Of the keys in a section; all others are annotations, whose keys are symbols."""
+_OF_CORE_ONLY: Final = frozenset({"duplicateId", "duplicateId_base64"})
+_BODY_KEYS: Final = {"amqp-data": "body_base64", "amqp-value": "body", "none": ""}
+"""Of an envelope without sections, the key that has the body, by its type."""
 _SECTION_KEYS: Final = frozenset({"header", "properties", "body", *_MAPS})
 
 
@@ -227,6 +230,8 @@ def _data(body: Mapping[str, object], content: bytes) -> list[Section]:
 
 
 def _made_sections(envelope: Envelope) -> list[Section]:
+    for key in _OF_CORE_ONLY & envelope.keys():
+        raise BadEnvelope("an AMQP message has this in the key amqp", key=key)
     header: dict[str, object] = {"durable": fields.flag(envelope, "durable", default=True)}
     if "priority" in envelope:
         header["priority"] = fields.number(envelope, "priority", default=4, low=0, high=9)
@@ -253,6 +258,8 @@ def _made_properties(envelope: Envelope) -> list[tuple[Value, Value]]:
     pairs = []
     for name, value in values.items():
         key = f"properties.{name}"
+        if name not in types and isinstance(value, (dict, list)):
+            raise BadEnvelope("of what type it is stands in propertyTypes", key=key)
         item = {"t": types[name], "v": value} if name in types else value
         pairs.append((_scalar("string", name, key), amqp_value(item, key)))
     return pairs
@@ -260,7 +267,11 @@ def _made_properties(envelope: Envelope) -> list[tuple[Value, Value]]:
 
 def _made_body(envelope: Envelope) -> list[Section]:
     default = "amqp-data" if "body_base64" in envelope else "amqp-value" if "body" in envelope else "none"
-    match envelope.get("type", default):
+    kind = envelope.get("type", default)
+    for key in ("body", "body_base64"):
+        if key in envelope and key != _BODY_KEYS.get(str(kind), key):
+            raise BadEnvelope(f"a body of the type {fields.shown(kind)} has none", key=key)
+    match kind:
         case "amqp-data":
             return [data_section(fields.base64(envelope.get("body_base64", ""), "body_base64"))]
         case "amqp-value":

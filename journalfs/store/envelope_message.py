@@ -92,7 +92,8 @@ def _message(envelope: Envelope) -> Outgoing:
         return _core(envelope)
     message = read_amqp(envelope)
     address = fields.text(envelope, "address") or ""
-    _see_agreement(envelope, "amqp", message.record(0, address, 0)[1])
+    stated, source_key = (envelope, "amqp") if "amqp" in envelope else ({}, "body")
+    _see_agreement(stated, source_key, message.record(0, address, 0)[1])
     message.large = large
     return message
 
@@ -140,8 +141,6 @@ def _see_agreement(
             continue
         if key in rendered or value:
             reason = f"another value than {source_key} gives; change it there, or leave {source_key} out"
-            if source_key not in envelope:
-                reason = "an AMQP message has this in the key amqp, or not with a body of this type"
             raise BadEnvelope(reason, key=key)
 
 

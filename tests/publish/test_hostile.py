@@ -309,7 +309,17 @@ def test_what_is_no_json_object(line: bytes) -> None:
         ({"protocol": "AMQP", "type": "amqp-value", "body": None}, {"type": "amqp-value"}),
         (
             {"protocol": "AMQP", "body": {"t": "list", "v": [1]}, "type": "amqp-value"},
-            None,
+            {"type": "amqp-value"},
+        ),
+        ({"protocol": "AMQP", "body": 3}, {"type": "amqp-value"}),
+        ({"protocol": "AMQP", "body": {"sku": 3}}, None),
+        ({"protocol": "AMQP", "body": "x", "type": "amqp-data"}, None),
+        ({"protocol": "AMQP", "body": "x", "body_base64": "AQI="}, None),
+        ({"protocol": "AMQP", "body": "x", "duplicateId": "d"}, None),
+        ({"protocol": "AMQP", "body": "x", "properties": {"a": {"t": "int", "v": 1}}}, None),
+        (
+            {"protocol": "AMQP", "body": "x", "properties": {"a": 1, "b": 2}, "propertyTypes": {"a": "int"}},
+            {"properties": {"a": 1, "b": 2}, "propertyTypes": {"a": "int", "b": "long"}},
         ),
         (
             {"protocol": "AMQP", "body": "x", "properties": {"a": 1, "b": "s"}, "expiration": 99},
