@@ -7,11 +7,12 @@ from pathlib import Path
 
 from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_JSON_KEY, SettingDefinition
 from journalfs.store.settings import settings_in_force
+from journalfs.store.write.queue_settings import QUEUE_SETTINGS
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings, broker_xml
-from tests.broker.writing import complaints, with_new_store, write_in
+from tests.broker.writing import complaints, queue_in, with_new_store, write_in
 from tests.store.writing.test_settings_without_effect import other_value
 
 ADDRESSES = ("x.of.the.file", "x.one.more", "x.changed", "other")
@@ -55,3 +56,57 @@ def test_each_of_them_is_what_a_broker_says(artemis_home: Path, tmp_path: Path) 
             assert len(theirs) > (60 if address.startswith("x.") else 10), told
             assert {name: ours[address][name] for name in theirs} == theirs, address
         broker.stop()
+
+
+CHANGED = {
+    "routing-type": "ANYCAST",
+    "filter": "a = 1",
+    "max-consumers": "7",
+    "purge-on-no-consumers": "true",
+    "exclusive": "true",
+    "last-value": "true",
+    "last-value-key": "key",
+    "non-destructive": "true",
+    "consumers-before-dispatch": "2",
+    "delay-before-dispatch": "3",
+    "group-rebalance": "true",
+    "group-rebalance-pause-dispatch": "true",
+    "group-buckets": "4",
+    "group-first-key": "first",
+    "ring-size": "5",
+    "enabled": "false",
+    "auto-delete-delay": "6",
+    "auto-delete-message-count": "8",
+}
+"""Settings of a queue, other than any has them by itself."""
+
+
+def test_what_a_configuration_lists_a_broker_sets_anew(artemis_home: Path, tmp_path: Path) -> None:
+    listed = '<address name="listed"><multicast><queue name="listed"/></multicast></address>'
+    text = broker_xml(BrokerSettings(), 61616).replace("</addresses>", f"{listed}</addresses>")
+    broker = with_new_store(Broker(tmp_path / "broker", config=text))
+    assert CHANGED.keys() | {"auto-delete"} == QUEUE_SETTINGS.keys(), "with that, it would go"
+    with broker:
+        broker.stop()
+
+    async def look(store: WritingStore) -> dict[str, str]:
+        attributes = queue_in(store, "listed").attributes()
+        return {name: attributes.get(f"user.journalfs.{name}", b"").decode() for name in CHANGED}
+
+    async def change(store: WritingStore) -> set[str]:
+        for name, value in CHANGED.items():
+            await store.set_attribute("listed", "listed", f"user.journalfs.{name}", value.encode())
+        messages = [str(event["message"]) for event in store.core.events]
+        return {message.split()[1] for message in messages if "lists the queue" in message}
+
+    before = write_in(broker.root, look)
+    told = write_in(broker.root, change)
+    assert write_in(broker.root, look) == CHANGED
+    with broker, CoreClient(broker.port) as client:
+        # It has none as long as it runs, and leaves it in its record.
+        assert client.attribute("queue.listed", "filter") is None
+        assert complaints(broker.log) == []
+        broker.stop()
+    after = write_in(broker.root, look)
+    assert told - {"filter"} == {name for name in CHANGED if after[name] != CHANGED[name]}
+    assert all(after[name] == before[name] for name in told - {"filter"})

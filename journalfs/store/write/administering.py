@@ -27,6 +27,7 @@ from journalfs.store.core import Core
 from journalfs.store.settings import PAUSED, ROUTING_TYPES
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_settings import (
+    KEPT_BY_BROKERS,
     QUEUE_NO_EFFECT,
     QUEUE_SETTINGS,
     changed,
@@ -37,6 +38,7 @@ from journalfs.store.write.queue_settings import (
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 _OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
 """Settings that name an address."""
+_OF_LISTED = "is as set until a broker starts whose configuration lists the queue, and has it as it is there"
 
 
 @dataclass(slots=True)
@@ -195,6 +197,7 @@ class Administering:
         if binding != queue.binding:
             position = self._update_queue(queue, binding)
             self._tell_kept(f"{queue.address}::{queue.name}", QUEUE_NO_EFFECT & changes.keys())
+            self._tell_listed(queue, changes.keys())
             if binding.filter != queue.binding.filter:
                 self._tell_names(f"{queue.address}::{queue.name}", binding.filter)
         if paused != queue.paused_itself:
@@ -264,7 +267,10 @@ class Administering:
         new = self._new_queue(queue.address, queue.name, routing, auto_created=created)
         changes: dict[str, object] = {known[0]: getattr(new, known[0])}
         binding = replace(queue.binding, **changes)  # type: ignore[arg-type]
-        return None if binding == queue.binding else self._update_queue(queue, binding)
+        if binding == queue.binding:
+            return None
+        self._tell_listed(queue, (name,))
+        return self._update_queue(queue, binding)
 
     def reset_address(self, address: Address, name: str) -> Position | None:
         """Take back what was set for this address: what a configuration says of it, what is set for others,
@@ -290,6 +296,13 @@ class Administering:
         for name in sorted(names):
             message = f"{where}: {name} is kept for brokers, and has no effect here"
             self.core.events.add("configuration", message, level=logging.INFO)
+
+    def _tell_listed(self, queue: Queue, names: Iterable[str]) -> None:
+        if not queue.binding.configuration_managed:
+            return
+        for name in sorted(set(names) - KEPT_BY_BROKERS):
+            message = f"{queue.address}::{queue.name}: {name} {_OF_LISTED}"
+            self.core.events.add("configuration", message)
 
     def _tell_names(self, where: str, text: str | None) -> None:
         for name, header in names_of_clients(text).items():

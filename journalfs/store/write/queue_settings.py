@@ -80,6 +80,13 @@ QUEUE_SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
 QUEUE_NO_EFFECT: Final = frozenset({"group-first-key"})
 """Kept for brokers, and without a meaning here."""
 
+KEPT_BY_BROKERS: Final = frozenset(
+    {"last-value", "last-value-key", "auto-delete", "auto-delete-delay", "auto-delete-message-count"}
+)
+"""What a broker that starts leaves as it is of a queue that its configuration lists. All others it sets as
+they are there.
+"""
+
 
 def changed(binding: QueueBinding, name: str, text: str) -> QueueBinding:
     """The binding with one setting changed. Raises `SettingRefused`."""
