@@ -224,13 +224,15 @@ class Routing:
 
     def reached_from(self, address: str) -> Sequence[Queue]:
         """The queues that may get what is sent to an address, its own last: a message counts in that of its
-        queues which was given it the last, and is to count in the address that it was sent to.
+        queues which was given it the last, and is to count in the address that it was sent to. Those of one
+        address are in the order in which they were made, in which a broker has their turns.
         """
         self._refresh()
         found = self._together.get(address)
         if found is None:
             addresses = (*self.besides(address), address)
-            found = [queue for one in addresses for queue in self.core.bindings.queues_of(one)]
+            bound = (sorted(self.core.bindings.queues_of(one), key=_made) for one in addresses)
+            found = [queue for queues in bound for queue in queues]
             self._together[address] = found
         return found
 
@@ -345,6 +347,10 @@ def _reaches(bound: str, address: str, syntax: WildcardSyntax) -> bool:
     there, as in a broker.
     """
     return syntax.is_wild(bound) and not syntax.is_wild(address) and routes(bound, address, syntax)
+
+
+def _made(queue: Queue) -> QueueId:
+    return queue.queue_id
 
 
 def _queues_of(bound: Sequence[Queue], kind: RoutingType) -> tuple[QueueId, ...]:
