@@ -268,7 +268,10 @@ class StoreBusy(JournalfsError):
     errno = errnos.EBUSY
 
     def __init__(self, path: Path | str, holder: str) -> None:
-        super().__init__(f"{path}: the store is in use by {holder}; stop it, or mount with --read-only")
+        super().__init__(
+            f"{path}: the store is in use by {holder}; "
+            "stop that, or look at it with journalfs mount --read-only"
+        )
         self.path = Path(path)
         self.holder = holder
 

@@ -59,7 +59,7 @@ def test_messages_say_where_and_what_to_do() -> None:
     assert said["damaged"].startswith("journal/a.amq: damaged at offset 4096: record does not fit; ")
     assert "(looked for a, b); give a broker's data directory" in said["not-a-store"]
     assert said["bad-selector"].endswith("a value is missing at character 5")
-    assert said["store-busy"].endswith("stop it, or mount with --read-only")
+    assert said["store-busy"].endswith("stop that, or look at it with journalfs mount --read-only")
 
 
 def test_fake_clock_moves_only_when_told() -> None:

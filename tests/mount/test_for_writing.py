@@ -62,7 +62,7 @@ def test_the_store_is_the_mounts_until_it_is_unmounted(store: Path, places: list
     refused = journalfs("mount", store, second)
     assert refused.returncode == 7
     assert f"the store is in use by process {process} (" in refused.stderr
-    assert "stop it, or mount with --read-only" in refused.stderr
+    assert "stop that, or look at it with journalfs mount --read-only" in refused.stderr
     assert mounted_at(second) is None
     assert journalfs("umount", first).returncode == 0
     assert lock_holder(store / "journal") is None
