@@ -12,7 +12,7 @@ from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings, broker_xml
-from tests.broker.writing import complaints, queue_in, with_new_store, write_in
+from tests.broker.writing import complaints, publish, queue_in, with_new_store, write_in
 from tests.store.writing.test_settings_without_effect import other_value
 
 ADDRESSES = ("x.of.the.file", "x.one.more", "x.changed", "other")
@@ -110,3 +110,26 @@ def test_what_a_configuration_lists_a_broker_sets_anew(artemis_home: Path, tmp_p
     after = write_in(broker.root, look)
     assert told - {"filter"} == {name for name in CHANGED if after[name] != CHANGED[name]}
     assert all(after[name] == before[name] for name in told - {"filter"})
+
+
+def test_addresses_that_a_broker_deletes_are_told_of(artemis_home: Path, tmp_path: Path) -> None:
+    force = (
+        '<address-setting match="going.#">'
+        "<config-delete-addresses>FORCE</config-delete-addresses></address-setting>"
+    )
+    config = broker_xml(BrokerSettings(), 61616).replace("</address-settings>", f"{force}</address-settings>")
+    broker = with_new_store(Broker(tmp_path / "broker", config=config))
+
+    async def work(store: WritingStore) -> list[str]:
+        for address in ("going.away", "staying"):
+            await store.create_address(address)
+            await store.create_queue(address, address)
+            await publish(store, address, address, "in.txt", b"one\n")
+        return [str(one["message"]) for one in store.core.events if "FORCE" in str(one["message"])]
+
+    (told,) = write_in(broker.root, work)
+    assert told.startswith("going.away: config-delete-addresses is FORCE")
+    with broker, CoreClient(broker.port) as client:
+        assert client.message_count("staying") == 1
+        assert "going.away" not in client.attribute("broker", "addressNames")
+        broker.stop()

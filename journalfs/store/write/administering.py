@@ -38,6 +38,10 @@ from journalfs.store.write.queue_settings import (
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 _OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
 """Settings that name an address."""
+_UNLISTED = (
+    "config-delete-addresses is FORCE: a broker that starts deletes the address, with queues and messages, "
+    "unless its configuration lists it"
+)
 _OF_LISTED = "is as set until a broker starts whose configuration lists the queue, and has it as it is there"
 
 
@@ -59,6 +63,8 @@ class Administering:
         if name in self._state.addresses:
             raise NameTaken(f"{name}: there is such an address already")
         routing = self._default_routing(name, "default-address-routing-type")
+        if self._in_force().value(name, "config-delete-addresses") == "FORCE":
+            self.core.events.add("configuration", f"{name}: {_UNLISTED}")
         return self._in_transaction(lambda tx: self._add_address(tx, name, (routing,)))
 
     def delete_address(self, address: Address) -> Position | None:
