@@ -97,3 +97,17 @@ async def test_turns_go_on_when_there_are_fewer_queues(writable: Writable) -> No
         await store.published()
         assert bodies(store, "a") == ["1", "3", "5"]
         assert bodies(store, "b") == ["2", "4"]
+
+
+@pytest.mark.rule("S-122")
+async def test_what_takes_nothing_has_no_turn(writable: Writable) -> None:
+    async with writable.open() as store:
+        await bind(store, {"a": b"", "b": b"", "c": b""})
+        await store.set_attribute(ADDRESS, "a", "user.journalfs.enabled", b"false")
+        await store.set_attribute(ADDRESS, "c", "user.journalfs.purge-on-no-consumers", b"true")
+        await say(store, b"1\n2\n")
+        reader = store.consumer((ADDRESS, "c"))
+        await say(store, b"3\n")
+        await reader.close()
+        await say(store, b"4\n")
+        assert (bodies(store, "a"), bodies(store, "b")) == ([], ["1", "2", "4"])
