@@ -94,7 +94,6 @@ def read_amqp(envelope: Envelope) -> AmqpMessage:
         persister=persister,
         extra=extra,
         expiration_ms=fields.number(envelope, "expiration", default=0),
-        durable=_durable(envelope),
     )
     message = AmqpMessage(parts, b"".join(one.encoded for one in sections))
     if "amqp" in envelope:
@@ -116,14 +115,6 @@ def _take_expiry(message: AmqpMessage, envelope: Envelope) -> None:
         message.expiration_ms = time_ms
     else:
         message.lives_ms = lives_ms
-
-
-def _durable(envelope: Envelope) -> bool:
-    """As the header says; brokers take a message without one for durable."""
-    if "amqp" not in envelope:
-        return fields.flag(envelope, "durable", default=True)
-    amqp = fields.mapping(envelope, "amqp")
-    return "header" not in amqp or fields.mapping(amqp, "header").get("durable") is True
 
 
 def _extra(envelope: Envelope) -> list[Property]:

@@ -91,12 +91,14 @@ class AmqpMessage(Outgoing):
         self.sent_to = parts.address
         self.expiration_ms = parts.expiration_ms
         self.large = cache is not None
+        self.durable = parts.durable
         payload = self.large_record(0, parts.address or "", 0)[1]
         line = LineBatch.of_payloads([payload], queue=None)
         measure = line.measure(0)
         self._said: Mapping[str, Any] = decode_envelope(line.line(0))
         self._scheduled_ms = measure.scheduled_ms
-        self.durable = measure.durable if self.large else self._is_durable()
+        if not self.large:
+            self.durable = self._is_durable()
         self.priority = measure.priority
         self.timestamp_ms = measure.timestamp_ms
 
@@ -179,9 +181,7 @@ class AmqpMessage(Outgoing):
         return MessageType.MESSAGE, encode_standard(self._parts_for(message_id, address), message)
 
     def large_record(self, message_id: int, address: str, now_ms: int) -> Record:
-        parts, head = self._parts_for(message_id, address), self._new_head()
-        if self._made_durable:
-            parts = replace(parts, durable=True)
+        parts, head = replace(self._parts_for(message_id, address), durable=self.durable), self._new_head()
         cache = head.cache if head is not None else self._as_it_came()
         if self._changed or (self._made_durable and head is None):
             parts = replace(parts, rewritten=True)
@@ -273,7 +273,7 @@ class AmqpMessage(Outgoing):
         large one into its record.
         """
         durable = self._said["amqp"].get("header", {}).get("durable") is True
-        if self._made_durable or (durable and (self._parts.durable or not self.large)):
+        if self._made_durable or (durable and (self.durable or not self.large)):
             return self
         changed = copy(self)
         changed.durable = changed._made_durable = True
