@@ -199,9 +199,10 @@ def _core(envelope: Envelope) -> CoreMessage:
     properties = Properties(tuple(entries)) if entries else NO_PROPERTIES
     core_type = _core_type(envelope)
     plain = body = _core_body(envelope, core_type)
-    found = properties.get(core_message.LARGE_COMPRESSED)
-    if found is not None and found.code is Code.BOOLEAN and found.value and body:
+    if _is_compressed(properties):
         body = zlib.compress(body)
+        # Whoever inflates it looks there, also where it is small by now.
+        properties = properties.with_({core_message.LARGE_SIZE: (Code.LONG, len(plain))})
     message = CoreMessage(core_type, body, properties)
     if envelope.get("userId") is not None:
         message.user_id = fields.uuid_bytes(envelope["userId"], "userId")
@@ -209,6 +210,13 @@ def _core(envelope: Envelope) -> CoreMessage:
     message.large_size_bytes = len(plain)
     _take_headers(message, envelope)
     return message
+
+
+def _is_compressed(properties: Properties) -> bool:
+    found = properties.get(core_message.LARGE_COMPRESSED)
+    if found is not None and found.code is not Code.BOOLEAN:
+        raise BadEnvelope("is neither true nor false", key=f"properties.{core_message.LARGE_COMPRESSED}")
+    return found is not None and bool(found.value)
 
 
 def _take_headers(message: Outgoing, envelope: Envelope) -> None:
