@@ -290,6 +290,12 @@ def test_what_is_no_json_object(line: bytes) -> None:
             {"properties": {"f": 1.0, "g": 0.1}},
         ),
         ({"body": "x", "groupId": "g"}, {"groupId": "g", "properties": {"_AMQ_GROUP_ID": "g"}}),
+        (
+            {"body": "tiny", "properties": {"_AMQ_LARGE_COMPRESSED": True, "_AMQ_LARGE_SIZE": 5}},
+            {"body": "tiny", "properties": {"_AMQ_LARGE_COMPRESSED": True, "_AMQ_LARGE_SIZE": 13}},
+        ),
+        ({"body_base64": "", "properties": {"_AMQ_LARGE_COMPRESSED": True}}, {"body_base64": ""}),
+        ({"body": "x", "properties": {"_AMQ_LARGE_COMPRESSED": "true"}}, None),
         ({"body": "x", "userId": None, "groupId": None}, {"body": "x"}),
         (
             {"protocol": "AMQP", "body": "x", "priority": 7, "groupId": "g", "userId": "m", "timestamp": 5},
