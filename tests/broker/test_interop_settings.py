@@ -111,6 +111,15 @@ def test_what_a_configuration_lists_a_broker_sets_anew(artemis_home: Path, tmp_p
     assert told - {"filter"} == {name for name in CHANGED if after[name] != CHANGED[name]}
     assert all(after[name] == before[name] for name in told - {"filter"})
 
+    async def delete(store: WritingStore) -> list[str]:
+        await store.delete_queue("listed", "listed")
+        return [str(event["message"]) for event in store.core.events if "deleted" in str(event["message"])]
+
+    assert len(write_in(broker.root, delete)) == 1
+    with broker:
+        broker.stop()
+    assert write_in(broker.root, look)["ring-size"] == before["ring-size"], "it is there"
+
 
 def test_addresses_that_a_broker_deletes_are_told_of(artemis_home: Path, tmp_path: Path) -> None:
     force = (

@@ -38,6 +38,7 @@ from journalfs.store.write.queue_settings import (
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 _OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
 """Settings that name an address."""
+_DELETED = "is deleted, but a broker that starts makes it anew where its configuration lists it"
 _UNLISTED = (
     "config-delete-addresses is FORCE: a broker that starts deletes the address, with queues and messages, "
     "unless its configuration lists it"
@@ -120,6 +121,8 @@ class Administering:
 
     def delete_queue(self, queue: Queue) -> Position:
         position = self._in_transaction(lambda tx: self._delete_in(tx, queue.queue_id))
+        if queue.binding.configuration_managed:
+            self.core.events.add("configuration", f"{queue.address}::{queue.name}: {_DELETED}")
         return self._delete_statuses(BindingType.QUEUE_STATUS, queue.queue_id) or position
 
     def _new_queue(
