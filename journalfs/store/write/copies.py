@@ -18,6 +18,7 @@ from journalfs.store.content import QueueContent
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.runs import JournalRun, Run
 from journalfs.store.stored_runs import stored_messages
+from journalfs.store.write.address_rules import AS_STATED, AddressRules
 from journalfs.store.write.paced import Transaction, pieces
 from journalfs.store.write.publishing import Publishing
 
@@ -27,12 +28,14 @@ TOGETHER_MAX: Final = PIECE_RECORDS // 2
 
 class Copies:
     """Messages that a move copies: their records as they are, but for id and address; in those of another
-    address with a note of where they come from, as brokers have it. Bodies that lie in files are copied from
+    address with a note of where they come from, as brokers have it, and with the expiration that the settings
+    of that address give to what is sent there. Bodies that lie in files are copied from
     file to file; within this, and if it fails, they are removed.
     """
 
-    def __init__(self, publishing: Publishing, address: str, queue: QueueId) -> None:
+    def __init__(self, publishing: Publishing, rules: AddressRules, address: str, queue: QueueId) -> None:
         self._publishing = publishing
+        self._rules = rules
         self._address = address
         self._queue = queue
         self._large: list[MessageId] = []
@@ -68,9 +71,9 @@ class Copies:
     def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
         if source.model.address == self._address:
             return message
-        return message.with_properties(
-            core_message.origin(message_id, source.name, message.sent_to or source.model.address)
-        )
+        notes = core_message.origin(message_id, source.name, message.sent_to or source.model.address)
+        (ruled,) = self._rules.expiring(self._address, [message.with_properties(notes)])
+        return ruled
 
     async def add_journal(self, transaction: Transaction, source: QueueContent, ids: array[int]) -> None:
         """Stage copies of messages of the journal, in their order: of most of them many in one go, and of the
@@ -95,7 +98,8 @@ class Copies:
         That is so until others go on.
         """
         run = run_of(source, ids)
-        if source.model.address == self._address or len(run) != len(ids):
+        as_it_is = source.model.address != self._address and self._rules.expiry(self._address) == AS_STATED
+        if not as_it_is or len(run) != len(ids):
             return None, len(ids)
         fields = self._publishing.copy_fields(transaction.tx, self._address, self._queue, source.name)
         batch = CopyBatch(fields, ids, *run.lines(source))

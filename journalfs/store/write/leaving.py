@@ -179,7 +179,7 @@ class Leaving:
         """
         await self._store.journals.make_room()
         address, queue = target.model.address, target.content.queue_id
-        async with Copies(self._publishing, address, queue) as copies:
+        async with Copies(self._publishing, self._sending.rules, address, queue) as copies:
             special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now
             if special and not pages_now(address):
                 return await self._stage_at_once(chosen, copies)

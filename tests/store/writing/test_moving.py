@@ -65,6 +65,36 @@ async def test_what_is_moved_expires_when_it_would_have(writable: Writable) -> N
         assert lines_of(store, "work.b") == []
 
 
+@pytest.mark.rule("S-84", "S-98")
+async def test_the_address_that_it_is_moved_to_says_when_it_expires(writable: Writable) -> None:
+    far_ms = START_MS + 10_000_000
+    lines: list[dict[str, Any]] = [
+        {"body": "plain"},
+        {"body": "stated", "expiration": far_ms},
+        {"protocol": "AMQP", "body": "amqp"},
+        {"body": "large", "largeMessage": True},
+    ]
+    async with writable.open() as store:
+        for address, name in {"delayed": "expiry-delay", "bounded": "max-expiry-delay"}.items():
+            await store.create_address(address)
+            await store.create_queue(address, address)
+            await store.set_attribute(address, None, f"user.journalfs.{name}", b"5000")
+        for address, times in {"delayed": (5000, 10_000_000), "bounded": (5000, 5000)}.items():
+            publisher = store.publisher(*A, "in.jsonl")
+            await publisher.write("".join(json.dumps(line) + "\n" for line in lines).encode())
+            await publisher.finish()
+            ids = [MessageId(one["id"]) for one in envelopes(lines_of(store, "work.a"))]
+            assert await store.move(A, ids, B) == len(lines)
+            stated = [one.get("expiration", 0) for one in envelopes(lines_of(store, "work.b"))]
+            assert stated == [0, far_ms, 0, 0], "it is their address still"
+            assert await store.move(B, ids, (address, address)) == len(lines)
+            found = [one["expiration"] - START_MS for one in envelopes(lines_of(store, address, address))]
+            given_ms, stated_ms = times
+            assert found == [given_ms, stated_ms, given_ms, given_ms]
+        writable.clock.advance(by_ms=5000)
+        assert await store.expire_due() == 3 + 4
+
+
 async def test_a_copied_large_message_has_a_body_of_its_own(writable: Writable) -> None:
     async with writable.open() as store:
         publisher = store.publisher("work", None, "film.mkv")
