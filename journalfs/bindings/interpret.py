@@ -118,11 +118,16 @@ class _Builder:
 
     def _take_queue(self, emitted: Emitted) -> None:
         binding = emitted.decoded(bindings.decode_queue_binding)
-        self._queue_bindings[QueueId(emitted.record_id)] = (binding, emitted)
+        queue_id = QueueId(emitted.record_id)
+        self._queue_bindings[queue_id] = (binding, emitted)
+        # What came before this record of it the broker has forgotten.
+        self._queue_paused.discard(queue_id)
 
     def _take_address(self, emitted: Emitted) -> None:
         binding = emitted.decoded(bindings.decode_address_binding)
-        self._address_bindings[AddressId(emitted.record_id)] = (binding, emitted)
+        address_id = AddressId(emitted.record_id)
+        self._address_bindings[address_id] = (binding, emitted)
+        self._address_paused.pop(address_id, None)
 
     def _take_queue_status(self, emitted: Emitted) -> None:
         status = bindings.decode_queue_status(emitted.body)

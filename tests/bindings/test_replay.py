@@ -227,6 +227,23 @@ def test_pauses() -> None:
     ]
 
 
+def test_a_later_record_of_the_queue_forgets_that_it_was_paused() -> None:
+    pause = add(5, BindingType.QUEUE_STATUS, i64(3) + i16(0))
+    added = [*ORDERS, add(3, BindingType.QUEUE_BINDING, queue("still"))]
+    update, binding = BindingType.QUEUE_BINDING, queue("still")
+    changed = Record(RecordKind.UPDATE, 3, user_type=update, body=binding)
+    again = add(6, BindingType.QUEUE_STATUS, i64(3) + i16(0))
+
+    def is_paused(*more: Record) -> bool:
+        (found,) = replayed([*added, *more]).queues.values()
+        return found.paused_itself
+
+    assert is_paused(pause)
+    assert is_paused(changed, pause)
+    assert not is_paused(pause, changed)
+    assert is_paused(pause, changed, again)
+
+
 def test_later_address_status_wins() -> None:
     pauses = [add(7 + status, BindingType.ADDRESS_STATUS, i64(2) + i16(status)) for status in (0, 1)]
     assert not replayed([*ORDERS, *pauses]).addresses["orders"].paused

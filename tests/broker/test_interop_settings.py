@@ -12,6 +12,7 @@ from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings, broker_xml
+from tests.broker.test_interop import new_instance
 from tests.broker.writing import complaints, publish, queue_in, with_new_store, write_in
 from tests.store.writing.test_settings_without_effect import other_value
 
@@ -141,4 +142,48 @@ def test_addresses_that_a_broker_deletes_are_told_of(artemis_home: Path, tmp_pat
     with broker, CoreClient(broker.port) as client:
         assert client.message_count("staying") == 1
         assert "going.away" not in client.attribute("broker", "addressNames")
+        broker.stop()
+
+
+def test_who_changes_a_paused_queue_leaves_it_paused(artemis_home: Path, tmp_path: Path) -> None:
+    """A broker that loads what it wrote itself does not: a mount says so, too."""
+    broker = new_instance(tmp_path / "broker", "NIO")
+    ours = {
+        "after": ("ring-size", "paused"),
+        "before": ("paused", "ring-size"),
+        "both": ("paused", "max-consumers", "ring-size"),
+    }
+    values = {"paused": b"true", "ring-size": b"50", "max-consumers": b"7"}
+
+    async def work(store: WritingStore) -> None:
+        await store.create_address("a")
+        for queue, names in ours.items():
+            await store.create_queue("a", queue)
+            for name in names:
+                await store.set_attribute("a", queue, f"user.journalfs.{name}", values[name])
+        await store.create_queue("a", "text")
+        for text in (b"paused = true\n", b"ring-size = 50\n"):
+            await store.write_settings("a", "text", text)
+        await store.create_queue("a", "freed")
+        await store.write_settings("a", "freed", b"paused = true\n")
+        await store.write_settings("a", "freed", b"paused = false\nring-size = 50\n")
+
+    async def look(store: WritingStore) -> set[str]:
+        queues = [queue.name for address in store.addresses() for queue in address.queues()]
+        return {name for name in queues if queue_in(store, name).model.paused}
+
+    write_in(broker.root, work)
+    held = {*ours, "text"}
+    assert write_in(broker.root, look) == held
+    with broker, CoreClient(broker.port) as client:
+        for queue in (*held, "freed"):
+            assert client.attribute(f"queue.{queue}", "paused") == (queue in held), queue
+        client.operation("broker", "updateQueue", json.dumps({"name": "text", "ring-size": 60}))
+        assert client.attribute("queue.text", "paused")
+        broker.stop()
+    assert write_in(broker.root, look) == {*ours}
+    with broker, CoreClient(broker.port) as client:
+        assert not client.attribute("queue.text", "paused")
+        assert client.attribute("queue.both", "paused")
+        assert complaints(broker.log) == []
         broker.stop()

@@ -87,19 +87,18 @@ def _address(body: bytes) -> dict[str, Any]:
 
 def bindings(replay: Replay) -> Bindings:
     found = Bindings()
-    paused = []
     for record in replay.records:
         if record.user_type == QUEUE:
             found.queues[record.record_id] = {"id": record.record_id, **_queue(record.body)}
         elif record.user_type == ADDRESS:
             found.addresses[record.record_id] = {"id": record.record_id, **_address(record.body)}
         elif record.user_type in (QUEUE_STATUS, ADDRESS_STATUS):
+            # Of what is known of the binding by then: its next record takes the place of that.
+            of = found.queues if record.user_type == QUEUE_STATUS else found.addresses
             cursor = Cursor(record.body)
-            paused.append((record.user_type, cursor.i64(), cursor.i16() == 0))
-    for user_type, binding_id, is_paused in paused:
-        binding = (found.queues if user_type == QUEUE_STATUS else found.addresses).get(binding_id)
-        if binding is not None and is_paused:
-            binding["paused"] = True
+            binding = of.get(cursor.i64())
+            if cursor.i16() == 0 and binding is not None:
+                binding["paused"] = True
     paused_addresses = {address["name"] for address in found.addresses.values() if address.get("paused")}
     for queue in found.queues.values():
         if queue["address"] in paused_addresses:

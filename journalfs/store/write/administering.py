@@ -204,24 +204,30 @@ class Administering:
         binding, paused = planned_queue(queue, changes)
         position = None
         if binding != queue.binding:
-            position = self._update_queue(queue, binding)
+            position = self._update_queue(queue, binding, paused=paused)
             self._tell_kept(f"{queue.address}::{queue.name}", QUEUE_NO_EFFECT & changes.keys())
             self._tell_listed(queue, changes.keys())
             if binding.filter != queue.binding.filter:
                 self._tell_names(f"{queue.address}::{queue.name}", binding.filter)
-        if paused != queue.paused_itself:
+        elif paused != queue.paused_itself:
             position = self._pause(BindingType.QUEUE_STATUS, queue.queue_id, paused)
         return position
 
-    def _update_queue(self, queue: Queue, binding: QueueBinding) -> Position:
-        address = self._state.addresses[queue.address]
+    def _update_queue(self, queue: Queue, binding: QueueBinding, *, paused: bool) -> Position:
+        """A broker forgets what it has read of a queue when it reads this record, so what says that the queue
+        is paused follows it.
+        """
+        address, queue_id = self._state.addresses[queue.address], queue.queue_id
         body = encode.encode_queue_binding(binding)
 
         def stage(tx: TxId) -> None:
             self._ensure_routing(tx, address, binding.routing_type)
-            self.journals.bindings.stage_update_in(
-                tx, RecordId(queue.queue_id), BindingType.QUEUE_BINDING, body
-            )
+            self.journals.bindings.stage_update_in(tx, RecordId(queue_id), BindingType.QUEUE_BINDING, body)
+            for record_id in self._state.record_ids.get((BindingType.QUEUE_STATUS, queue_id), ()):
+                self._delete_in(tx, record_id)
+            if paused:
+                status = encode.encode_status(records.Status(queue_id, paused=True))
+                self._add_in(tx, self._new_id(), BindingType.QUEUE_STATUS, status)
 
         return self._in_transaction(stage)
 
@@ -279,7 +285,7 @@ class Administering:
         if binding == queue.binding:
             return None
         self._tell_listed(queue, (name,))
-        return self._update_queue(queue, binding)
+        return self._update_queue(queue, binding, paused=queue.paused_itself)
 
     def reset_address(self, address: Address, name: str) -> Position | None:
         """Take back what was set for this address: what a configuration says of it, what is set for others,
