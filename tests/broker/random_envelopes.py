@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -25,7 +26,7 @@ AMQP_ONLY = (
 CORE_TYPES = (("double", 2.5), ("float", 2.5), ("byte", 3), ("short", 4), ("long", 4), ("char", "a"))
 
 
-def picked(chance: Random, odds: dict[str, tuple[float, tuple[Any, ...]]]) -> dict[str, Any]:
+def picked(chance: Random, odds: dict[str, tuple[float, Sequence[Any]]]) -> dict[str, Any]:
     """Of each name, with the probability that stands there, one of its values."""
     found = {}
     for name, (probability, values) in odds.items():
@@ -34,8 +35,10 @@ def picked(chance: Random, odds: dict[str, tuple[float, tuple[Any, ...]]]) -> di
     return found
 
 
-def amqp_envelope(chance: Random, number: int, *, times: bool = True) -> Envelope:
-    """With the property `i` that number. Not `times`: nothing expires soon or is due later."""
+def amqp_envelope(chance: Random, number: int, *, times: bool = True, jms: bool = False) -> Envelope:
+    """With the property `i` that number. Not `times`: nothing expires soon or is due later. `jms`: some say
+    that they were sent to a JMS queue or topic.
+    """
     header = picked(
         chance,
         {
@@ -69,6 +72,7 @@ def amqp_envelope(chance: Random, number: int, *, times: bool = True) -> Envelop
             # 0 without a creation time is anew from each start of a broker on.
             "x-opt-delivery-delay": (0.2 if times else 0, (1, LONG_MS)),
             "x-opt-routing-type": (0.2 if times else 0, ({"t": "byte", "v": 1},)),
+            "x-opt-jms-dest": (0.3 if jms else 0, [{"t": "byte", "v": kind} for kind in range(4)]),
             "x-opt-jms-msg-type": (0.2, ({"t": "byte", "v": 5},)),
             "x-opt-last-value": (0.2, ("a", "b")),
         },

@@ -227,13 +227,15 @@ def test_both_say_the_same_of_copies(artemis_home: Path, tmp_path: Path, seed: i
 
     async def work(store: WritingStore) -> None:
         for who in ("ours", "they"):
-            for to in (DEAD, OVER):
+            for to, kind in {DEAD: "MULTICAST", OVER: "ANYCAST"}.items():
                 address = f"{to}-{who}"
-                await bind(store, address, "MULTICAST", {"all": {}})
+                await bind(store, address, kind, {"all": {}})
                 await feed(store, f"feed-{address}", address, address)
         for number in range(MESSAGES):
-            made = chance.choice((amqp_envelope, core_envelope))
-            line = made(chance, number, times=False)
+            amqp = amqp_envelope(chance, number, times=False, jms=True)
+            line = chance.choice((amqp, core_envelope(chance, number, times=False)))
+            if "amqp" not in line and chance.random() < 0.3:
+                line["properties"]["_AMQ_ORIG_ROUTING_TYPE"] = chance.choice((0, 1))
             content = json.dumps(line | {"timestamp": 5} if "amqp" not in line else line).encode() + b"\n"
             for queue in (f"feed-{to}-{who}" for to in (DEAD, OVER) for who in ("ours", "they")):
                 await publish(store, queue, queue, "in.jsonl", content)

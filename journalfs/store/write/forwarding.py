@@ -214,7 +214,7 @@ class Forwarding:
         copy = copy.expiring_at(self._rules.expiry(to).expiration_ms(0, now_ms)).kept()
         copy.queue_schedule_ms = 0  # it was due, whatever it says itself
         copy = copy.in_journal(now_ms)
-        return Routed(copy, self._routing.by_address(to, [copy])[0])
+        return Routed(copy, self._routing.of_either_kind(to, copy))
 
     # ---- records ----
 

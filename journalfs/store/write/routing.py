@@ -257,6 +257,12 @@ class Routing:
             return [self._only(only, message) for message in messages]
         return [self._chosen(address, bound, message, pages) for message in messages]
 
+    def of_either_kind(self, address: str, message: Outgoing) -> tuple[QueueId, ...]:
+        """The queues of a message whatever routing type it states, as brokers route their own copies. Raises
+        `NoRoute`.
+        """
+        return self._chosen(address, self._bound(address), message, (), either_kind=True)
+
     def _require_types(
         self, address: str, messages: Sequence[Outgoing], routes: Sequence[tuple[QueueId, ...]]
     ) -> None:
@@ -277,9 +283,15 @@ class Routing:
         return (queue.queue_id,) if _wanted(queue, message) else ()
 
     def _chosen(
-        self, address: str, bound: Sequence[Queue], message: Outgoing, pages: Container[str]
+        self,
+        address: str,
+        bound: Sequence[Queue],
+        message: Outgoing,
+        pages: Container[str],
+        *,
+        either_kind: bool = False,
     ) -> tuple[QueueId, ...]:
-        judging = _Judging(self, address, message, pages)
+        judging = _Judging(self, address, message, pages, either_kind)
         groups: dict[str, list[Queue]] = {}
         chosen = []
         for queue in bound:
@@ -318,12 +330,15 @@ class _Judging:
     address: str
     message: Outgoing
     pages: Container[str]
+    either_kind: bool
+    """Whatever routing type it states."""
     _envelopes: dict[bool, Mapping[str, object]] = field(default_factory=dict)
     """As pages hold it, and as the journal does."""
 
     def accepts(self, queue: Queue) -> bool:
         """Whether a queue takes it at this moment."""
-        if not (self.routing.takes(queue) and _wanted(queue, self.message)):
+        wanted = self.either_kind or _wanted(queue, self.message)
+        if not (wanted and self.routing.takes(queue)):
             return False
         text = queue.binding.filter
         return not text or self.routing.selector(text).accepts(self._envelope(queue))

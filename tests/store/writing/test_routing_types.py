@@ -170,23 +170,33 @@ async def test_what_was_flushed_is_put_aside_once(writable: Writable) -> None:
 
 
 @pytest.mark.rule("S-96")
-async def test_what_the_store_sends_itself_is_dropped_as_a_broker_does(writable: Writable) -> None:
+async def test_what_the_store_sends_itself_goes_to_queues_of_either_kind(writable: Writable) -> None:
+    """Also where it says itself what it wants, as each message of a JMS client of AMQP does."""
     with (writable.root / "journalfs.toml").open("a") as file:
         file.write('[address-settings."work"]\ndead-letter-address = "dead"\n')
     # A copy of a copy states what its sender did.
-    earlier = {"properties": {"_AMQ_ORIG_ROUTING_TYPE": 1}}
+    earlier = {"body": "again", "properties": {"_AMQ_ORIG_ROUTING_TYPE": 1}}
+    of_jms = [
+        {
+            "messageAnnotations": [["x-opt-jms-dest", {"t": "byte", "v": kind}]],
+            "body": {"section": "value", "value": f"jms {kind}"},
+        }
+        for kind in range(4)
+    ]
+    lines = [json.dumps(line).encode() + b"\n" for line in (earlier, *({"amqp": one} for one in of_jms))]
     async with writable.open() as store:
         await store.create_address("dead")
         await store.create_queue("dead", "dead")
         publisher = store.publisher("work", "work.a", "in.jsonl")
-        await publisher.write(json.dumps({"body": "again"} | earlier).encode() + b"\n" + envelope(1))
+        await publisher.write(b"".join(lines) + envelope(1))
         await publisher.finish()
         ids = [json.loads(line)["id"] for line in lines_of(store, "work.a")]
-        assert await store.send_to_dead_letters(("work", "work.a"), ids) == 2
-        (line,) = map(json.loads, lines_of(store, "dead", "dead"))
-        assert (line["body"], line["properties"]["_AMQ_ORIG_ROUTING_TYPE"]) == ("stated", 1)
+        assert await store.send_to_dead_letters(("work", "work.a"), ids) == 6
+        found = [json.loads(line) for line in lines_of(store, "dead", "dead")]
+        assert [line["body"] for line in found] == ["again", *(f"jms {kind}" for kind in range(4)), "stated"]
+        assert found[-1]["properties"]["_AMQ_ORIG_ROUTING_TYPE"] == 1
         (event,) = (one for one in store.core.events if one["event"] == "dead-letters")
-        assert (event["messages"], event["dropped"]) == (2, 1)
+        assert (event["messages"], event["dropped"]) == (6, 0)
 
 
 @pytest.mark.parametrize("protocol", [CORE, AMQP])
