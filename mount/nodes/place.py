@@ -6,6 +6,7 @@ import errno
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from journalfs.errors import BadEnvelope
 from journalfs_mount.interruptions import CALLING, RenamersPatience
@@ -39,6 +40,9 @@ _KEEP_NAMES = (
     "addresses and queues keep their names: make new ones with mkdir, move the messages from queue to queue "
     "with mv OLD/*.jsonl NEW/, and remove the old ones with rmdir"
 )
+
+_SHOWN_MAX: Final = 5
+"""Names in a reason."""
 
 
 class Place(Directory):
@@ -129,6 +133,11 @@ class Place(Directory):
             files = staged.files(name)
             if files:
                 await self._publish_files(target, files, staged.real_path())
+            left_out = staged.left_out(files)
+            if left_out:
+                shown = ", ".join(left_out[:_SHOWN_MAX])
+                reason = f"{len(left_out)} files in it are not published, and went with it: {shown}"
+                self.context.changing().dropped(staged.path(), reason)
             staged.discard_published()
 
     async def _publish_files(self, target: Target, files: Sequence[tuple[Path, str]], staged: bytes) -> None:

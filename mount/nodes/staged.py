@@ -176,6 +176,15 @@ class Staged(Node):
         found = ((Path(os.fsdecode(path)), os.fsdecode(name)) for path, name in self._contents(name))
         return [(path, name) for path, name in found if path.stat().st_size]
 
+    def left_out(self, published: Sequence[tuple[Path, str]]) -> list[str]:
+        """Files of it that were written to, and are not among those published: paths within it. The sums that
+        Hadoop keeps of what it writes are nobody's.
+        """
+        top, known = self.real_path(), {os.fsencode(path) for path, _ in published}
+        unknown = (path for path in self._all_files() if path not in known and not path.endswith(b".crc"))
+        others = (path for path in unknown if os.lstat(path).st_size)
+        return sorted(os.path.relpath(path, top).decode(errors="replace") for path in others)
+
     def discard(self) -> None:
         self.context.staging().discard(self.real_path())
         self.number = GONE

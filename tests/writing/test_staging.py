@@ -152,6 +152,21 @@ def test_a_staged_directory_is_published_at_once_in_the_order_of_its_paths(addre
 
 
 @pytest.mark.rule("S-79")
+def test_what_goes_unpublished_with_a_directory_is_told(address: Address) -> None:
+    staged = address.path / ".staged"
+    (staged / "_below").mkdir(parents=True)
+    for name in ("one.txt", ".hidden", "_noted.txt", "two.txt~", "_below/three.txt", ".one.txt.crc"):
+        (staged / name).write_text("x\n")
+    (staged / ".empty").touch()
+    staged.rename(address.path / "published")
+    assert bodies(address.first) == ["x"]
+    assert not staged.exists()
+    names = ".hidden, _below/three.txt, _noted.txt, two.txt~"
+    reasons = [event["reason"] for event in address.mount.events() if event["event"] == "dropped"]
+    assert f"4 files in it are not published, and went with it: {names}" in reasons
+
+
+@pytest.mark.rule("S-79")
 def test_what_cannot_be_published_as_a_whole_stays_staged(address: Address) -> None:
     shell(
         """mkdir _job; echo '{"type":"text","body":"good"}' > _job/1.jsonl
