@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ import pytest
 
 from journalfs.store.store import JournalStore
 from tests.differential.encode import record
+from tests.reference.journal import ROLLBACK
 from tests.store.appending import ACK, COMMIT, DELETE, PREPARE, UPDATE, UPDATE_TX, JournalAppender
 from tests.store.conftest import QUEUE_A, LittleStore
 
@@ -91,3 +93,27 @@ def test_what_was_not_there_when_it_was_prepared_is_damage(little_store: LittleS
     journal.append(record(COMMIT, 1, tx_id=TX, count=1))
     store = again(little_store, before, how)
     assert [one.kind for one in store.core.damage()] == ["missing-message"]
+
+
+@pytest.mark.rule("S-13", "S-20")
+@pytest.mark.parametrize("index", [True, False])
+def test_what_a_transaction_that_is_rolled_back_had_taken_comes_in_a_later_part(
+    little_store: LittleStore, lines_of: ReadLines, *, index: bool
+) -> None:
+    journal = little_store.journal
+    for message_id in (1000, 1001, 1002):
+        journal.send(message_id, QUEUE_A)
+    took = record(UPDATE_TX, 1, tx_id=TX, record_id=1001, user_type=ACK, body=OF_QUEUE_A)
+    journal.append(took, record(PREPARE, 1, tx_id=TX, count=1, body=XID))
+    little_store.open().close()
+    journal.append(record(ROLLBACK, 1, tx_id=TX))
+    store = little_store.open(index=index)
+    ids = [json.loads(line)["id"] for line in lines_of(store, "work.a")]
+    assert ids == ([1000, 1002, 1001] if index else [1000, 1001, 1002])
+    address = store.address("work")
+    assert address is not None
+    queue = address.queue("work.a")
+    assert queue is not None
+    listing = queue.listing()
+    assert [listing.message_id(place) for place in range(3)] == [1000, 1001, 1002]
+    store.close()
