@@ -190,9 +190,16 @@ def _old(folder: bytes, oldest_s: float) -> list[bytes]:
 
 
 def _newest_s(path: bytes) -> float:
-    """When anything in it changed last."""
-    newest = os.lstat(path).st_mtime
+    """When anything in it changed last, or was put there: what is moved or copied there may keep old times of
+    its content, of which its writer still says what becomes.
+    """
+    newest = _touched_s(path)
     for folder, directories, names in os.walk(path, onerror=_raised):
         for name in [*directories, *names]:
-            newest = max(newest, os.lstat(os.path.join(folder, name)).st_mtime)
+            newest = max(newest, _touched_s(os.path.join(folder, name)))
     return newest
+
+
+def _touched_s(path: bytes) -> float:
+    found = os.lstat(path)
+    return max(found.st_mtime, found.st_ctime)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.staging import StagingArea, files_below, write_all
 from tests.tools.descriptors import without_descriptors
 
-NOW_S = 1_800_000_000.0
+NOW_S = time.time() + 10 * STAGED_AGE_MAX_S
+"""So late that what the tests make now is old by then, unless its time says otherwise."""
 
 
 def put(path: bytes | Path, text: str = "x", age_s: float = 0) -> Path:
@@ -56,6 +58,18 @@ def test_sweeping(tmp_path: Path) -> None:
     assert sorted(said) == ["addresses/gone", "queues/a/gone", "queues/a/q/.old", "root/_old"]
     assert [path for path in kept if not path.exists()] == []
     assert [path for path in swept if path.exists()] == []
+
+
+def test_what_was_put_there_lately_is_not_swept_however_old_it_is(tmp_path: Path) -> None:
+    """As `mv`, `cp -p`, `rsync -a` and `tar x` keep its times."""
+    area = StagingArea(tmp_path)
+    files = [
+        put(area.folder((b"a",)) + name, age_s=20 * STAGED_AGE_MAX_S) for name in (b"/.one", b"/.batch/in")
+    ]
+    os.utime(files[1].parent, (0, 0))
+    assert area.sweep(lambda _place: True, time.time()) == []
+    assert all(file.exists() for file in files)
+    assert sorted(area.sweep(lambda _place: True, NOW_S)) == ["addresses/a/.batch", "addresses/a/.one"]
 
 
 def test_an_area_nobody_used_has_nothing_to_sweep(tmp_path: Path) -> None:
