@@ -85,6 +85,21 @@ def test_it_is_reached_by_name_only_and_by_its_owner(address: Address) -> None:
 
 
 @pytest.mark.rule("S-117")
+@pytest.mark.parametrize("name", [".take", ".follow"])
+def test_it_is_read_from_where_the_reader_is(address: Address, name: str) -> None:
+    queue = address.first
+    publish(queue, "one", "two")
+    descriptor = os.open(queue.path / name, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert errno_of(os.pread, descriptor, 10, 5) == errno.EINVAL
+        os.lseek(descriptor, 5, os.SEEK_SET)
+        assert errno_of(os.read, descriptor, 10) == errno.EINVAL
+    finally:
+        os.close(descriptor)
+    assert bodies(queue) == ["one", "two"]
+
+
+@pytest.mark.rule("S-117")
 @pytest.mark.parametrize("name", ["bash", "dash"])
 def test_a_loop_of_a_shell_consumes(address: Address, name: str) -> None:
     publish(address.first, *(f"text {number}" for number in range(20)), "last")
