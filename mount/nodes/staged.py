@@ -287,7 +287,8 @@ class StagedFile(Staged):
     def require_writable(self) -> None:
         """ESTALE when it became messages: what is written now would be nowhere. EBUSY while it does."""
         if self.published:
-            raise Refused(errno.ESTALE, "it was published; what comes later is written to a new name")
+            reason = "it was published, or its directory was; what comes later is written to a new name"
+            raise Refused(errno.ESTALE, reason)
         require_unpublished(self.context, self.real_path())
 
 
