@@ -538,6 +538,9 @@ class WritableStore(Store, Protocol):
     def replaced(self, what: str, reason: str) -> None:
         """Note there that messages were acknowledged by somebody who seems not to have meant to."""
 
+    def set_aside(self, what: str, files: Sequence[Path]) -> None:
+        """Keep files of a staged directory that was published and that are not, and note there where."""
+
     def dropped(self, what: str, reason: str) -> None:
         """Note there that something that was written is not going to be published, as its writer wanted."""
 

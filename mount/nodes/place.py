@@ -6,7 +6,6 @@ import errno
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from journalfs.errors import BadEnvelope
 from journalfs_mount.interruptions import CALLING, RenamersPatience
@@ -40,9 +39,6 @@ _KEEP_NAMES = (
     "addresses and queues keep their names: make new ones with mkdir, move the messages from queue to queue "
     "with mv OLD/*.jsonl NEW/, and remove the old ones with rmdir"
 )
-
-_SHOWN_MAX: Final = 5
-"""Names in a reason."""
 
 
 class Place(Directory):
@@ -133,11 +129,10 @@ class Place(Directory):
             files = staged.files(name)
             if files:
                 await self._publish_files(target, files, staged.real_path())
+            staged.end_writing()
             left_out = staged.left_out(files)
             if left_out:
-                shown = ", ".join(left_out[:_SHOWN_MAX])
-                reason = f"{len(left_out)} files in it are not published, and went with it: {shown}"
-                self.context.changing().dropped(staged.path(), reason)
+                self.context.changing().set_aside(staged.path(), left_out)
             staged.discard_published()
 
     async def _publish_files(self, target: Target, files: Sequence[tuple[Path, str]], staged: bytes) -> None:

@@ -176,14 +176,13 @@ class Staged(Node):
         found = ((Path(os.fsdecode(path)), os.fsdecode(name)) for path, name in self._contents(name))
         return [(path, name) for path, name in found if path.stat().st_size]
 
-    def left_out(self, published: Sequence[tuple[Path, str]]) -> list[str]:
-        """Files of it that were written to, and are not among those published: paths within it. The sums that
-        Hadoop keeps of what it writes are nobody's.
+    def left_out(self, published: Sequence[tuple[Path, str]]) -> list[Path]:
+        """Files of it that were written to, and are not among those published. The sums that Hadoop keeps of
+        what it writes are nobody's.
         """
-        top, known = self.real_path(), {os.fsencode(path) for path, _ in published}
-        unknown = (path for path in self._all_files() if path not in known and not path.endswith(b".crc"))
-        others = (path for path in unknown if os.lstat(path).st_size)
-        return sorted(os.path.relpath(path, top).decode(errors="replace") for path in others)
+        known = {os.fsencode(path) for path, _ in published}
+        others = (path for path in self._all_files() if path not in known and not path.endswith(b".crc"))
+        return [Path(os.fsdecode(path)) for path in sorted(others) if os.lstat(path).st_size]
 
     def discard(self) -> None:
         self.context.staging().discard(self.real_path())
@@ -203,12 +202,13 @@ class Staged(Node):
         finally:
             publishing.discard(path)
 
-    def discard_published(self) -> None:
-        """It became messages. Who still has a file of it open is told so at the next write. That it cannot be
-        removed is no failure of the caller's, who would publish it again.
-        """
+    def end_writing(self) -> None:
+        """It became messages. Who still has a file of it open is told so at the next write."""
         for file in self._known_files():
             file.published = True
+
+    def discard_published(self) -> None:
+        """That it cannot be removed is no failure of the caller's, who would publish it again."""
         path = self.real_path()
         try:
             self.discard()

@@ -153,7 +153,7 @@ def test_a_staged_directory_is_published_at_once_in_the_order_of_its_paths(addre
 
 
 @pytest.mark.rule("S-79")
-def test_what_goes_unpublished_with_a_directory_is_told(address: Address) -> None:
+def test_what_a_directory_does_not_publish_is_kept(address: Address) -> None:
     staged = address.path / ".staged"
     (staged / "_below").mkdir(parents=True)
     for name in ("one.txt", ".hidden", "_noted.txt", "two.txt~", "_below/three.txt", ".one.txt.crc"):
@@ -162,9 +162,13 @@ def test_what_goes_unpublished_with_a_directory_is_told(address: Address) -> Non
     staged.rename(address.path / "published")
     assert bodies(address.first) == ["x"]
     assert not staged.exists()
-    names = ".hidden, _below/three.txt, _noted.txt, two.txt~"
-    reasons = [event["reason"] for event in address.mount.events() if event["event"] == "dropped"]
-    assert f"4 files in it are not published, and went with it: {names}" in reasons
+    (event,) = (one for one in address.mount.events() if f"{address.name}/.staged: 4 files" in one["message"])
+    assert event["event"] == "kept"
+    kept = Path(event["message"].partition(" they are in ")[2].partition(" now: ")[0])
+    assert kept.name == "unpublished"
+    found = {path.name.split("-", 2)[2]: path.read_text() for path in kept.iterdir()}
+    wanted = {".hidden", "_noted.txt", "two.txt~", "three.txt"}
+    assert {name: found.get(name) for name in wanted} == dict.fromkeys(wanted, "x\n")
 
 
 @pytest.mark.rule("S-79")

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 FLUSHED: Final = "flushed"
 UNPUBLISHED: Final = "unpublished"
 
+_NAMES_MAX: Final = 5
+"""In an event."""
+
 _FOR_GOOD: Final = (BadEnvelope, Damaged, NoRoute, NoSuchName, RecordTooLarge)
 """What is not going to be different another time."""
 
@@ -235,6 +238,23 @@ class Flushed:
             self._core.events.add("not-kept", message, level=logging.ERROR)
         else:
             self._say_kept(name, error, path)
+
+    def set_aside_files(self, name: str, files: Sequence[Path]) -> None:
+        """The same of files that went unpublished with a staged directory; `name` is its path."""
+        kept = []
+        for file in files:
+            path = self._aside(file.name)
+            try:
+                file.rename(path)
+            except OSError as failure:
+                message = f"{name}: {file.name} is not published, and cannot be kept: {failure}"
+                self._core.events.add("not-kept", message, level=logging.ERROR)
+            else:
+                kept.append(path.name)
+        if kept:
+            folder, names = self._aside("").parent, ", ".join(kept[:_NAMES_MAX])
+            message = f"{name}: {len(kept)} files in it are not published; they are in {folder} now: {names}"
+            self._core.events.add("kept", message, level=logging.WARNING)
 
     def stays(self, note: FlushNote, error: JournalfsError) -> None:
         """Nothing tells whether it is published: the journal does when it is read again."""

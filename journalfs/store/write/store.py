@@ -544,6 +544,9 @@ class WritingStore(SelfReadingStore):
     def replaced(self, what: str, reason: str) -> None:
         self.core.events.add("replaced", f"{what}: {reason}", what=what, reason=reason)
 
+    def set_aside(self, what: str, files: Sequence[Path]) -> None:
+        self.flushed.set_aside_files(what, files)
+
     def dropped(self, what: str, reason: str) -> None:
         self.core.events.add("dropped", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
 
