@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
 from journalfs.store.write.ids import IdGenerator
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -87,8 +90,15 @@ class Journals:
                 self.bindings.drain()
                 self.ids.forget_earlier()
                 self.bindings.drain()
+                self._retain()
         finally:
             self.abandon()
+
+    def _retain(self) -> None:
+        try:
+            self.messages.retain()
+        except OSError as error:
+            log.error("the history lacks files that a broker may use again: mount once more first: %s", error)
 
     def abandon(self) -> None:
         """Let go of the files as they are."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from journalfs.journal.upkeep import Upkeep
 from tests.reference.journal import ADD, ADD_TX, EVENT, read_folder
 from tests.store.writing.conftest import Writable, queue_of
 
@@ -63,6 +66,28 @@ async def test_bodies_of_large_messages_are_in_the_journal_too(writable: Writabl
     assert {len(record.body) for record in pieces[:-1]} == {10 * 1024}
     (message,) = [record for record in ordered if record.user_type == LARGE_MESSAGE]
     assert ordered.index(message) > ordered.index(pieces[-1])
+
+
+@pytest.mark.rule("S-94")
+async def test_what_was_closed_last_is_copied_at_the_end(
+    writable: Writable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that starts then takes it for free, since nothing in it lives."""
+
+    async def too_late(_upkeep: object) -> None:
+        pass
+
+    configure(writable)
+    monkeypatch.setattr(Upkeep, "_retain", too_late)
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "picture.png")
+        await publisher.write(bytes(range(256)) * 600)
+        await publisher.finish()
+        await store.published()
+        assert read_folder(writable.root / "history") == []
+    *closed, _ = sorted(file.file_id for file in read_folder(writable.root / "journal") if file.scan.records)
+    assert closed
+    assert [file.file_id for file in read_folder(writable.root / "history")] == closed
 
 
 async def test_without_a_history_there_is_nothing_of_the_kind(writable: Writable) -> None:
