@@ -95,6 +95,7 @@ def test_what_a_configuration_lists_a_broker_sets_anew(artemis_home: Path, tmp_p
         return {name: attributes.get(f"user.journalfs.{name}", b"").decode() for name in CHANGED}
 
     async def change(store: WritingStore) -> set[str]:
+        await store.write_settings("listed", "listed", b"paused = true\nring-size = 5\n")
         for name, value in CHANGED.items():
             await store.set_attribute("listed", "listed", f"user.journalfs.{name}", value.encode())
         messages = [str(event["message"]) for event in store.core.events]

@@ -9,6 +9,7 @@ from typing import Final
 from journalfs.errors import JournalfsError, SettingRefused
 from journalfs.format.bindings import QueueBinding, RoutingType
 from journalfs.selector import compile_selector
+from journalfs.store.settings import PAUSED
 
 
 def _boolean(text: str) -> bool:
@@ -81,7 +82,7 @@ QUEUE_NO_EFFECT: Final = frozenset({"group-first-key"})
 """Kept for brokers, and without a meaning here."""
 
 KEPT_BY_BROKERS: Final = frozenset(
-    {"last-value", "last-value-key", "auto-delete", "auto-delete-delay", "auto-delete-message-count"}
+    {PAUSED, "last-value", "last-value-key", "auto-delete", "auto-delete-delay", "auto-delete-message-count"}
 )
 """What a broker that starts leaves as it is of a queue that its configuration lists. All others it sets as
 they are there.
