@@ -17,6 +17,7 @@ from journalfs.format.primitives import Reader
 from journalfs.format.properties import Code, Property, PropertyValue, decode_properties, encode_properties
 from journalfs.format.record_types import MessageType
 from journalfs.store.bodies import Body, Buffer, FileBody, pieces, whole
+from journalfs.store.envelope import decode_envelope
 from journalfs.store.judged import judged
 from journalfs.store.user_ids import UserIds
 
@@ -165,12 +166,17 @@ class Outgoing(ABC):
             or self.record_bytes(address) + RECORD_SPARE_BYTES > record_bytes_max
         )
 
-    def envelope(self, address: str, *, now_ms: int, large: bool) -> Mapping[str, object]:
-        """What a selector sees of it; of a `large` message without the body, at which none looks."""
+    def envelope(
+        self, address: str, *, now_ms: int, large: bool, sized: bool = False
+    ) -> Mapping[str, object]:
+        """What a selector sees of it, with its size if that is asked; of a `large` message without the body,
+        at which none looks.
+        """
         record = self.large_record if large else self.record
         user_type, payload = record(0, address, now_ms)
         source = SOURCE_CORE_LARGE if user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
-        return judged(LineBatch.of_payloads([payload], queue=None, sources=[source]), 0)
+        batch = LineBatch.of_payloads([payload], queue=None, sources=[source])
+        return judged(batch, 0) if sized else decode_envelope(batch.line(0))
 
 
 class Properties:

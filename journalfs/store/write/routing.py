@@ -231,8 +231,11 @@ class Routing:
         found = self._together.get(address)
         if found is None:
             addresses = (*self.besides(address), address)
-            bound = (sorted(self.core.bindings.queues_of(one), key=_made) for one in addresses)
-            found = [queue for queues in bound for queue in queues]
+            found = [
+                queue
+                for one in addresses
+                for queue in sorted(self.core.bindings.queues_of(one), key=lambda queue: queue.queue_id)
+            ]
             self._together[address] = found
         return found
 
@@ -306,13 +309,13 @@ class Routing:
         chosen.sort(key=lambda queue: queue.address == address)
         return tuple(queue.queue_id for queue in chosen)
 
-    def envelope(self, address: str, message: Outgoing, *, paged: bool) -> Mapping[str, object]:
+    def envelope(self, address: str, message: Outgoing, *, paged: bool, sized: bool) -> Mapping[str, object]:
         """What filters see: the message as it is stored. The time by which they judge it is its own then."""
         now_ms = self.core.clock.now_ms()
         if message.timestamp_ms is None:
             message.timestamp_ms = now_ms
         large, stored = self.is_large(address, message), message.in_page(now_ms) if paged else message
-        return stored.envelope(address, now_ms=now_ms, large=large)
+        return stored.envelope(address, now_ms=now_ms, large=large, sized=sized)
 
     def selector(self, text: str) -> Selector:
         """The filter of a queue, compiled."""
@@ -332,8 +335,8 @@ class _Judging:
     pages: Container[str]
     either_kind: bool
     """Whatever routing type it states."""
-    _envelopes: dict[bool, Mapping[str, object]] = field(default_factory=dict)
-    """As pages hold it, and as the journal does."""
+    _envelopes: dict[tuple[bool, bool], Mapping[str, object]] = field(default_factory=dict)
+    """As pages hold it, and as the journal does; with its size, and without."""
 
     def accepts(self, queue: Queue) -> bool:
         """Whether a queue takes it at this moment."""
@@ -341,20 +344,21 @@ class _Judging:
         if not (wanted and self.routing.takes(queue)):
             return False
         text = queue.binding.filter
-        return not text or self.routing.selector(text).accepts(self._envelope(queue))
+        return not text or self._selects(self.routing.selector(text), queue)
 
     def is_awaited(self, queue: Queue) -> bool:
         """Whether a consumer of a queue would get it."""
         return any(
-            all(compile_selector(text).accepts(self._envelope(queue)) for text in selectors)
+            all(self._selects(compile_selector(text), queue) for text in selectors)
             for selectors in self.routing.consumers_of(queue.queue_id)
         )
 
-    def _envelope(self, queue: Queue) -> Mapping[str, object]:
-        paged = queue.address in self.pages
-        if paged not in self._envelopes:
-            self._envelopes[paged] = self.routing.envelope(self.address, self.message, paged=paged)
-        return self._envelopes[paged]
+    def _selects(self, selector: Selector, queue: Queue) -> bool:
+        paged, sized = key = queue.address in self.pages, selector.asks_size
+        if key not in self._envelopes:
+            found = self.routing.envelope(self.address, self.message, paged=paged, sized=sized)
+            self._envelopes[key] = found
+        return selector.accepts(self._envelopes[key])
 
 
 def _reaches(bound: str, address: str, syntax: WildcardSyntax) -> bool:
@@ -362,10 +366,6 @@ def _reaches(bound: str, address: str, syntax: WildcardSyntax) -> bool:
     there, as in a broker.
     """
     return syntax.is_wild(bound) and not syntax.is_wild(address) and routes(bound, address, syntax)
-
-
-def _made(queue: Queue) -> QueueId:
-    return queue.queue_id
 
 
 def _queues_of(bound: Sequence[Queue], kind: RoutingType) -> tuple[QueueId, ...]:
