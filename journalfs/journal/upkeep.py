@@ -141,12 +141,10 @@ class Upkeep:
 
     async def _retain(self) -> None:
         """Copy what was closed to the history. What could not be copied stays until it can."""
-        writer = self._writer
-        retention = writer.retention
+        retention = self._writer.retention
         if retention is None:
             return
-        reached = writer.committer.reached_position
-        closed = [file for file in writer.data[:-1] if not file.retained and file.last_position <= reached]
+        closed = self._writer.unretained()
         if closed:
             try:
                 await offload(lambda: retention.keep(closed))

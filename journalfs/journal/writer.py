@@ -371,9 +371,14 @@ class JournalWriter:
         """Copy to the history what was closed lately. A broker that starts knows of no file that waits for
         that, and may empty it. Raises OSError.
         """
-        closed = [file for file in self.data[:-1] if not file.retained]
+        closed = self.unretained()
         if self.retention is not None and closed:
             self.retention.keep(closed)
+
+    def unretained(self) -> list[WriteFile]:
+        """Files that are closed and durable, and that the history does not have."""
+        reached = self.committer.reached_position
+        return [file for file in self.data[:-1] if not file.retained and file.last_position <= reached]
 
     def release(self) -> None:
         """Let go of the files as they are; nothing can be staged any more."""

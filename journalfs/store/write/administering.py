@@ -191,11 +191,9 @@ class Administering:
         binding, new_id = replace(address.binding, routing_types=routing_types), self._new_id()
         self._delete_in(tx, address_id)
         self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
-        for record_id in self._state.record_ids.get((BindingType.ADDRESS_STATUS, address_id), ()):
-            self._delete_in(tx, record_id)
+        self._delete_statuses_in(tx, BindingType.ADDRESS_STATUS, address_id)
         if address.paused:
-            body = encode.encode_status(records.Status(new_id, paused=True))
-            self._add_in(tx, self._new_id(), BindingType.ADDRESS_STATUS, body)
+            self._pause_in(tx, BindingType.ADDRESS_STATUS, new_id)
 
     # ---- settings ----
 
@@ -223,11 +221,9 @@ class Administering:
         def stage(tx: TxId) -> None:
             self._ensure_routing(tx, address, binding.routing_type)
             self.journals.bindings.stage_update_in(tx, RecordId(queue_id), BindingType.QUEUE_BINDING, body)
-            for record_id in self._state.record_ids.get((BindingType.QUEUE_STATUS, queue_id), ()):
-                self._delete_in(tx, record_id)
+            self._delete_statuses_in(tx, BindingType.QUEUE_STATUS, queue_id)
             if paused:
-                status = encode.encode_status(records.Status(queue_id, paused=True))
-                self._add_in(tx, self._new_id(), BindingType.QUEUE_STATUS, status)
+                self._pause_in(tx, BindingType.QUEUE_STATUS, queue_id)
 
         return self._in_transaction(stage)
 
@@ -371,6 +367,13 @@ class Administering:
         for record_id in self._state.record_ids.get((kind, target), ()):
             position = self.journals.bindings.stage_delete(RecordId(record_id))
         return position
+
+    def _pause_in(self, tx: TxId, kind: BindingType, target: int) -> None:
+        self._add_in(tx, self._new_id(), kind, encode.encode_status(records.Status(target, paused=True)))
+
+    def _delete_statuses_in(self, tx: TxId, kind: BindingType, target: int) -> None:
+        for record_id in self._state.record_ids.get((kind, target), ()):
+            self._delete_in(tx, record_id)
 
     # ---- inside ----
 

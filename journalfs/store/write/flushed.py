@@ -241,7 +241,7 @@ class Flushed:
 
     def set_aside_files(self, name: str, files: Sequence[Path]) -> None:
         """The same of files that went unpublished with a staged directory; `name` is its path."""
-        kept = []
+        kept: list[Path] = []
         for file in files:
             path = self._aside(file.name)
             try:
@@ -250,10 +250,10 @@ class Flushed:
                 message = f"{name}: {file.name} is not published, and cannot be kept: {failure}"
                 self._core.events.add("not-kept", message, level=logging.ERROR)
             else:
-                kept.append(path.name)
+                kept.append(path)
         if kept:
-            folder, names = self._aside("").parent, ", ".join(kept[:_NAMES_MAX])
-            message = f"{name}: {len(kept)} files in it are not published; they are in {folder} now: {names}"
+            where = f"{kept[0].parent} now: {', '.join(path.name for path in kept[:_NAMES_MAX])}"
+            message = f"{name}: {len(kept)} files in it are not published; they are in {where}"
             self._core.events.add("kept", message, level=logging.WARNING)
 
     def stays(self, note: FlushNote, error: JournalfsError) -> None:
