@@ -368,11 +368,8 @@ class JournalWriter:
             self.release()
 
     def retain(self) -> None:
-        """Copy to the history what was closed lately. A broker that starts knows of no file that waits for
-        that, and may empty it. Raises OSError.
-        """
-        closed = self.unretained()
-        if self.retention is not None and closed:
+        """Copy what was closed lately to the history: brokers take it for free. Raises OSError."""
+        if self.retention is not None and (closed := self.unretained()):
             self.retention.keep(closed)
 
     def unretained(self) -> list[WriteFile]:
