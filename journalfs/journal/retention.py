@@ -19,6 +19,7 @@ from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
 from journalfs.engine.checksums import CHECKSUM_USER_TYPE
 from journalfs.engine.rescan import scan_view
+from journalfs.engine.scan import Scan
 from journalfs.format.journal_file import HistoryFileName, parse_history_name
 from journalfs.format.record_types import RecordKind
 from journalfs.journal.pool import WriteFile
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 TIME_FORMAT: Final = "%Y%m%d%H%M%S"
 """Of the local time of copying, as a broker names copies."""
+_NO_DATA: Final = frozenset({RecordKind.EVENT, RecordKind.COMMIT, RecordKind.ROLLBACK})
 COMPARED_BYTES: Final = 64 * 1024
 """Of both ends of a file, to know its copy by: every record has an id that no other has."""
 
@@ -103,6 +105,17 @@ class Retention:
     def close(self) -> None:
         self._history.close()
 
+    def is_free_to_a_broker(self, file: WriteFile) -> bool:
+        """Whether nothing in it is data to a broker that starts, which passes over events, checksums among
+        them, and ends of transactions whose records are gone.
+        """
+        scan = self._scan(file)
+        return all(scan.pointer.records[index].kind in _NO_DATA for index in range(scan.count))
+
+    def _scan(self, file: WriteFile) -> Scan:
+        view = self._journal.view(file.name)
+        return scan_view(view, rid=file.rid, version=file.version, doing=f"scanning {file.name}")
+
     def _too_old(self, copy: _Copy) -> bool:
         if self._limits.period_ms is None:
             return False
@@ -122,8 +135,7 @@ class Retention:
         """Whether it is as compaction wrote it. Its last record that can tell does: without a history such a
         file is written on, by brokers too.
         """
-        view = self._journal.view(file.name)
-        scan = scan_view(view, rid=file.rid, version=file.version, doing=f"scanning {file.name}")
+        scan = self._scan(file)
         records = scan.pointer.records
         for index in reversed(range(scan.count)):
             record = records[index]

@@ -110,7 +110,7 @@ def lines_after(root: Path) -> list[bytes]:
 
 
 def test_a_broker_replays_what_journalfs_retained(artemis_home: Path, tmp_path: Path) -> None:
-    """All that was published and acknowledged long ago, a large message too."""
+    """All that was published and acknowledged long ago, a large message too, and each once."""
     retention = (
         '<journal-retention-directory unit="DAYS" period="30">data/history</journal-retention-directory>'
     )
@@ -131,21 +131,27 @@ def test_a_broker_replays_what_journalfs_retained(artemis_home: Path, tmp_path: 
             await store.journals.messages.upkeep.tidy()
         assert len(queue_in(store, "orders")) == 0
         assert store.journals.messages.upkeep.files_freed > 1
+        await publish(store, "orders", "orders", "in", b"last\n" * 50)
+        # The last file with data is one that the history has now, and a broker that starts writes on there.
+        assert (await store.journals.messages.upkeep.compact()).new
 
     write_in(broker.root, publish_and_acknowledge)
     assert len(list((broker.data / "history").glob("activemq-data-*.amq"))) > 2
     with broker:
         assert complaints(broker.log) == []
         with CoreClient(broker.port) as client:
+            client.send_many("orders", 300, size=400)
             client.operation("broker", "replay", "orders", "again", None)
-            assert client.message_count("again") == 301
+            assert client.message_count("again") == 301 + 50 + 300
         broker.stop()
     store = open_store(broker.root, index=False)
     (again,) = (one for one in store.queues() if one.name == "again")
     source = again.open_all()
     lines = [json.loads(line) for line in bytes(source.read(0, source.size_bytes)).splitlines()]
     assert [line["body"].split()[0] for line in lines if line.get("type") == "text"] == [
-        f"{turn}-{n}" for turn in range(30) for n in range(10)
+        *(f"{turn}-{n}" for turn in range(30) for n in range(10)),
+        *["last"] * 50,
+        *["message"] * 300,
     ]
     (large,) = [line for line in lines if line.get("type") != "text"]
     message = again.message(MessageId(large["id"]))

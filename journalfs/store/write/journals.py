@@ -10,10 +10,11 @@ from pathlib import Path
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock
 from journalfs.engine.backend import Backend
+from journalfs.engine.checksums import CHECKSUM_USER_TYPE
 from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.format.record_types import BindingType
-from journalfs.ids import TxId
+from journalfs.ids import RecordId, TxId
 from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
@@ -86,6 +87,7 @@ class Journals:
         try:
             if self.failure is None:
                 self.messages.drain()
+                self._occupy_current_file()
                 self.ids.settle()
                 self.bindings.drain()
                 self.ids.forget_earlier()
@@ -93,6 +95,23 @@ class Journals:
                 self._retain()
         finally:
             self.abandon()
+
+    def _occupy_current_file(self) -> None:
+        """With a history, have a broker go on in the current file. One without data it takes for free, and
+        writes on in the file before, which it then copies once more: all that is in it would be replayed
+        twice.
+        """
+        writer = self.messages
+        if writer.retention is None or len(writer.data) < 2:
+            return
+        try:
+            if writer.retention.is_free_to_a_broker(writer.current):
+                tx = self.new_tx()
+                writer.stage_add_in(tx, RecordId(self.ids.draw()), CHECKSUM_USER_TYPE, b"")
+                writer.roll_back(tx)
+        except (OSError, JournalfsError) as error:
+            log.error("a broker may write on in a file that the history has already: %s", error)
+        writer.drain()
 
     def _retain(self) -> None:
         try:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from journalfs.journal.upkeep import Upkeep
-from tests.reference.journal import ADD, ADD_TX, EVENT, read_folder
+from tests.reference.journal import ADD, ADD_TX, EVENT, ROLLBACK, read_folder
 from tests.store.writing.conftest import Writable, queue_of
 
 LARGE_MESSAGE, MESSAGE, BODY = 30, 45, 49
@@ -98,3 +98,24 @@ async def test_without_a_history_there_is_nothing_of_the_kind(writable: Writable
     found = [record for file in read_folder(writable.root / "journal") for record in file.scan.records]
     assert not any(record.user_type == BODY for record in found)
     assert not (writable.root / "history").exists()
+
+
+async def test_a_broker_goes_on_behind_what_was_copied(writable: Writable) -> None:
+    """It takes a file without data for free, and would write on in the one before, which has its copy."""
+    configure(writable)
+    async with writable.open() as store:
+        publisher = store.publisher("work", "work.a", "in")
+        await publisher.write(b"kept\n" * 20)
+        await publisher.finish()
+        await store.published()
+        await store.journals.messages.upkeep.compact()
+        current = store.journals.messages.current.name
+    contents = []
+    for _ in range(2):
+        async with writable.open() as store:
+            assert store.journals.messages.current.name == current
+            assert len(queue_of(store, "work.a").listing()) == 20
+            assert store.core.damage() == []
+        (file,) = [one for one in read_folder(writable.root / "journal") if one.name == current]
+        contents.append([record.kind for record in file.scan.records if record.kind != EVENT])
+    assert contents == [[ADD_TX, ROLLBACK]] * 2, "once"
