@@ -31,10 +31,11 @@ LINE: Final = np.dtype(
             "delivery_count",
             "source",
             "large_missing",
+            "record_id",
         ],
-        "formats": ["u8", "u8", "u8", "i8", "u4", "i4", "u1", "u1"],
-        "offsets": [0, 8, 16, 24, 32, 36, 40, 41],
-        "itemsize": 48,
+        "formats": ["u8", "u8", "u8", "i8", "u4", "i4", "u1", "u1", "i8"],
+        "offsets": [0, 8, 16, 24, 32, 36, 40, 41, 48],
+        "itemsize": 56,
     }
 )
 """A `jfs_line` as numpy sees it."""

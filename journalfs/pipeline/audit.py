@@ -203,19 +203,20 @@ def _in_pages(facts: _Facts, pages: DataFrame) -> DataFrame:
 def _journal_messages(spark: SparkSession, files: Files, known: DataFrame) -> DataFrame:
     source = f.when(_is(live.LARGE), SOURCE_CORE_LARGE).otherwise(SOURCE_PERSISTER).alias("source")
     rows = known.join(live.journal_payloads(spark, files.journal), ["file", "offset"])
-    return rows.select(source, "body")
+    return rows.select("id", source, "body")
 
 
 def _page_messages(spark: SparkSession, files: Files, pages: DataFrame) -> DataFrame:
     rows = pages.select("file", "offset", "source").join(
         live.page_payloads(spark, files.pages), ["file", "offset"]
     )
-    return rows.select("source", "body")
+    return rows.select(f.lit(0).cast("long").alias("id"), "source", "body")
 
 
 def _headers(payloads: DataFrame) -> DataFrame:
     """What messages say of themselves, by id. Bodies are not looked at."""
     rows = payloads.select(
+        "id",
         f.lit("").alias("queue"),
         f.lit(0).cast("long").alias("deliveryCount"),
         f.lit(0).cast("long").alias("scheduledMs"),

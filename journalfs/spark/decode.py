@@ -18,8 +18,8 @@ from journalfs.spark.arrow import Reading
 def decode_messages(
     schema: StructType, batch_bytes: int, now_ms: int, batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """From rows of `queue`, `deliveryCount`, `scheduledMs`, `isPaged`, `source`, `body` and `large` to rows
-    of the schema. A message in a page says itself when it is due.
+    """From rows of `id`, `queue`, `deliveryCount`, `scheduledMs`, `isPaged`, `source`, `body` and `large` to
+    rows of the schema. A message in a page says itself when it is due, and which id it has.
     """
     reading = Reading(schema)
     for batch in batches:
@@ -48,7 +48,9 @@ def _lines(batch: Any, now_ms: int) -> tuple[Array, Array]:
     lines["delivery_count"] = batch.column("deliveryCount").fill_null(0)
     due = np.asarray(batch.column("scheduledMs").fill_null(0))
     lines["scheduled_ms"] = np.where(due > now_ms, due, 0)
-    return lines, np.asarray(batch.column("isPaged"))
+    paged = np.asarray(batch.column("isPaged"))
+    lines["record_id"] = np.where(paged, 0, np.asarray(batch.column("id").fill_null(0)))
+    return lines, paged
 
 
 def _attach(lines: Array, bodies: Any) -> list[Any]:

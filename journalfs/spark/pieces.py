@@ -48,16 +48,17 @@ class Piece:
         """`offsets` say where in the file the payloads of the lines begin."""
         sizes = lines["payload_bytes"].astype("i8")
         ends = offsets.astype("i8") + sizes
-        # What lies between a message and the one before it is mostly the same all along.
+        # What lies between a message and the one before it is mostly the same all along, ids too.
         between = offsets.astype("i8")
         between[1:] -= ends[:-1]
+        ids = np.diff(lines["record_id"], prepend=0)
         return cls(
             path=path,
             file_id=file_id,
             queue=queue,
             count=len(lines),
             payload_bytes=int(lines["payload_bytes"].sum(dtype="u8")),
-            packed=tuple(_pack(column) for column in (between, *(lines[name] for name in _FIELDS))),
+            packed=tuple(_pack(column) for column in (between, ids, *(lines[name] for name in _FIELDS))),
             large=np.packbits(large).tobytes() if large.any() else b"",
         )
 
@@ -65,10 +66,11 @@ class Piece:
         """The messages as lines (dtype `LINE`) that point into the mapped file. Raises `StaleView` when the
         file is too short to be the one that was looked at.
         """
-        between, *columns = self.packed
+        between, ids, *columns = self.packed
         found = np.zeros(self.count, LINE)
         for name, column in zip(_FIELDS, columns, strict=True):
             found[name] = _unpack(column, LINE[name])
+        found["record_id"] = np.cumsum(np.broadcast_to(_unpack(ids, np.dtype("i8")), self.count))
         steps = np.zeros(self.count, "i8")
         steps[1:] = found["payload_bytes"][:-1]
         steps += _unpack(between, np.dtype("i8"))

@@ -30,7 +30,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 10
+FORMAT = 11
 """Raised whenever the meaning of anything in the index changes."""
 
 

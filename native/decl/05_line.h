@@ -10,6 +10,7 @@ typedef struct {
     uint8_t source;
     uint8_t large_missing;
     uint8_t reserved[6];
+    int64_t record_id;
 } jfs_line;
 
 enum { JFS_SUFFIX_TXT = 0, JFS_SUFFIX_JSON = 1, JFS_SUFFIX_BIN = 2, JFS_SUFFIX_SER = 3 };

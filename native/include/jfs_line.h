@@ -25,6 +25,7 @@ typedef struct {
     uint8_t source;            /* JFS_SOURCE_* */
     uint8_t large_missing;     /* the body file is not there or too short: say so in "damage" */
     uint8_t reserved[6];
+    int64_t record_id;         /* of its record, by which it is acknowledged; 0: it has none, and goes by what it says */
 } jfs_line;
 
 /* Content kinds; they give the suffix of a message's own file. */

@@ -11,6 +11,13 @@ int jfs_damaged(jfs_message *message, const char *reason) {
     return 0;
 }
 
+/* What is overwritten may say another id, or none: the one of the record is what it is listed and acknowledged by. */
+static void name_by_record(jfs_message *message, int64_t record_id) {
+    if (message->has & JFS_HAS_ID) message->irregular = 1;
+    message->id = record_id;
+    message->has |= JFS_HAS_ID;
+}
+
 void jfs_message_parse(const jfs_line *line, jfs_arena *arena, jfs_message *message) {
     memset(message, 0, sizeof *message);
     message->arena = arena;
@@ -35,5 +42,6 @@ void jfs_message_parse(const jfs_line *line, jfs_arena *arena, jfs_message *mess
         else
             jfs_damaged(message, "the message is of an unknown kind");
     }
+    if (line->record_id != 0 && line->record_id != message->id) name_by_record(message, line->record_id);
     if (line->large_missing) jfs_incomplete(message, "the large body's file is missing or too short");
 }

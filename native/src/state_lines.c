@@ -26,6 +26,7 @@ static jfs_status measure_one(const measure_job *job, uint32_t message) {
     line.payload = span->bytes + m->body_offset;
     line.payload_bytes = m->body_bytes;
     line.source = m->source;
+    line.record_id = m->id;
     if (m->source & JFS_SOURCE_CORE_LARGE || (m->body_bytes > 0 && line.payload[0] == PERSISTER_AMQP_LARGE)) {
         m->state |= MESSAGE_LARGE_SOURCE;
         m->flags |= JFS_MESSAGE_LARGE;
@@ -181,6 +182,7 @@ jfs_status jfs_state_fill_lines(const jfs_state *state, const uint32_t *refs, ui
         out[i].payload = files[m->file_slot].bytes + m->body_offset;
         out[i].payload_bytes = m->body_bytes;
         out[i].source = m->source;
+        out[i].record_id = m->id;
         ref_decor_values(state, r, options->sealed, options->now_ms, &out[i].delivery_count, &out[i].scheduled_ms);
     }
     return JFS_OK;

@@ -1,5 +1,5 @@
-"""Histories that journalfs and a broker write by turns: a broker replays each message that was ever sent, once and
-whole, whoever sent, consumed, compacted, stopped or was killed.
+"""Histories that journalfs and a broker write by turns. A broker replays each message that was ever sent,
+once and whole, whoever sent, consumed, compacted, stopped or was killed.
 """
 
 from __future__ import annotations

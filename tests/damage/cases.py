@@ -87,6 +87,8 @@ def _seen(store: JournalStore) -> Seen:
         ids = [int(listing.message_id(index)) for index in range(len(listing))]
         if len(ids) != len(lines) or len(set(ids)) != len(ids):
             wrong.append(f"{queue.name}: {len(ids)} files, {len(lines)} lines")
+        if not {line["id"] for line in lines if "id" in line} <= set(ids):
+            wrong.append(f"{queue.name}: lines with ids that are not listed")
         for message_id in ids:
             message = queue.message(message_id)  # type: ignore[arg-type]
             if message is None or len(content_of(message.open())) != message.size_bytes:

@@ -12,6 +12,7 @@ from tests.damage.cases import Queues, cases, changed, flipped, look, oracle, us
 from tests.reference import journal as reference
 
 HEADER_BYTES = 16
+MESSAGE = 45
 STORES = ("aio", "transactions", "amqp-exotic")
 Copy = Callable[[str], Path]
 
@@ -52,6 +53,25 @@ def test_flipped_bits(name: str, store_copy: Copy) -> None:
                     file.endswith(path.name) and start <= offset < start + max(length, 1)
                     for file, start, length in places
                 ), (path.name, offset, places)
+
+
+@pytest.mark.rule("S-51")
+@pytest.mark.parametrize("name", STORES)
+def test_an_overwritten_message_keeps_the_id_of_its_record(name: str, store_copy: Copy) -> None:
+    """It is acknowledged by that, whatever its own bytes say."""
+    data = store_copy(name) / "data"
+    expected, tried = oracle(data), 0
+    live = set().union(*expected.values())
+    for file in reference.read_folder(data / "journal"):
+        for record in file.scan.records:
+            if record.kind not in (reference.ADD, reference.ADD_TX) or record.user_type != MESSAGE:
+                continue
+            if record.record_id not in live or tried >= cases(20):
+                continue
+            tried += 1
+            with changed(data / "journal" / file.name, record.body_offset, b"\1" + b"\xff" * 40):
+                assert_shows(data, expected)
+    assert tried > 10
 
 
 @pytest.mark.rule("S-48")
