@@ -17,6 +17,8 @@ from journalfs.engine.status import check
 SOURCE_PERSISTER: Final[int] = lib.JFS_SOURCE_PERSISTER
 SOURCE_CORE_LARGE: Final[int] = lib.JFS_SOURCE_CORE_LARGE
 SOURCE_UNREADABLE: Final[int] = lib.JFS_SOURCE_UNREADABLE
+MESSAGE_MISNAMED: Final[int] = lib.JFS_MESSAGE_MISNAMED
+"""Among flags of a message: see `Measure.misnamed`."""
 """Added to one of them: zeros stand for a part that the disk did not give."""
 
 LINE_END_BYTES: Final = 2
@@ -60,6 +62,8 @@ class Measure:
     amqp: bool
     compressed: bool
     """The body file of a large message is a zlib stream, to be inflated before the message is rendered."""
+    misnamed: bool
+    """It says another id than its record, or none: its first bytes were overwritten."""
     pointer: Any
     """The C struct, for `LiveState.set_measure`."""
 
@@ -106,6 +110,7 @@ def measure_of(found: Any) -> Measure:
         damaged=bool(found.flags & lib.JFS_MESSAGE_DAMAGED),
         amqp=bool(found.flags & lib.JFS_MESSAGE_AMQP),
         compressed=bool(found.flags & lib.JFS_MESSAGE_COMPRESSED),
+        misnamed=bool(found.flags & MESSAGE_MISNAMED),
         pointer=found,
     )
 
@@ -175,8 +180,11 @@ class LineBatch:
         sources: Sequence[int] | None = None,
         delivery_counts: Sequence[int] | None = None,
         scheduled_ms: Sequence[int] | None = None,
+        record_ids: Sequence[int] | None = None,
     ) -> LineBatch:
-        """Make a batch of message payloads that are in memory."""
+        """Make a batch of message payloads that are in memory. Those of the journal have the ids of their
+        records.
+        """
         lines = ffi.new("jfs_line[]", len(payloads))
         keep = []
         for index, payload in enumerate(payloads):
@@ -191,6 +199,8 @@ class LineBatch:
                 line.delivery_count = delivery_counts[index]
             if scheduled_ms is not None:
                 line.scheduled_ms = scheduled_ms[index]
+            if record_ids is not None:
+                line.record_id = record_ids[index]
         return cls(lines, len(payloads), queue=queue, keep=keep)
 
     def _use_starts(self, starts: array[int]) -> None:

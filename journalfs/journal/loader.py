@@ -480,6 +480,9 @@ class JournalLoader:
         scan = scan_journal(
             mapped, rid=read.file.rid, version=read.file.version, start=read.position, stop=stop
         )
+        if not scan.count and self._gaps.get(read.slot):
+            # The journal's next writer has overwritten what the last one left without an end.
+            self._gaps[read.slot] = self._earlier_gaps(read) + self._damage_of(read, scan)
         return scan.count > 0
 
     def _refreshed(self, read: ReadFile) -> MappedFile:
@@ -492,6 +495,11 @@ class JournalLoader:
             self._void |= mapped.unreadable != before
         self._refused.pop(read.slot, None)
         return mapped
+
+    def _earlier_gaps(self, read: ReadFile) -> tuple[Damage, ...]:
+        """Those behind the position, such as a torn end, are only what the last look saw."""
+        gaps = self._gaps.get(read.slot, ())
+        return tuple(gap for gap in gaps if gap.offset < read.position or gap.kind == MISSING_RECORDS)
 
     def _read(self, read: ReadFile, *, hold_back: bool, check: bool = True) -> bool:
         """Scan a file from where it was left and apply what is new. Returns whether anything was. `check`:
@@ -508,13 +516,7 @@ class JournalLoader:
         self.bytes_scanned += (mapped.size_bytes if stop is None else stop) - read.position
         if hold_back:
             scan = self._settled(read, mapped, scan)
-        # Gaps behind the position (a torn tail) are only what the last look saw.
-        earlier = tuple(
-            gap
-            for gap in self._gaps.get(read.slot, ())
-            if gap.offset < read.position or gap.kind == MISSING_RECORDS
-        )
-        self._gaps[read.slot] = earlier + self._damage_of(read, scan)
+        self._gaps[read.slot] = self._earlier_gaps(read) + self._damage_of(read, scan)
         if scan.count == 0:
             return False
         self._matched = None

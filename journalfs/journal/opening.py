@@ -35,6 +35,9 @@ class Opened:
     pool: FilePool
     data: list[WriteFile]
     recovered: list[str]
+    """What was ended or undone that its last writer had begun, in words."""
+    cut_off: list[str]
+    """Likewise, the ends of records that are overwritten."""
     bytes_read: int
 
 
@@ -52,7 +55,7 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
     last_id = max([0, *numbers.values(), *(header.file_id for header in headers.values())])
     heads = _heads(backend, headers)
     _refuse_untrue_ids(backend, heads)
-    opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, 0)
+    opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, [], 0)
     sizes_bytes = {name: backend.size_bytes(name) for name in names}
     # Not even the header is left of them, though others were made later, or something was in them: they stay
     # damage.
@@ -65,7 +68,7 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
         scan = read_file(backend, opened.ledger, file)
         opened.bytes_read += file.size_bytes
         if scan.count or scan.marked:
-            _mend(backend, file, scan)
+            opened.cut_off += _mend(backend, file, scan)
             opened.data.append(file)
         else:
             empty.append(file)
@@ -177,14 +180,17 @@ def read_file(backend: Backend, ledger: Ledger, file: WriteFile) -> Scan:
     return scan
 
 
-def _mend(backend: Backend, file: WriteFile, scan: Scan) -> None:
+def _mend(backend: Backend, file: WriteFile, scan: Scan) -> list[str]:
     """Overwrite a record that was not written to its end: new records go there, and what is left of it behind
-    them must not be read as one.
+    them must not be read as one. What is to be said of it.
     """
+    mended = []
     for gap in scan.gaps():
         if gap.kind is GapKind.TORN and gap.offset >= scan.end:
             backend.write_at(file.name, gap.offset, bytes(gap.length))
             backend.sync(file.name)
+            mended.append(f"{file.name}, byte {gap.offset}: {gap.length} bytes of a record without an end")
+    return mended
 
 
 def _set_free(opened: Opened, file: WriteFile) -> None:

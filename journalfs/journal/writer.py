@@ -26,11 +26,12 @@ from journalfs.engine.status import check
 from journalfs.engine.text_batch import TOO_LONG, TextBatch
 from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
-from journalfs.format.record_types import BindingType, MessageType, RecordKind
+from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.retention import Retention
+from journalfs.journal.taking_room import takes_room
 from journalfs.journal.upkeep import Upkeep
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import JOURNAL_BLOCK_BYTES_DEFAULT, JOURNAL_HEADER_BYTES
@@ -47,24 +48,6 @@ _REFUSALS: Final = {
 }
 
 _SPACE_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_ADDS: Final = frozenset({RecordKind.ADD, RecordKind.ADD_TX, RecordKind.EVENT})
-_OF_CONSUMING: Final = frozenset(
-    {
-        MessageType.ACKNOWLEDGE_CURSOR,
-        MessageType.PAGE_COMPLETE,
-        MessageType.PAGE_COUNTER_VALUE,
-        MessageType.PAGE_COUNTER_INCREMENT,
-        BindingType.ID_COUNTER,
-    }
-)
-"""User types of what is added to consume messages: that those of pages are, and the ids that it takes."""
-
-
-def _adds(kind: int, user_type: int) -> bool:
-    """Whether a record takes room, and is not there to make some."""
-    if kind in _ADDS:
-        return user_type not in _OF_CONSUMING
-    return user_type == MessageType.ADD_REFERENCE and kind in (RecordKind.UPDATE, RecordKind.UPDATE_TX)
 
 
 class JournalWriter:
@@ -78,6 +61,8 @@ class JournalWriter:
         self.pool: FilePool = opened.pool
         self.data: list[WriteFile] = opened.data
         """Files with records in reading order; the last is the current one."""
+        self.recovered: list[str] = opened.recovered
+        self.cut_off: list[str] = opened.cut_off
         self.ready_file: WriteFile | None = None
         self.short_of_space = False
         """No further file could be made: what is left is for what makes room."""
@@ -389,14 +374,14 @@ class JournalWriter:
 
     def _put(self, kind: int, record_id: int, tx_id: int, user_type: int, body: bytes) -> Position:
         self._begin_staging()
-        if _adds(kind, user_type):
+        if takes_room(kind, user_type):
             self._refuse_in_last_file()
         return self._append(kind, record_id, tx_id, user_type, body)
 
     def _append(self, kind: int, record_id: int, tx_id: int, user_type: int, body: bytes) -> Position:
         status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
         if status == NO_ROOM:
-            self._make_room(record_bytes(kind, len(body)), for_add=_adds(kind, user_type))
+            self._make_room(record_bytes(kind, len(body)), for_add=takes_room(kind, user_type))
             status = self._stage.put(self.ledger, kind, record_id, tx_id, user_type, body)
         if status != STAGED:
             name = RecordKind(kind).name

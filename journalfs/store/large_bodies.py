@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.lines import LineBatch, Measure
+from journalfs.engine.lines import MESSAGE_MISNAMED, LineBatch, Measure
 from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
 from journalfs.engine.status import CoreRefused, FileTorn
@@ -180,8 +180,10 @@ class LargeBodies:
         """Measure a message of the journal together with its body file."""
         file = self.core.loader.files[unmeasured.file_slot]
         payload = file.copy(unmeasured.offset, unmeasured.body_bytes)
-        batch = LineBatch.of_payloads([payload], queue=None, sources=[unmeasured.source])
         message_id = MessageId(unmeasured.message_id)
+        batch = LineBatch.of_payloads(
+            [payload], queue=None, sources=[unmeasured.source], record_ids=[message_id]
+        )
         self._measured_with[message_id] = self._file_of(batch, 0, message_id)
         self.attach(batch, [0])
         return self._measured(batch)
@@ -242,13 +244,20 @@ class LargeBodies:
             if missing and body is not None:
                 batch.lines[index].large_missing = 1
 
+    def _was_misnamed(self, message_id: MessageId) -> bool:
+        """Whether its record said another id already when it was measured."""
+        state = self.core.loader.state
+        refs = state.message_refs(message_id)
+        return bool(refs) and bool(state.ref(refs[0]).flags & MESSAGE_MISNAMED)
+
     def attach_as_measured(self, batch: LineBatch, large: Mapping[int, MessageId]) -> None:
         """The same for lines whose lengths are known; `large` has the messages' ids by position. Raises
         `StaleView` when a body is not what its message was measured with; what there is now was looked at
         then. Raises CoreRefused when it is the record that is another one.
         """
         for index, message_id in large.items():
-            if batch.measure(index).message_id != message_id:
+            found = batch.measure(index)
+            if found.message_id != message_id or (found.misnamed and not self._was_misnamed(message_id)):
                 self.core.doubt_journal()
                 raise CoreRefused(f"the record of large message {message_id} is another one now")
             before = self._measured_with.get(message_id)

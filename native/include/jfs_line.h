@@ -36,7 +36,8 @@ enum {
     JFS_MESSAGE_LARGE = 2,
     JFS_MESSAGE_DAMAGED = 4,    /* could not be decoded to its last byte */
     JFS_MESSAGE_AMQP = 8,
-    JFS_MESSAGE_COMPRESSED = 16 /* large body is a zlib stream on disk */
+    JFS_MESSAGE_COMPRESSED = 16, /* large body is a zlib stream on disk */
+    JFS_MESSAGE_MISNAMED = 32    /* says another id than its record, or none */
 };
 
 /* What the index keeps of a message so that listings read no message. */

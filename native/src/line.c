@@ -69,7 +69,8 @@ static void measure_message(const jfs_message *message, jfs_measure *out) {
         (uint8_t)((message->durable ? JFS_MESSAGE_DURABLE : 0) | (message->is_large ? JFS_MESSAGE_LARGE : 0) |
                   (message->damage != NULL ? JFS_MESSAGE_DAMAGED : 0) |
                   (message->protocol == JFS_AMQP ? JFS_MESSAGE_AMQP : 0) |
-                  (message->is_large && message->compressed ? JFS_MESSAGE_COMPRESSED : 0));
+                  (message->is_large && message->compressed ? JFS_MESSAGE_COMPRESSED : 0) |
+                  (message->misnamed ? JFS_MESSAGE_MISNAMED : 0));
 }
 
 typedef struct {

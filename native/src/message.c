@@ -14,6 +14,7 @@ int jfs_damaged(jfs_message *message, const char *reason) {
 /* What is overwritten may say another id, or none: the one of the record is what it is listed and acknowledged by. */
 static void name_by_record(jfs_message *message, int64_t record_id) {
     if (message->has & JFS_HAS_ID) message->irregular = 1;
+    message->misnamed = 1;
     message->id = record_id;
     message->has |= JFS_HAS_ID;
 }

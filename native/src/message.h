@@ -96,6 +96,7 @@ typedef struct {
     uint8_t extra_is_address; /* AMQP: the extra properties are the address once more, and nothing else */
     uint8_t undecoded;        /* part of the payload or body is shown by no key */
     uint8_t irregular;        /* the keys of the envelope do not carry every bit of the payload */
+    uint8_t misnamed;         /* it says another id than its record, or none */
 } jfs_message;
 
 /* Never fails: what cannot be decoded is told in `damage`. The message may point into the arena. */

@@ -268,6 +268,25 @@ def test_record_of_a_large_message_that_changed_without_a_trace(filled: LittleSt
 
 
 @pytest.mark.rule("S-51")
+@pytest.mark.parametrize("index", [False, True])
+def test_record_of_a_large_message_that_says_another_id(filled: LittleStore, *, index: bool) -> None:
+    """It keeps the id and the body of its record, in each mount."""
+    path = filled.journal.path
+    content = bytearray(path.read_bytes())
+    at = content.index(struct.pack(">q", 1001))
+    said = content.index(struct.pack(">q", 1001), at + 8)
+    content[said : said + 8] = struct.pack(">q", 7777)
+    path.write_bytes(content)
+    for _ in range(2):
+        store = open_store(filled.root, clock=filled.clock, index=index)
+        found = list(lines(store, "work.a"))
+        assert [line["id"] for line in found] == [1000, 1001, 1002]
+        assert "message_base64" in found[1]
+        assert not store.core.journal_doubted
+        store.close()
+
+
+@pytest.mark.rule("S-51")
 @pytest.mark.parametrize(("missing", "listed"), [(-1, False), (0, False), (1, True)])
 def test_bytes_that_end_before_their_message_says(
     little_store: LittleStore, missing: int, listed: bool

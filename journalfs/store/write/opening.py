@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -76,6 +77,15 @@ def _diverts(core: Core) -> Iterator[str]:
         yield f"{one}: only a broker diverts; what is published here goes to the queues of its address"
 
 
+def _tell_recovered(store: WritingStore) -> None:
+    for writer in (store.journals.bindings, store.journals.messages):
+        for message in writer.recovered:
+            store.core.events.add("recovered", message, level=logging.INFO)
+        for message in writer.cut_off:
+            told = f"{message}, such as a killed writer leaves, are overwritten"
+            store.core.events.add("recovered", told)
+
+
 def _unsynced(settings: JournalSettings) -> JournalSettings:
     from msgspec.structs import replace as with_  # noqa: PLC0415 - beside dataclasses.replace
 
@@ -114,6 +124,7 @@ class _Taking:
             )
             for warning in (*self.warnings, *_diverts(store.core)):
                 store.core.events.add("configuration", warning)
+            _tell_recovered(store)
             if words := take_words(store.core.root):
                 store.core.events.add("mount-lost", words)
             store.snapshotting.sweep()

@@ -22,6 +22,7 @@ from tests.store.appending import ACK, ADD, ADD_REF, ADD_TX, MESSAGE, UPDATE, UP
 from tests.store.conftest import QUEUE_A
 from tests.store.test_pages import PAGE_TX, write_page
 from tests.store.writing.conftest import Writable, lines_of, queue_of
+from tests.store.writing.test_forwarding import events
 
 ACKNOWLEDGED, KEPT, SIDE = 1001, 1002, 1003
 PREPARE, LARGE = 17, 30
@@ -285,3 +286,29 @@ async def test_closed_files_keep_no_bodies(writable: Writable) -> None:
             source.close()
         assert mapped() == 0
         assert opened
+
+
+@pytest.mark.rule("S-50")
+@pytest.mark.parametrize("index", [False, True])
+async def test_a_record_without_an_end_is_overwritten_and_an_event_says_so(
+    writable: Writable, *, index: bool
+) -> None:
+    """Also where an index says that it is there, of a store that was looked at before."""
+    journal = writable.little.journal
+    journal.send(KEPT, QUEUE_A)
+    begins = journal.at
+    journal.send(ACKNOWLEDGED, QUEUE_A)
+    path = writable.root / "journal/activemq-data-1.amq"
+    content = bytearray(path.read_bytes())
+    content[begins + 40 :] = bytes(len(content) - begins - 40)
+    path.write_bytes(content)
+    looked = open_store(writable.root, index=index)
+    assert [(one.offset, one.kind) for one in looked.core.damage()] == [(begins, "torn")]
+    looked.close()
+    async with writable.open(index=index) as store:
+        (event,) = events(store, "recovered")
+        assert f"{path.name}, byte {begins}: " in str(event["message"])
+        assert events(store, "damage") == []
+        assert store.core.damage() == []
+        assert len(queue_of(store, "work.a").listing()) == 1
+    assert not any(path.read_bytes()[begins : begins + 40])
