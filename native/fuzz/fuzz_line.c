@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *whole;
     if (size < 5) return 0;
     line.source = data[0] & 1;
+    line.record_id = data[0] & 4 ? 1001 : 0;
     line.payload = data + 5;
     line.payload_bytes = fuzz_u32(data + 1) < size - 5 ? fuzz_u32(data + 1) : (uint32_t)(size - 5);
     if (data[0] < 2) {
@@ -61,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     FUZZ_CHECK(jfs_line_measure(&line, &measure) == JFS_OK);
     FUZZ_CHECK(measure.suffix <= JFS_SUFFIX_SER);
+    FUZZ_CHECK(line.record_id == 0 || measure.message_id == line.record_id);
     FUZZ_CHECK(jfs_lines_starts(&line, 1, sizeof prefix - 1, starts) == JFS_OK);
     if (starts[1] > WHOLE_BYTES_MAX) return 0;
     const jfs_lines lines = {&line, starts, prefix, sizeof prefix - 1, 1};
