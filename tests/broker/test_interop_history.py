@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -16,10 +17,12 @@ from journalfs.ids import MessageId
 from journalfs.store.write.store import WritingStore
 from tests.broker.client import CoreClient
 from tests.broker.instance import Broker
+from tests.broker.polling import eventually
 from tests.broker.settings import BrokerSettings, broker_xml
 from tests.broker.writing import body_text, complaints, lines_in, publish, take, with_new_store, write_in
 
 TURNS = 6
+REPLAYS_MAX = 3
 SMALL, LARGE = (50, 500, 3000), (95_000, 120_000, 300_000)
 HISTORY = '<journal-retention-directory unit="DAYS" period="30">data/history</journal-retention-directory>'
 
@@ -72,25 +75,46 @@ def brokers_turn(client: CoreClient, ledger: Ledger) -> None:
             for number, text in ledger.texts().items():
                 client.send("orders", body=text, first=number)
         elif step == "replay":
-            assert replayed(client) == sorted(ledger.sent.items())
+            assert_replayed(client, ledger)
         elif waiting:
             client.consume_many("orders", waiting // 2 + 1)
 
 
-def replayed(client: CoreClient) -> list[tuple[int, str]]:
-    """Numbers and hashes of what the broker replays, which is consumed."""
-    client.operation("broker", "replay", "orders", "again", None)
-    seen = take(client, "again", client.message_count("again"))
-    return sorted((int(one["properties"]["n"]["v"]), one["sha256"]) for one in seen)
+def assert_replayed(client: CoreClient, ledger: Ledger) -> None:
+    """What the broker replays is what was sent. It is consumed.
+
+    The operation ends before the last message is in its queue. And the broker writes the events of what it
+    pages itself when it comes to it: what was sent just before may come with the next replay only.
+    """
+    found: list[tuple[int, str]] = []
+    for _ in range(REPLAYS_MAX):
+        client.operation("broker", "replay", "orders", "again", None)
+        with suppress(AssertionError):
+            eventually(
+                lambda: client.message_count("again") >= len(ledger.sent), deadline_s=10, what="all are there"
+            )
+        seen = take(client, "again", client.message_count("again"))
+        found = sorted((int(one["properties"]["n"]["v"]), one["sha256"]) for one in seen)
+        if len(found) >= len(ledger.sent):
+            break
+    assert found == sorted(ledger.sent.items())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
-def test_a_history_has_each_message_once(artemis_home: Path, tmp_path: Path, seed: int) -> None:
-    ledger = Ledger(Random(seed))
+@pytest.mark.parametrize("pages", [False, True])
+def test_a_history_has_each_message_once(
+    artemis_home: Path, tmp_path: Path, seed: int, *, pages: bool
+) -> None:
+    """Of what goes to pages there are only events, and a file with nothing else is free to a broker that
+    starts: what it wrote last itself is lost to its history, unless a mount comes between.
+    """
+    chance = Random(seed)
+    ledger = Ledger(chance)
     settings = BrokerSettings(
-        journal_type=ledger.chance.choice(("NIO", "MAPPED", "ASYNCIO")),
-        journal_compact_min_files=ledger.chance.choice((0, 4)),
+        journal_type=chance.choice(("NIO", "MAPPED", "ASYNCIO")),
+        journal_compact_min_files=chance.choice((0, 4)),
+        paging_addresses=("orders",) if pages else (),
     )
     config = broker_xml(settings, 61616).replace("<journal-type>", f"{HISTORY}\n    <journal-type>")
     broker = with_new_store(Broker(tmp_path / "broker", config=config))
@@ -102,15 +126,15 @@ def test_a_history_has_each_message_once(artemis_home: Path, tmp_path: Path, see
 
     write_in(broker.root, begin)
     for turn in range(TURNS):
-        if ledger.chance.random() < 0.8:
+        if pages or chance.random() < 0.8:
             write_in(broker.root, lambda store: mounts_turn(store, ledger))
         with broker:
             assert complaints(broker.log) == [], f"turn {turn}"
             with CoreClient(broker.port) as client:
                 brokers_turn(client, ledger)
                 if turn == TURNS - 1:
-                    assert replayed(client) == sorted(ledger.sent.items())
-            if ledger.chance.random() < 0.3:
+                    assert_replayed(client, ledger)
+            if not pages and chance.random() < 0.3:
                 broker.kill()
             else:
                 broker.stop()
