@@ -49,6 +49,12 @@ class Plot:
         return base64.b64encode(self.png).decode()
 
 
+def require_libraries() -> None:
+    """What a report takes, before the work that it is to report. Raises `DependencyMissing`."""
+    _template()
+    _agg()
+
+
 def write_report(
     folder: Folder, title: str, facts: Mapping[str, object], tables: Sequence[Table], plots: Sequence[Plot]
 ) -> None:
@@ -97,12 +103,17 @@ def columns(name: str, title: str, values: Mapping[str, float], unit: str) -> Pl
     return Plot(name, title, _png(figure))
 
 
-def _axes(title: str, height_inches: float = _INCHES[1]) -> tuple[Any, Any]:
+def _agg() -> tuple[Any, Any]:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - may not be installed
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError:
         raise DependencyMissing("a plot", package="Matplotlib", install=INSTALL) from None
+    return FigureCanvasAgg, Figure
+
+
+def _axes(title: str, height_inches: float = _INCHES[1]) -> tuple[Any, Any]:
+    FigureCanvasAgg, Figure = _agg()  # noqa: N806 - classes
     figure = Figure(figsize=(_INCHES[0], height_inches), dpi=_DOTS, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

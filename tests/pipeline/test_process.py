@@ -140,6 +140,21 @@ def test_without_java(tmp_path: Path) -> None:
     assert "needs a Java runtime" in done.stderr
 
 
+@pytest.mark.parametrize("lacking", ["matplotlib", "jinja2"])
+@pytest.mark.parametrize("pipeline", ["stats", "audit", "dlq"])
+def test_a_report_without_its_libraries(tmp_path: Path, pipeline: str, lacking: str) -> None:
+    """Nothing is begun of which the end cannot be."""
+    store = written_store(tmp_path, {"DLQ": []})
+    (tmp_path / "path" / lacking).mkdir(parents=True)
+    (tmp_path / "path" / lacking / "__init__.py").write_text("raise ImportError")
+    words: list[str | Path] = [JOURNALFS, "pipeline", pipeline, store, "--output", tmp_path / "report"]
+    there = environment(PYTHONPATH=str(tmp_path / "path"))
+    done = subprocess.run(words, env=there, capture_output=True, text=True, check=False)
+    assert done.returncode == DependencyMissing.exit_code
+    assert "pip install 'journalfs[pipeline]'" in done.stderr
+    assert not (tmp_path / "report").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [

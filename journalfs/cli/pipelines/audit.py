@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from journalfs.cli.common import json_option, write_json, write_table
-from journalfs.cli.pipelines.common import check_paths, output_option, spark_options
+from journalfs.cli.pipelines.common import check_report, output_option, spark_options
 
 
 @click.command(epilog="Example: journalfs pipeline audit /var/lib/artemis/data --output /tmp/audit")
@@ -24,7 +24,7 @@ def audit(
     """Say what became of the messages of STORE, consumed ones too, and what is odd, as its files tell it."""
     from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
 
-    check_paths(store, output)
+    check_report(store, output)
     with session(master, dict(settings), title="auditing") as spark:
         from journalfs.clock import SystemClock  # noqa: PLC0415 - as above
         from journalfs.pipeline import audit as pipeline  # noqa: PLC0415

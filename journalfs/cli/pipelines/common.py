@@ -83,6 +83,15 @@ def output_option(what: str, *, required: bool = False) -> Callable[[C], C]:
     return click.option("--output", metavar="DIR", required=required, help=what)
 
 
+def check_report(store: str, output: str | None, *, opened_later: bool = False) -> None:
+    """`check_paths`, of what writes a report; and whether there is what it takes."""
+    if output is not None:
+        from journalfs.pipeline.report import require_libraries  # noqa: PLC0415 - as below
+
+        require_libraries()
+    check_paths(store, output, opened_later=opened_later)
+
+
 def check_paths(store: str, output: str | None, *, opened_later: bool = False) -> None:
     """Raise what is wrong with paths of this machine while that costs nothing: Spark takes long to start.
     What opening the store warns of, such as damage, is said too, which nobody hears from within Spark;

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from journalfs.cli.common import json_option, when, write_json, write_table
-from journalfs.cli.pipelines.common import check_paths, output_option, source_options, spark_options
+from journalfs.cli.pipelines.common import check_report, output_option, source_options, spark_options
 
 
 @click.command(epilog="Example: journalfs pipeline dlq /var/lib/artemis/data --queues DLQ")
@@ -30,7 +30,7 @@ def dlq(
     """
     from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
 
-    check_paths(store, output, opened_later=True)
+    check_report(store, output, opened_later=True)
     with session(master, dict(settings), title="reading dead letters") as spark:
         from journalfs.clock import SystemClock  # noqa: PLC0415 - as above
         from journalfs.pipeline import dlq as pipeline  # noqa: PLC0415

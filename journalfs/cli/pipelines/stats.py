@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from journalfs.cli.common import json_option, when, write_json, write_table
-from journalfs.cli.pipelines.common import check_paths, output_option, source_options, spark_options
+from journalfs.cli.pipelines.common import check_report, output_option, source_options, spark_options
 
 
 @click.command(epilog="Example: journalfs pipeline stats /var/lib/artemis/data --output /tmp/stats")
@@ -28,7 +28,7 @@ def stats(
     """Count the messages of STORE by address and queue, with their sizes, ages and rates."""
     from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
 
-    check_paths(store, output)
+    check_report(store, output)
     with session(master, dict(settings), title="counting") as spark:
         from journalfs.clock import SystemClock  # noqa: PLC0415 - as above
         from journalfs.pipeline import stats as pipeline  # noqa: PLC0415
