@@ -230,7 +230,8 @@ class LargeBodies:
         file = self.core.loader.files[operation.file_slot]
         payload = file.copy(operation.body_offset, operation.body_bytes)
         source = 1 if operation.user_type == MessageType.LARGE_MESSAGE else 0
-        batch = LineBatch.of_payloads([payload], queue=None, sources=[source])
+        ids = [operation.record_id]
+        batch = LineBatch.of_payloads([payload], queue=None, sources=[source], record_ids=ids)
         if batch.measure(0).large:
             self.attach(batch, [0])
             self._measured(batch)
