@@ -243,7 +243,7 @@ class QueueDelivery:
         where = f"{self.content.model.address}::{self.content.name}"
         if binding.max_consumers != -1 and len(self.consumers) >= binding.max_consumers:
             raise TooManyConsumers(
-                f"{where}: {len(self.consumers)} readers consume, more max-consumers does not allow"
+                f"{where}: {len(self.consumers)} readers consume, and max-consumers does not allow more"
             )
         supply = self.supplies.get(selected) or Supply(self.content, selected)
         if binding.non_destructive:

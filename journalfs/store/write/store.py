@@ -305,9 +305,8 @@ class WritingStore(SelfReadingStore):
         count = left_out.duplicates
         if count:
             self.core.duplicates_left_out[address] += count
-            message = (
-                f"{path}: {count} messages are not published: {address} knows their duplicate ids already"
-            )
+            known = "1 message is" if count == 1 else f"{count} messages are"
+            message = f"{path}: {known} not published: {address} knows the duplicate ids already"
             self.core.events.add("duplicates", message, level=logging.INFO, what=path, messages=count)
 
     # -- acknowledging ---------------------------------------------------------------------------------------
