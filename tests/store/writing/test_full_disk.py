@@ -490,6 +490,8 @@ async def test_less_than_a_journal_file_is_room_enough(small_store: MakeStore, w
             await store.publisher("work", "work.a", "in").write(b"there is room again\n")
     if way == "opened":
         async with small.running() as store:
+            # Its own work makes the room, and has begun: who publishes before it is done gets none.
+            await store.journals.messages.upkeep.tidy()
             await store.publisher("work", "work.a", "in").write(b"there is room again\n")
     elif way == "compacted":
         with closing(small.open()) as store:
