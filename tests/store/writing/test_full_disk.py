@@ -489,9 +489,8 @@ async def test_less_than_a_journal_file_is_room_enough(small_store: MakeStore, w
         if way == "at once":
             await store.publisher("work", "work.a", "in").write(b"there is room again\n")
     if way == "opened":
-        async with small.running() as store:
-            # Its own work makes the room, and has begun: who publishes before it is done gets none.
-            await store.journals.messages.upkeep.tidy()
+        # Without its own work beside: while that tries for a file of the other journal there may be no room.
+        with closing(small.open()) as store:
             await store.publisher("work", "work.a", "in").write(b"there is room again\n")
     elif way == "compacted":
         with closing(small.open()) as store:
