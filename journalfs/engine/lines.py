@@ -17,9 +17,9 @@ from journalfs.engine.status import check
 SOURCE_PERSISTER: Final[int] = lib.JFS_SOURCE_PERSISTER
 SOURCE_CORE_LARGE: Final[int] = lib.JFS_SOURCE_CORE_LARGE
 SOURCE_UNREADABLE: Final[int] = lib.JFS_SOURCE_UNREADABLE
+"""Added to one of them: zeros stand for a part that the disk did not give."""
 MESSAGE_MISNAMED: Final[int] = lib.JFS_MESSAGE_MISNAMED
 """Among flags of a message: see `Measure.misnamed`."""
-"""Added to one of them: zeros stand for a part that the disk did not give."""
 
 LINE_END_BYTES: Final = 2
 """What follows a tail: the closing brace and the newline."""

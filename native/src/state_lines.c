@@ -12,6 +12,15 @@ typedef struct {
     uint32_t next; /* what is done already */
 } measure_job;
 
+/* Without what its queue says of it, and without a large body. */
+static void line_of(const message_item *m, const jfs_span *file, jfs_line *line) {
+    memset(line, 0, sizeof *line);
+    line->payload = file->bytes + m->body_offset;
+    line->payload_bytes = m->body_bytes;
+    line->source = m->source;
+    line->record_id = m->id;
+}
+
 static jfs_status measure_one(const measure_job *job, uint32_t message) {
     message_item *const m = &job->state->messages.items[message];
     jfs_line line;
@@ -22,11 +31,7 @@ static jfs_status measure_one(const measure_job *job, uint32_t message) {
     if (m->file_slot >= job->file_count) return JFS_RANGE;
     span = &job->files[m->file_slot];
     if ((uint64_t)m->body_offset + m->body_bytes > span->size_bytes) return JFS_RANGE;
-    memset(&line, 0, sizeof line);
-    line.payload = span->bytes + m->body_offset;
-    line.payload_bytes = m->body_bytes;
-    line.source = m->source;
-    line.record_id = m->id;
+    line_of(m, span, &line);
     if (m->source & JFS_SOURCE_CORE_LARGE || (m->body_bytes > 0 && line.payload[0] == PERSISTER_AMQP_LARGE)) {
         m->state |= MESSAGE_LARGE_SOURCE;
         m->flags |= JFS_MESSAGE_LARGE;
@@ -178,11 +183,7 @@ jfs_status jfs_state_fill_lines(const jfs_state *state, const uint32_t *refs, ui
         m = &state->messages.items[r->message];
         if (m->file_slot >= file_count) return JFS_RANGE;
         if ((uint64_t)m->body_offset + m->body_bytes > files[m->file_slot].size_bytes) return JFS_RANGE;
-        memset(&out[i], 0, sizeof out[i]);
-        out[i].payload = files[m->file_slot].bytes + m->body_offset;
-        out[i].payload_bytes = m->body_bytes;
-        out[i].source = m->source;
-        out[i].record_id = m->id;
+        line_of(m, &files[m->file_slot], &out[i]);
         ref_decor_values(state, r, options->sealed, options->now_ms, &out[i].delivery_count, &out[i].scheduled_ms);
     }
     return JFS_OK;
