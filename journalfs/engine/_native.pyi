@@ -1,4 +1,4 @@
-"""The compiled core. What it declares is in native/decl; cffi gives it no Python types."""
+"""The compiled core. The headers in native/include declare it; cffi gives it no Python types."""
 
 from typing import Any
 

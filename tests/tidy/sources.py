@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PACKAGES = ("journalfs", "mount")
 PYTHON_FOLDERS = (*PACKAGES, "tests", "native", "scripts")
-C_FOLDERS = ("native/src", "native/include", "native/decl", "native/tests", "native/fuzz")
+C_FOLDERS = ("native/src", "native/include", "native/tests", "native/fuzz")
 MADE_FILES = ("journalfs/engine/_native.c",)
 """Written by the build, not by us."""
 
