@@ -1,7 +1,7 @@
 """What can go wrong in operation: one base class, stable identifiers, exit codes and errnos.
 
 A message is one line that says which file, offset or setting it is about and what the user can do. Mistakes
-of the program itself are assertions, not these. The list for users is docs/ERRORS.md.
+of the program itself are assertions, not these. The list for users is docs/reference/errors.md.
 """
 
 # The names say what happened (`raise NotAStore(...)`); a suffix on each would only repeat the base class.

@@ -12,7 +12,7 @@ from journalfs import errors
 from journalfs.clock import FakeClock, SystemClock
 from tests.tidy.identifiers import error_kinds
 
-DOCUMENT = (Path(__file__).resolve().parents[1] / "docs" / "ERRORS.md").read_text()
+DOCUMENT = (Path(__file__).resolve().parents[1] / "docs" / "reference" / "errors.md").read_text()
 
 KINDS = list(error_kinds().values())
 

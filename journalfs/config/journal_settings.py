@@ -1,6 +1,6 @@
 """What a configuration says of how a store is written: every setting of the journals, checked.
 
-Names, units and defaults are those of docs/SETTINGS.md.
+Names, units and defaults are those of docs/reference/settings.md.
 """
 
 from __future__ import annotations

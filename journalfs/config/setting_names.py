@@ -370,7 +370,7 @@ NO_EFFECT: Final = frozenset(
         "slow-consumer-threshold-measurement-unit",
     }
 )
-"""Kept for brokers, and without a meaning here: docs/SETTINGS.md says why."""
+"""Kept for brokers, and without a meaning here: docs/reference/settings.md says why."""
 
 XML_ALIASES: Final[Mapping[str, str]] = {"last-value-queue": "default-last-value-queue"}
 """Older names that the broker still reads."""

@@ -1,4 +1,4 @@
-"""Envelope lines and message files, rendered by the C core a window at a time. Form: docs/ENVELOPE.md."""
+"""Envelope lines and message files, rendered in C a window at a time (docs/reference/envelope.md)."""
 
 from __future__ import annotations
 

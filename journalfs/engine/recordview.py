@@ -1,4 +1,4 @@
-"""Raw records as JSON lines, rendered by the C core a window at a time. Keys: docs/ENVELOPE.md."""
+"""Raw records as JSON lines, rendered by the C core a window at a time. Keys: docs/reference/envelope.md."""
 
 from __future__ import annotations
 

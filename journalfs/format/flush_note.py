@@ -1,4 +1,4 @@
-"""A note of what a flush made durable and no publication has taken over yet (docs/OPERATING.md).
+"""A note of what a flush made durable and no publication has taken over yet (docs/operate/folder.md).
 
 The content comes first, so that cutting the rest off leaves nothing but what somebody wrote. Behind it stand
 where it is to be published, as JSON, and 16 bytes: the length of the JSON, a checksum of all before it, and a

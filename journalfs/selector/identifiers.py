@@ -17,7 +17,7 @@ from journalfs.selector.sizes import encoded_size_bytes
 from journalfs.selector.values import Long, Opaque, Value, from_json, wrap
 
 Envelope: TypeAlias = Mapping[str, Any]
-"""A decoded envelope line (docs/ENVELOPE.md)."""
+"""A decoded envelope line (docs/reference/envelope.md)."""
 Getter: TypeAlias = Callable[[Envelope], Value]
 
 JMS_TO_BROKER = {

@@ -49,8 +49,8 @@ class Selector:
     def accepts(self, envelope: Mapping[str, object]) -> bool:
         """Whether the selector is true for a message; unknown is not true.
 
-        `envelope` is a decoded envelope line (docs/ENVELOPE.md). Where the broker fails to evaluate (bytes
-        compared with a number, a word used in arithmetic) the message is not accepted, as there.
+        `envelope` is a decoded envelope line (docs/reference/envelope.md). Where the broker fails to evaluate
+        (bytes compared with a number, a word used in arithmetic) the message is not accepted, as there.
         """
         try:
             return bool(self._accepts(envelope))

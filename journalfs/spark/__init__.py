@@ -1,4 +1,4 @@
-"""Messages for Spark: `register` makes `format("journalfs")` known to a session. See docs/SPARK.md."""
+"""For Spark: `register` makes `format("journalfs")` known to a session (docs/reference/spark.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMQP messages of envelope lines (docs/ENVELOPE.md, "amqp" and "Writing").
+"""AMQP messages of envelope lines (docs/reference/envelope.md, "amqp" and "Writing").
 
 With the key `amqp` the sections are what it says. Without it they are made of the other keys.
 """

@@ -1,4 +1,4 @@
-"""Values of an envelope's keys, checked one by one (docs/ENVELOPE.md, "Writing")."""
+"""Values of an envelope's keys, checked one by one (docs/reference/envelope.md, "Writing")."""
 
 from __future__ import annotations
 

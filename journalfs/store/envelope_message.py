@@ -1,4 +1,4 @@
-"""Envelope lines, turned back into messages (docs/ENVELOPE.md, "Writing")."""
+"""Envelope lines, turned back into messages (docs/reference/envelope.md, "Writing")."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Framing(Enum):
     JSON_VALUES = auto()
     """A text message a JSON value."""
     ENVELOPES = auto()
-    """A message a line, as docs/ENVELOPE.md says."""
+    """A message a line, as docs/reference/envelope.md says."""
     WHOLE_FILE = auto()
     """The whole file is one message of bytes: no `Framer` is made, but a `WholeFile`."""
 

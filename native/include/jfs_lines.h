@@ -1,4 +1,4 @@
-/* Rendering of envelope lines and of messages' own files, any window of them. What a line holds: docs/ENVELOPE.md. */
+/* Rendering of envelope lines and of messages' own files, any window of them. What a line holds: docs/reference/envelope.md. */
 #ifndef JFS_LINES_H
 #define JFS_LINES_H
 

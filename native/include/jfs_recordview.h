@@ -1,4 +1,4 @@
-/* Raw views: every record of a journal file, or of a page, as one JSON line. Keys: docs/ENVELOPE.md, "Raw records". */
+/* Raw views: every record of a journal file, or of a page, as one JSON line. Keys: docs/reference/envelope.md, "Raw records". */
 #ifndef JFS_RECORDVIEW_H
 #define JFS_RECORDVIEW_H
 

@@ -1,4 +1,4 @@
-/* The envelope line's parts (docs/ENVELOPE.md). */
+/* The envelope line's parts (docs/reference/envelope.md). */
 #ifndef JFS_ENVELOPE_H
 #define JFS_ENVELOPE_H
 

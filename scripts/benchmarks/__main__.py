@@ -71,7 +71,7 @@ def main() -> None:
         )
     work = arguments.dir or Path(tempfile.mkdtemp(prefix="journalfs-bench-"))
     work.mkdir(parents=True, exist_ok=True)
-    out = arguments.out or (work / "docs" if arguments.small else ROOT / "docs")
+    out = arguments.out or (work / "docs" if arguments.small else ROOT / "docs" / "inside")
     try:
         messages = getattr(arguments, "messages", 0)
         theirs = getattr(arguments, "broker_messages", None)
@@ -86,7 +86,7 @@ def main() -> None:
             MEASUREMENTS[arguments.subcommand][name](context)
             # After each, so that a failure of a later one loses nothing.
             report.write(
-                arguments.subcommand, context.results, machine(work), out / "bench", out / "BENCHMARKS.md"
+                arguments.subcommand, context.results, machine(work), out / "bench", out / "benchmarks.md"
             )
     finally:
         if arguments.dir is None:
@@ -120,7 +120,7 @@ def _arguments() -> argparse.Namespace:
             "--dir", type=Path, help="work here, on the disk to measure; what is made is kept"
         )
         command.add_argument(
-            "--out", type=Path, help="write results here (default: docs; small: the work directory)"
+            "--out", type=Path, help="write results here (default: docs/inside; small: the work directory)"
         )
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.only.split(",")) - set(MEASUREMENTS[arguments.subcommand]))

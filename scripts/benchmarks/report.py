@@ -1,4 +1,4 @@
-"""Writing results: JSON, pictures and the section of docs/BENCHMARKS.md that is about them."""
+"""Writing results: JSON, pictures and the section of docs/inside/benchmarks.md that is about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What README.md and COMMANDS.md say of commands, options and extras is what there is."""
+"""What README.md and docs/reference/commands.md say of commands, options and extras is what there is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from journalfs.cli.main import COMMANDS, command_group
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
-TEXT = (ROOT / "docs/COMMANDS.md").read_text()
+TEXT = (ROOT / "docs/reference/commands.md").read_text()
 
 
 def options(name: str, below: str | None = None) -> set[str]:

@@ -1,4 +1,4 @@
-"""docs/SETTINGS.md and the table of settings say the same, and the tests that it names exist."""
+"""docs/reference/settings.md and the table of settings say the same, and the tests that it names exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.store.writing.test_settings import NEW_QUEUES
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| `([A-Za-z-]+)` \| ([a-z]*) ?\| (.+?) \| (.+) \| (\S+) \|$", re.MULTILINE)
-FOUND = ROW.findall((ROOT / "docs" / "SETTINGS.md").read_text())
+FOUND = ROW.findall((ROOT / "docs" / "reference" / "settings.md").read_text())
 ROWS = {found[0]: found[1:] for found in FOUND}
 
 EVERY = (*CORE_SETTINGS, *(one for one in ADDRESS_SETTINGS if one.name not in CORE_BY_NAME))

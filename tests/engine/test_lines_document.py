@@ -22,7 +22,7 @@ from tests.differential.encode_messages import (
 from tests.frozen import FILE_STORES, PristineStores
 from tests.reference.journal import read_folder
 
-DOCUMENT = Path(__file__).parents[2] / "docs/ENVELOPE.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/reference/envelope.md"
 USER_ID = bytes.fromhex("6f1c2a7e4f0011eeb9620242ac120002")
 TEXT = text_message(
     4411,

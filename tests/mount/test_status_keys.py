@@ -17,14 +17,14 @@ from tests.mounting import MountedStore, mounted
 
 pytestmark = pytest.mark.mount
 
-OPERATING = (ROOT / "docs/OPERATING.md").read_text()
+STATUS = (ROOT / "docs/reference/status.md").read_text()
 SOMETIMES = {"loopFallback", "followFailure"}
 """Keys that are there only when something went wrong."""
 
 
 def documented(heading: str) -> set[str]:
     """The keys in the first column of the table below a heading."""
-    _, found, rest = OPERATING.partition(f"### {heading}\n")
+    _, found, rest = STATUS.partition(f"### {heading}\n")
     assert found, heading
     table = re.split(r"^#", rest, maxsplit=1, flags=re.MULTILINE)[0]
     rows = re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)

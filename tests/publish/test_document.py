@@ -1,4 +1,4 @@
-"""docs/ENVELOPE.md, "Writing": its examples are taken, and so is every key of the tables."""
+"""docs/reference/envelope.md, "Writing": its examples are taken, and so is every key of the tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from journalfs.store.envelope_message import read_envelope
 from tests.publish.real_messages import line_of
 from tests.tidy.sources import ROOT
 
-DOCUMENT = (ROOT / "docs" / "ENVELOPE.md").read_text()
+DOCUMENT = (ROOT / "docs" / "reference" / "envelope.md").read_text()
 
 
 def part(title: str) -> str:

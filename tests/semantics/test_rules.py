@@ -1,4 +1,4 @@
-"""Rules and tests name each other: no rule of docs/SEMANTICS.md without a test, no number that is no rule."""
+"""Rules and tests name each other: no rule of the documents without a test, no number that is no rule."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ import re
 from collections import defaultdict
 
 from journalfs_mount.readings import REPLACING
+from scripts.documents.rules import rules
 from tests.tidy.sources import ROOT, python_sources
 
-DOCUMENT = ROOT / "docs" / "SEMANTICS.md"
-RULE = re.compile(r"^\*\*S-(\d+)\*\* ", re.MULTILINE)
-
-
-def rules() -> list[int]:
-    return [int(number) for number in RULE.findall(DOCUMENT.read_text())]
-
-
-def rule_text(number: int) -> str:
-    """What a rule says, up to the next one or the next heading."""
-    return re.split(
-        r"^(?:\*\*S-\d+\*\*|#+) ", DOCUMENT.read_text().partition(f"**S-{number}** ")[2], flags=re.MULTILINE
-    )[0]
+RULES = rules()
+TEXT = {rule.number: rule.text for rule in RULES}
 
 
 def named_by_tests() -> dict[str, list[str]]:
@@ -41,24 +31,24 @@ def named_by_tests() -> dict[str, list[str]]:
 
 
 def test_no_number_stands_for_two_rules() -> None:
-    assert len(set(rules())) == len(rules()) > 50
+    assert len(TEXT) == len(RULES) > 50
 
 
 def test_every_rule_has_a_test() -> None:
     named = named_by_tests()
-    missing = [f"S-{number}" for number in rules() if f"S-{number}" not in named]
+    missing = [f"S-{number}" for number in TEXT if f"S-{number}" not in named]
     assert not missing, f"no test carries {missing}"
 
 
 def test_every_number_is_a_rule() -> None:
-    known = {f"S-{number}" for number in rules()}
+    known = {f"S-{number}" for number in TEXT}
     wrong = {rule: places for rule, places in named_by_tests().items() if rule not in known}
     assert not wrong, wrong
 
 
 def test_text_refers_only_to_rules_that_exist() -> None:
     """Sources and documents may point at a rule; it has to exist."""
-    known = {f"S-{number}" for number in rules()}
+    known = {f"S-{number}" for number in TEXT}
     documents = [(path.name, path.read_text()) for path in (ROOT / "docs").rglob("*.md")]
     sources = [(source.name, source.text) for source in python_sources()]
     wrong = [
@@ -72,6 +62,6 @@ def test_text_refers_only_to_rules_that_exist() -> None:
 
 def test_programs_that_replace_files_are_told() -> None:
     """Whose removals are refused must be there to be looked up."""
-    told = {code.split()[0] for code in re.findall(r"`([^`\n]+)`", rule_text(76))}
+    told = {code.split()[0] for code in re.findall(r"`([^`\n]+)`", TEXT[76])}
     missing = {name.decode() for name in REPLACING} - told
     assert not missing, f"S-76 does not name {sorted(missing)}"

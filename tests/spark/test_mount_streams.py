@@ -194,7 +194,7 @@ def test_a_batch_is_acknowledged_when_it_is_committed(
 
 def documented(heading: str) -> str:
     """The first program below a heading of the Spark page."""
-    section = (ROOT / "docs" / "SPARK.md").read_text().partition(f"\n### {heading}\n")[2]
+    section = (ROOT / "docs" / "reference" / "spark.md").read_text().partition(f"\n### {heading}\n")[2]
     return section.partition("```python\n")[2].partition("```\n")[0]
 
 
@@ -267,7 +267,7 @@ def test_the_documented_stream_takes_long_texts(spark: SparkSession, mounts: Mou
 
 
 def test_no_document_has_a_stream_that_takes_null_for_a_line() -> None:
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         for text in path.read_text().split("```python\n")[1:]:
             program = text.partition("```")[0]
             if "readStream" in program and ".json(" in program:

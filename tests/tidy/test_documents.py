@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 import journalfs.errors
+from scripts.documents.__main__ import MADE
 from tests.tidy.identifiers import error_kinds, event_identifiers
 from tests.tidy.sources import ROOT, python_sources
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TROUBLESHOOTING = ROOT / "docs" / "TROUBLESHOOTING.md"
+TROUBLESHOOTING = ROOT / "docs" / "operate" / "troubleshooting.md"
+EVENTS = ROOT / "docs" / "reference" / "events.md"
 
 
 def entries() -> list[tuple[str, str]]:
@@ -21,7 +24,7 @@ def entries() -> list[tuple[str, str]]:
 
 
 def test_every_error_has_an_entry() -> None:
-    named = set(re.findall(r"^\[([a-z-]+)", TROUBLESHOOTING.read_text(), re.MULTILINE))
+    named = set(re.findall(r"^\[([a-z-]+)[,\]](?!\()", TROUBLESHOOTING.read_text(), re.MULTILINE))
     assert named == error_kinds().keys()
 
 
@@ -32,8 +35,7 @@ def test_every_entry_has_the_right_exit_code() -> None:
 
 
 def test_every_event_is_in_the_table() -> None:
-    _, _, section = TROUBLESHOOTING.read_text().partition("\n## Events\n")
-    listed = set(re.findall(r"^\| `([a-z-]+)` \|", section.partition("\n## ")[0], re.MULTILINE))
+    listed = set(re.findall(r"^\| `([a-z-]+)` \|", EVENTS.read_text(), re.MULTILINE))
     assert listed
     assert listed == event_identifiers().keys() - error_kinds().keys()
 
@@ -52,12 +54,24 @@ def test_every_quoted_text_is_in_the_sources() -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.name)
+def test_pages_that_are_made_are_up_to_date(path: Path) -> None:
+    assert path.read_text() == MADE[path](), "run scripts/docs"
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_links_lead_to_files(path: object) -> None:
-    text = path.read_text()  # type: ignore[attr-defined]
-    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
-    missing = [link for link in links if not (path.parent / link).exists()]  # type: ignore[attr-defined]
+def test_links_lead_to_headings_of_files(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)", path.read_text())
+    files = [(path.parent / file if file else path, anchor) for file, anchor in links]
+    missing = [(file.name, anchor) for file, anchor in files if not file.exists()]
+    missing += [(file.name, anchor) for file, anchor in files if anchor and anchor not in anchors(file)]
     assert not missing
+
+
+def anchors(path: Path) -> set[str]:
+    """Names that GitHub and others give to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def test_exit_codes_of_the_readme() -> None:

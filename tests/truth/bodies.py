@@ -1,4 +1,4 @@
-"""What a message's own file should hold, made from its envelope: suffix and content (docs/ENVELOPE.md)."""
+"""What a message's own file holds by its envelope: suffix and content (docs/reference/envelope.md)."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_who_removes_the_id_publishes_again(address: Address) -> None:
     write_at_once(address.first.path / "in.jsonl", [line("a", "1"), by_bytes, by_amqp, none])
     known = json.loads((address.first.path / ".all.jsonl").read_bytes().splitlines()[1])
     assert known["duplicateId_base64"] == "BQD/"
-    text = (ROOT / "docs" / "OPERATING.md").read_text()
+    text = (ROOT / "docs/operate/backup.md").read_text()
     (recipe,) = re.findall(r"^jq -c 'del\(\.duplicateId[^']*'$", text, re.MULTILINE)
     shell(f"set -e; jq -c . .all.jsonl > a.jsonl; {recipe} .all.jsonl > b.jsonl", address.first.path)
     assert sorted(bodies(address.first)) == [*"aabbcc", *"dddd"]

@@ -2,7 +2,7 @@
 
 A publication is looked at as a whole, before any of it is staged: while an address is below its limits it is
 taken, however large it is, so an address may come to hold more than its limit by one publication of each who
-publishes. The rules are those of a broker (docs/SEMANTICS.md, "Limits").
+publishes. The rules are those of a broker (docs/use/full.md).
 """
 
 from __future__ import annotations
