@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
@@ -36,10 +36,23 @@ class Stretches:
         """Those from `begin` to before `end`, of the same buffer."""
         return Stretches(self.source, self.pointer + begin, min(end, self.count) - begin, self)
 
+    @property
+    def are_utf8(self) -> bool:
+        return bool(lib.jfs_texts_are_utf8(self.source, self.pointer, self.count))
+
     def __iter__(self) -> Iterator[bytes]:
         for index in range(self.count):
             stretch = self.pointer[index]
             yield bytes(ffi.buffer(self.source + stretch.begin, stretch.end - stretch.begin))
+
+
+def _with(pieces: tuple[bytes, ...], data: bytes) -> tuple[bytes, ...]:
+    """Pieces with one more behind them. They are joined by and by, so that there are few, however many came,
+    and no byte is copied often.
+    """
+    while pieces and len(pieces[-1]) <= len(data):
+        data, pieces = pieces[-1] + data, pieces[:-1]
+    return (*pieces, data)
 
 
 class LineSplitter:
@@ -63,7 +76,7 @@ class LineSplitter:
         """The lines that `data` completes, without their line feeds."""
         end = data.rfind(b"\n") + 1
         if not end:
-            self._pieces += (data,)
+            self._pieces = _with(self._pieces, data)
             self.pending_bytes += len(data)
             return []
         whole = b"".join((*self._pieces, data)) if self._pieces else data
@@ -101,14 +114,14 @@ class JsonSplitter:
         out = ffi.new("jfs_values **")
         check(lib.jfs_values_new(out), "preparing to read JSON")
         self._values: Any = ffi.gc(out[0], lib.jfs_values_free)
-        self._pieces: list[bytes] = []
+        self._pieces: tuple[bytes, ...] = ()
         """An unfinished value, from its first byte on."""
         self.pending_bytes = 0
 
     def copy(self) -> JsonSplitter:
         other = JsonSplitter()
         lib.jfs_values_assign(other._values, self._values)
-        other._pieces, other.pending_bytes = self._pieces.copy(), self.pending_bytes
+        other._pieces, other.pending_bytes = self._pieces, self.pending_bytes
         return other
 
     def pending(self) -> bytes:
@@ -125,15 +138,18 @@ class JsonSplitter:
         before = self.pending_bytes
         found, begin = self._split(data, before)
         if not found and begin == 0 and self._pieces:
-            self._pieces.append(data)
+            self._pieces = _with(self._pieces, data)
             self.pending_bytes += len(data)
             return []
         whole = b"".join((*self._pieces, data)) if found else b""
         rest = data[begin - before :]
-        self._pieces = [rest] if rest else []
+        self._pieces = (rest,) if rest else ()
         self.pending_bytes = len(rest)
+        if not found:
+            return []
         source = ffi.from_buffer("uint8_t[]", whole)
-        return [Stretches(source, pointer, count, whole) for pointer, count in found]
+        pointer, count = found[0] if len(found) == 1 else _joined(found)
+        return [Stretches(source, pointer, count, whole)]
 
     def finish(self) -> list[Stretches]:
         """A last number, if there is one. `may_end` holds."""
@@ -158,6 +174,16 @@ class JsonSplitter:
             if status != lib.JFS_FULL:
                 check(status, "splitting JSON")
                 return found, int(begin[0])
+
+
+def _joined(found: Sequence[tuple[Any, int]]) -> tuple[Any, int]:
+    """Stretches in one piece of memory, and their number."""
+    count = sum(some for _, some in found)
+    pointer, at = uninitialized("jfs_stretch[]", count), 0
+    for part, some in found:
+        ffi.memmove(pointer + at, part, some * ffi.sizeof("jfs_stretch"))
+        at += some
+    return pointer, count
 
 
 class TextBodies:

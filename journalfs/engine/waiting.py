@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from time import monotonic_ns
 from types import TracebackType
 from typing import TypeVar
 
 import trio
+
+from journalfs.limits import PIECE_NS
 
 _Result = TypeVar("_Result")
 
@@ -35,6 +38,21 @@ async def unbroken(work: Callable[[], Awaitable[_Result]]) -> _Result:
 async def checkpoint() -> None:
     """Let others go on."""
     await trio.lowlevel.checkpoint()
+
+
+class Slices:
+    """For work that many small steps make up: `pause` between two of them, and nobody waits long for it."""
+
+    __slots__ = ("_until_ns",)
+
+    def __init__(self) -> None:
+        self._until_ns = monotonic_ns() + PIECE_NS
+
+    async def pause(self) -> None:
+        """Let others go on if it is time. It is where the work is given up when it is cancelled."""
+        if monotonic_ns() >= self._until_ns:
+            await trio.lowlevel.checkpoint()
+            self._until_ns = monotonic_ns() + PIECE_NS
 
 
 class Turn:

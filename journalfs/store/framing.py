@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from journalfs.engine.publish import JsonSplitter, LineSplitter, NoJson, Stretches, TextBodies
+from journalfs.engine.publish import JsonSplitter, LineSplitter, NoJson, Stretches
 from journalfs.errors import BadEnvelope
 from journalfs.limits import PUBLISHED_PIECE_BYTES_MAX
 from journalfs.store.envelope_message import BYTE_ORDER_MARK, read_envelope
-from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties, TextMessage
+from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties
 from journalfs.store.texts import Texts
 
 
@@ -78,6 +78,11 @@ class Framer:
         other = Framer(self._framing, properties=self._properties)
         other.reset(self.mark())
         return other
+
+    @property
+    def reads_each(self) -> bool:
+        """Whether every message is read by itself, which takes a while."""
+        return self._framing is Framing.ENVELOPES
 
     @property
     def pending_bytes(self) -> int:
@@ -191,16 +196,12 @@ class Framer:
     def _messages(self, pieces: list[Stretches]) -> Sequence[Outgoing]:
         if self._framing is Framing.ENVELOPES:
             return [message for lines in pieces for message in self._envelopes(lines)]
-        properties = self._properties
-        if len(pieces) == 1 and self._framing is Framing.LINES:
-            return Texts(pieces[0], properties)
-        messages: list[Outgoing] = []
-        for texts in pieces:
-            for body, plain in TextBodies(texts):
-                if plain:
-                    raise BadEnvelope("no JSON: it is not UTF-8", line=self._line_feeds + 1)
-                messages.append(TextMessage(body, plain=False, properties=properties))
-        return messages
+        if not pieces:
+            return []
+        (texts,) = pieces
+        if self._framing is Framing.JSON_VALUES and not texts.are_utf8:
+            raise BadEnvelope("no JSON: it is not UTF-8", line=self._line_feeds + 1)
+        return Texts(texts, self._properties)
 
     def _envelopes(self, lines: Stretches) -> Iterator[Outgoing]:
         for number, line in enumerate(lines, self._line_feeds + 1):

@@ -38,6 +38,9 @@ int jfs_values_may_end(const jfs_values *values);
 /* Whether what was JFS_MALFORMED may be JSON, nested deeper than is looked at: 511 levels. */
 int jfs_values_too_deep(const jfs_values *values);
 
+/* Whether all of these are UTF-8. */
+int jfs_texts_are_utf8(const uint8_t *bytes, const jfs_stretch *texts, uint64_t count);
+
 /* Bytes that jfs_text_bodies needs for stretches of so many bytes together. */
 uint64_t jfs_text_bodies_room(uint64_t bytes, uint64_t count);
 

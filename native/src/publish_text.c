@@ -80,6 +80,18 @@ static uint8_t *put_utf16(const uint8_t *at, const uint8_t *end, uint8_t *out) {
     return out;
 }
 
+int jfs_texts_are_utf8(const uint8_t *bytes, const jfs_stretch *texts, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *at = bytes + texts[i].begin, *const end = bytes + texts[i].end;
+        while (at < end) {
+            const size_t width = *at < 0x80 ? 1 : jfs_utf8_sequence(at, end);
+            if (width == 0) return 0;
+            at += width;
+        }
+    }
+    return 1;
+}
+
 void jfs_text_bodies(const uint8_t *bytes, const jfs_stretch *texts, uint64_t count, uint8_t *out, uint64_t *ends,
                      uint8_t *plain) {
     uint8_t *to = out;

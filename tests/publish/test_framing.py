@@ -16,6 +16,7 @@ from journalfs.format.properties import Code, Property
 from journalfs.store import framing as framing_module
 from journalfs.store.framing import JSON_DEPTH_MAX, Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, Properties
+from journalfs.store.texts import Texts
 
 
 def bodies(messages: Iterable[Outgoing]) -> list[object]:
@@ -392,3 +393,30 @@ def test_a_piece_without_end_is_refused(framing: Framing, monkeypatch: pytest.Mo
 def test_a_whole_file_is_no_stream() -> None:
     with pytest.raises(ValueError, match="no stream"):
         Framer(Framing.WHOLE_FILE)
+
+
+# ---- how long it takes ----
+
+
+def test_values_stay_together_however_short() -> None:
+    framer = Framer(Framing.JSON_VALUES)
+    found = framer.feed(b"1 " * 200_000)
+    assert isinstance(found, Texts), "no object is made for each"
+    assert len(found) == 200_000
+    assert framer.pending_bytes == 0
+    with pytest.raises(BadEnvelope, match="not UTF-8"):
+        framer.feed(b"1 " * 70_000 + b'"\xff" 2 ')
+    assert bodies(framer.feed(b'"\xc3\xbc" 2 ')) == ['"\u00fc"', "2"], "as if that had not come"
+
+
+@pytest.mark.parametrize("framing", [Framing.LINES, Framing.JSON_VALUES])
+def test_a_value_that_comes_byte_by_byte_is_kept_in_few_pieces(framing: Framing) -> None:
+    framer = Framer(framing)
+    content = b'"' + b"x" * 5_000
+    for at in range(len(content)):
+        assert framer.feed(content[at : at + 1]) == []
+        framer.mark()
+    assert len(framer._splitter._pieces) < 20
+    assert framer.pending() == content
+    (whole,) = bodies(framer.feed(b'"\n'))
+    assert whole == (content + b'"').decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from journalfs.limits import (
     PIECE_BYTES,
     PIECE_RECORDS,
     ROUTED_PIECE_MESSAGES,
+    SHORT_FILES_BYTES,
 )
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.memory import NOTHING, Held
@@ -35,6 +36,9 @@ from journalfs.store.write.sending import Sending, Ways
 
 Files: TypeAlias = Sequence[tuple[Path, str]]
 """Finished files, with the names that say what one message is: paths within what is published."""
+
+Source: TypeAlias = AsyncGenerator[Sequence[Outgoing], None]
+"""Messages as they are read or made, some at a time."""
 
 Weigh: TypeAlias = Callable[[str, Sequence[Outgoing]], Held]
 """What messages for an address take in memory, at most."""
@@ -62,56 +66,49 @@ class Publication:
         self._paced = paced
         self._weigh = weigh
 
-    async def stage(self, address: str, queue: str | None, files: Files, ways: Ways) -> Staged:
-        """Stage all messages of files. Raises JournalfsError, and then nothing counts; so it is when this is
-        cancelled.
+    async def stage(
+        self, address: str, queue: str | None, source: Source, ways: Ways, settles: str | None = None
+    ) -> Staged:
+        """Stage all messages of a source. Raises JournalfsError, and then nothing counts; so it is when this
+        is cancelled. `settles`: the note of what was flushed that they take the place of.
         """
-        if ways.pages:
-            return await self._stage_in_pages(address, queue, files, ways)
+        publishing = self._sending.publishing
         async with (
-            self._sending.publishing.long_publication(address) as publication,
+            publishing.long_publication(address) as publication,
             self._paced.transaction() as transaction,
+            aclosing(source),
         ):
-            way = _IntoJournal(self._sending, transaction, publication, queue, ways, self._weigh)
-            for path, file_name in files:
-                await way.stage_file(path, file_name)
-            position = transaction.commit() if transaction.begun else None
-            return way.staged(position)
-
-    async def _stage_in_pages(self, address: str, queue: str | None, files: Files, ways: Ways) -> Staged:
-        """The same, written to the pages of those addresses that page."""
-        async with (
-            self._sending.publishing.long_publication(address) as publication,
-            self._paced.transaction() as transaction,
-        ):
-            with self._sending.paging.transaction(address, transaction.tx, ways.pages) as pages:
-                way = _IntoPages(
-                    self._sending, transaction, publication, queue, ways, self._weigh, pages=pages
-                )
-                for path, file_name in files:
-                    await way.stage_file(path, file_name)
-                await pages.stage()
-                position = transaction.commit() if transaction.begun else None
-                return way.staged(position)
+            with publishing.settling(transaction.tx, settles):
+                if not ways.pages:
+                    way: _Way = _IntoJournal(
+                        self._sending, transaction, publication, queue, ways, self._weigh
+                    )
+                    await way.stage_all(source)
+                    return way.staged(transaction.commit() if transaction.begun else None)
+                with self._sending.paging.transaction(address, transaction.tx, ways.pages) as pages:
+                    way = _IntoPages(
+                        self._sending, transaction, publication, queue, ways, self._weigh, pages=pages
+                    )
+                    await way.stage_all(source)
+                    await pages.stage()
+                    return way.staged(transaction.commit() if transaction.begun else None)
 
     async def read(self, files: Files) -> list[Outgoing]:
         """All messages of files at once. Raises what `stage` raises of them."""
         messages: list[Outgoing] = []
-        for path, file_name in files:
-            async with aclosing(_messages_of(path, file_name)) as found:
-                async for some in found:
-                    messages += some
-                    await trio.lowlevel.checkpoint()
+        async with aclosing(messages_in(files)) as found:
+            async for some in found:
+                messages += some
+                await trio.lowlevel.checkpoint()
         return messages
 
     async def count(self, files: Files) -> int:
         """How many messages files hold. Raises what `stage` raises of them."""
         count = 0
-        for path, file_name in files:
-            async with aclosing(_messages_of(path, file_name)) as found:
-                async for messages in found:
-                    count += len(messages)
-                    await trio.lowlevel.checkpoint()
+        async with aclosing(messages_in(files)) as found:
+            async for messages in found:
+                count += len(messages)
+                await trio.lowlevel.checkpoint()
         return count
 
 
@@ -131,12 +128,10 @@ class _Way(ABC):
     def staged(self, position: Position | None) -> Staged:
         return Staged(position, self.held, self.messages, self.publication.duplicates)
 
-    async def stage_file(self, path: Path, file_name: str) -> None:
-        async with aclosing(_messages_of(path, file_name)) as found:
-            async for messages in found:
-                some = messages.pieces(PIECE_RECORDS) if isinstance(messages, Texts) else [messages]
-                for piece in some:
-                    await self.stage_piece(piece)
+    async def stage_all(self, source: Source) -> None:
+        async for messages in source:
+            for piece in _pieces(messages):
+                await self.stage_piece(piece)
 
     async def stage_piece(self, messages: Sequence[Outgoing]) -> None:
         self.messages += len(messages)
@@ -147,8 +142,7 @@ class _Way(ABC):
         if alike is not None and await self.stage_alike(alike):
             await self.transaction.after(len(messages))
             return
-        for begin in range(0, len(messages), ROUTED_PIECE_MESSAGES):
-            some = messages[begin : begin + ROUTED_PIECE_MESSAGES]
+        for some in _pieces_of(messages, ROUTED_PIECE_MESSAGES):
             staged = await self.stage_few(self.sending.routed(address, self.queue, some, self.ways))
             await self.transaction.after(staged)
 
@@ -197,9 +191,37 @@ class _IntoPages(_Way):
         return True
 
 
+async def messages_in(files: Files) -> Source:
+    """All messages of files."""
+    for path, file_name in files:
+        async with aclosing(_messages_of(path, file_name)) as found:
+            async for messages in found:
+                yield messages
+
+
+async def messages_given(messages: Sequence[Outgoing]) -> Source:
+    """Those that there are already."""
+    yield messages
+
+
+def _pieces(messages: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
+    if isinstance(messages, Texts):
+        return messages.pieces(PIECE_RECORDS)
+    return _pieces_of(messages, ROUTED_PIECE_MESSAGES)
+
+
+def _pieces_of(messages: Sequence[Outgoing], length: int) -> Iterator[Sequence[Outgoing]]:
+    return (messages[begin : begin + length] for begin in range(0, len(messages), length))
+
+
+def are_few(messages: Sequence[Outgoing]) -> bool:
+    """Whether they are staged in one turn of the event loop."""
+    return len(messages) <= (PIECE_RECORDS if isinstance(messages, Texts) else ROUTED_PIECE_MESSAGES)
+
+
 def is_short(files: Files) -> bool:
     """Whether files hold so little that it is staged in one turn. Raises SystemFailure."""
-    left_bytes = PARSED_PIECE_BYTES
+    left_bytes = SHORT_FILES_BYTES
     for path, name in files:
         try:
             left_bytes -= 0 if framing_of(name) is Framing.WHOLE_FILE else path.stat().st_size
@@ -208,7 +230,7 @@ def is_short(files: Files) -> bool:
     return len(files) <= ROUTED_PIECE_MESSAGES and left_bytes >= 0
 
 
-async def _messages_of(path: Path, file_name: str) -> AsyncGenerator[Sequence[Outgoing], None]:
+async def _messages_of(path: Path, file_name: str) -> Source:
     """The messages that a finished file holds. Raises `BadEnvelope`, which names it, and SystemFailure."""
     framing = framing_of(file_name)
     try:
@@ -216,7 +238,7 @@ async def _messages_of(path: Path, file_name: str) -> AsyncGenerator[Sequence[Ou
             yield [WholeFile(path)]
             return
         framer = Framer(framing)
-        piece_bytes = PIECE_BYTES if framing is Framing.LINES else PARSED_PIECE_BYTES
+        piece_bytes = PARSED_PIECE_BYTES if framer.reads_each else PIECE_BYTES
         with MappedFile(path) as file:
             for at in range(0, file.size_bytes, COPY_CHUNK_BYTES):
                 end = min(at + COPY_CHUNK_BYTES, file.size_bytes)

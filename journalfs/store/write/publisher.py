@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from journalfs.engine.waiting import Turn
+from journalfs.engine.waiting import Slices, Turn
 from journalfs.errors import JournalfsError, SystemFailure
 from journalfs.format.flush_note import FlushNote
 from journalfs.large.spool import Spool
-from journalfs.limits import SPOOLED_IN_MEMORY_BYTES_MAX
+from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.store.api import Patience, nothing_follows
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
@@ -91,11 +91,22 @@ class FilePublisher:
     async def _publish_completed(self, framer: Framer, data: bytes, admitted: Admitted) -> None:
         before = framer.mark()
         try:
-            await self._publish(framer.feed(data), admitted, whole=False)
+            await self._publish(await self._fed(framer, data), admitted, whole=False)
         except BaseException:
             # Nothing of it counts, so it may be written again.
             framer.reset(before)
             raise
+
+    async def _fed(self, framer: Framer, data: bytes) -> Sequence[Outgoing]:
+        """The messages that `data` completes. Where each is read by itself, others go on in between."""
+        if not framer.reads_each or len(data) <= PARSED_PIECE_BYTES:
+            return framer.feed(data)
+        found: list[Outgoing] = []
+        slices = Slices()
+        for at in range(0, len(data), PARSED_PIECE_BYTES):
+            found += framer.feed(data[at : at + PARSED_PIECE_BYTES])
+            await slices.pause()
+        return found
 
     # ---- flushing ----
 

@@ -177,6 +177,18 @@ class Publishing:
                 if publication.has_turn:
                     self._long.pop(address).set()
 
+    @contextmanager
+    def settling(self, tx: TxId, settles: str | None) -> Iterator[None]:
+        """For what is published as part of a transaction in the place of what was flushed."""
+        try:
+            if settles is not None:
+                self._settled.stage_in(tx, settles)
+            yield
+        except BaseException:
+            if settles is not None:
+                self._settled.undo(settles)
+            raise
+
     async def prepared_in(self, tx: TxId, publication: LongPublication, routed: Sequence[Routed]) -> Prepared:
         """A few messages of a long publication. Their duplicate ids are staged, and nothing else yet."""
         if has_ids(routed) and not publication.has_turn:

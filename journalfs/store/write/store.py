@@ -45,7 +45,15 @@ from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.paced import Paced
 from journalfs.store.write.page_room import PageRoom
 from journalfs.store.write.paged import Paged
-from journalfs.store.write.publication import Publication, Staged, is_short
+from journalfs.store.write.publication import (
+    Publication,
+    Source,
+    Staged,
+    are_few,
+    is_short,
+    messages_given,
+    messages_in,
+)
 from journalfs.store.write.publisher import FilePublisher
 from journalfs.store.write.publishing import Published, Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
@@ -213,14 +221,22 @@ class WritingStore(SelfReadingStore):
                 await self.publish(address, queue, messages, path=path, whole=True, admitted=taken)
             else:
                 async with self._arrivals.bringing(address):
-                    await self._publish_long(address, queue, files, taken)
+                    path = path_of(address, queue, files[0][1] if len(files) == 1 else "")
+                    await self._publish_long(address, queue, messages_in(files), path, taken)
 
     async def _publish_long(
-        self, address: str, queue: str | None, files: Sequence[tuple[Path, str]], taken: Admitted
+        self,
+        address: str,
+        queue: str | None,
+        source: Source,
+        path: str,
+        taken: Admitted,
+        *,
+        settles: str | None = None,
     ) -> None:
         await self.journals.make_room()
         ways = self.ways.find(address, queue, taken)
-        staged = await self._publication.stage(address, queue, files, ways)
+        staged = await self._publication.stage(address, queue, source, ways, settles)
         position = staged.position
         if position is not None:
             for of, held in staged.held.items():
@@ -228,9 +244,7 @@ class WritingStore(SelfReadingStore):
         for of in ways.drops:
             self.admission.drop(of, staged.messages)
         taken.done()
-        self._tell_duplicates(
-            path_of(address, queue, files[0][1] if len(files) == 1 else ""), address, staged
-        )
+        self._tell_duplicates(path, address, staged)
 
         async def settle() -> None:
             if position is None:
@@ -269,6 +283,10 @@ class WritingStore(SelfReadingStore):
                 await self.journals.make_room()
             await self._arrivals.begin(address)
             try:
+                if not are_few(messages) and not self._sending.replaces(address):
+                    source, shown = messages_given(messages), path or path_of(address, queue)
+                    await self._publish_long(address, queue, source, shown, taken, settles=settles)
+                    return
                 ways = self.ways.find(address, queue, taken)
                 sent = await self._sending.stage(address, queue, messages, settles, ways)
                 for of in ways.drops:
