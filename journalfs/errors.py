@@ -125,6 +125,25 @@ class UnknownVersion(JournalfsError):
         self.found = found
 
 
+class OlderStore(UnknownVersion):
+    """A store of an older broker, which can be read, and carried into a new store, and nothing else.
+
+    `kind` names the format and `root` its directory; the other directories are where such a broker has them.
+    """
+
+    identifier = "older-store"
+
+    def __init__(
+        self, path: Path | str, found: str, *, kind: str, root: Path, journal: Path, bindings: Path
+    ) -> None:
+        advice = "it can be read, not written; `journalfs convert` makes a store of it that can"
+        super().__init__(path, found, advice=advice)
+        self.kind = kind
+        self.root = root
+        self.journal_dir = journal
+        self.bindings_dir = bindings
+
+
 class Damaged(JournalfsError):
     """Bytes of the store that cannot be read as what they must be."""
 

@@ -104,6 +104,9 @@ a tenth of a second, in which nobody else is served."""
 EXPIRED_BYTES_MAX: Final = 16 * 1024 * 1024
 """And at most so many bytes of records, which are in memory meanwhile; bodies in files are not."""
 
+DERIVED_KEPT_S: Final = 30 * 24 * 3600
+"""What was derived from an older store, and not opened for so long, is removed when another is derived."""
+
 EVENTS_KEPT_MAX: Final = 10_000
 """Events kept for `.journalfs/events.jsonl`: about 2 MB of text; older ones are in the log."""
 

@@ -16,7 +16,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -150,7 +150,10 @@ def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
     from journalfs_mount import lifecycle  # noqa: PLC0415
 
     _take_descriptors(place)
-    lifecycle.run(request.open_store(), request.store, place, request.options, ready=ready)
+    store = request.open_store()
+    # An older store is read only whatever was asked for.
+    options = replace(request.options, read_only=True) if store.read_only else request.options
+    lifecycle.run(store, request.store, place, options, ready=ready)
 
 
 def _take_descriptors(place: Path) -> None:

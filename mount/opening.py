@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from pathlib import Path
 
+from journalfs.errors import OlderStore
 from journalfs.store.api import Store
 from journalfs_mount.options import MountOptions
 
+log = logging.getLogger("journalfs.mount")
 
-def open_for_mount(store: Path, options: MountOptions) -> Store:
-    """Raises what opening a store raises, `StoreBusy` among it for a mount that is not read-only."""
+
+def open_for_mount(
+    store: Path, options: MountOptions, *, kind: str | None = None, derived: Path | None = None
+) -> Store:
+    """Raises what opening a store raises, `StoreBusy` among it for a mount that is not read-only. An older
+    store (`kind`, `derived`: as `open_store` has them) is read only whatever the options say.
+    """
     # Imported in the process that serves: what waits for it needs none of this.
     if options.read_only:
         from journalfs.store import open_store  # noqa: PLC0415
 
-        return open_store(store)
+        return open_store(store, kind=kind, derived=derived)
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
     from journalfs.store.write.store import SyncMode  # noqa: PLC0415
 
     takes_away = not options.browse
-    return open_for_writing(store, sync=SyncMode(options.sync), auto_delete=takes_away, expire=takes_away)
+    try:
+        if kind is None:
+            return open_for_writing(
+                store, sync=SyncMode(options.sync), auto_delete=takes_away, expire=takes_away
+            )
+    except OlderStore as older:
+        log.warning("%s: %s; mounted read only", store, older.found)
+    return open_for_mount(store, replace(options, read_only=True), kind=kind, derived=derived)

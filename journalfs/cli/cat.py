@@ -10,8 +10,10 @@ import click
 
 from journalfs.cli.common import (
     WINDOW_BYTES,
+    Older,
     find_queues,
     index_option,
+    older_options,
     opened,
     store_argument,
     whole_lines,
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: journalfs cat /var/lib/artemis/data orders::billing | jq .body")
 @store_argument
+@older_options
 @click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
 @click.option("--where", "text", metavar="SELECTOR", help="Only messages that a JMS selector accepts.")
 @click.option("--json", "_as_json", is_flag=True, help="What is printed anyway; for uniformity.")
 @index_option
-def cat(*, store: Path, target: str | None, text: str | None, _as_json: bool, no_index: bool) -> None:
+def cat(
+    *, store: Path, older: Older, target: str | None, text: str | None, _as_json: bool, no_index: bool
+) -> None:
     """Print the live messages of ADDRESS::QUEUE, of ADDRESS or of all STORE, one JSON object a line.
 
     Messages are in the order they arrived. Nothing is consumed.
@@ -40,7 +45,7 @@ def cat(*, store: Path, target: str | None, text: str | None, _as_json: bool, no
         from journalfs.selector import compile_selector  # noqa: PLC0415
 
         selector = compile_selector(text)
-    with opened(store, index=not no_index) as found:
+    with opened(store, index=not no_index, older=older) as found:
         for queue in find_queues(found, target):
             source = _opened(queue)
             if selector is None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from journalfs.cli.common import (
+    Older,
     files_below,
     json_option,
+    older_options,
     opened,
     store_argument,
     write_json,
@@ -29,9 +31,10 @@ _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind"
 
 @click.command(epilog="Example: journalfs check /var/lib/artemis/data")
 @store_argument
+@older_options
 @click.option("--set-aside", is_flag=True, help="Move large bodies that no message has out of the way.")
 @json_option
-def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
+def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
     """Read all of STORE, journals, pages, large messages and every message that is live or that a prepared
     transaction holds or sends, and list the damage.
 
@@ -42,7 +45,7 @@ def check(*, store: Path, set_aside: bool, as_json: bool) -> None:
     """
     if set_aside:
         _set_aside(store)
-    with opened(store, anew=True) as found:
+    with opened(store, anew=True, older=older) as found:
         read = _read_everything(found)
         damage = [*_damaged_places(found), *read.damage]
         orphans = [_orphan(name) for name in found.orphaned_bodies()]

@@ -7,13 +7,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, wraps
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
+from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
 
 if TYPE_CHECKING:
@@ -51,6 +53,39 @@ def store_argument(command: C) -> C:
     return click.argument("store", type=GivenPath())(command)
 
 
+@dataclass(frozen=True, slots=True)
+class Older:
+    """What was said of an older store."""
+
+    kind: str | None = None
+    derived: Path | None = None
+
+
+def older_options(command: C) -> C:
+    """`older`: what STORE is, if not what it looks like, and where what is derived from it lies."""
+
+    @wraps(command)
+    def with_older(*, store_format: str | None, derived: Path | None, **given: object) -> object:
+        kind = None if store_format in (None, "artemis") else store_format
+        return command(older=Older(kind, derived), **given)
+
+    with_derived = click.option(
+        "--derived",
+        metavar="DIR",
+        type=GivenPath(),
+        help="Where what is derived from an older store lies; the cache directory unless told.",
+    )(with_older)
+    return cast(
+        C,
+        click.option(
+            "--format",
+            "store_format",
+            type=click.Choice(["artemis", *KINDS]),
+            help="What STORE is, if not what it looks like.",
+        )(with_derived),
+    )
+
+
 def index_option(command: C) -> C:
     return click.option(
         "--no-index", is_flag=True, help="Neither use nor write the index beside the store; scan it all."
@@ -61,15 +96,20 @@ def json_option(command: C) -> C:
     return click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")(command)
 
 
+NOT_OLDER = Older()
+
+
 @contextmanager
-def opened(path: Path, *, index: bool = True, anew: bool = False) -> Iterator[Store]:
+def opened(
+    path: Path, *, index: bool = True, anew: bool = False, older: Older = NOT_OLDER
+) -> Iterator[Store]:
     """The store at `path`, closed at the end; its index is then written if that saves the next one time.
     `anew`: as `open_store` says.
     """
     from journalfs.store import open_store  # noqa: PLC0415 - takes longer than the help text
 
     name_in_warnings()
-    store = open_store(path, index=index, anew=anew)
+    store = open_store(path, index=index, anew=anew, kind=older.kind, derived=older.derived)
     try:
         yield store
         sys.stdout.flush()

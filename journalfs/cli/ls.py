@@ -10,9 +10,11 @@ import click
 
 from journalfs.cli.common import (
     SEPARATOR,
+    Older,
     find_queues,
     index_option,
     json_option,
+    older_options,
     opened,
     store_argument,
     when,
@@ -42,17 +44,20 @@ MS = 1_000_000
 
 @click.command(epilog="Example: journalfs ls /var/lib/artemis/data orders::billing")
 @store_argument
+@older_options
 @click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
 @click.option("--where", "selector", metavar="SELECTOR", help="Only messages that a JMS selector accepts.")
 @json_option
 @index_option
-def ls(*, store: Path, target: str | None, selector: str | None, as_json: bool, no_index: bool) -> None:
+def ls(
+    *, store: Path, older: Older, target: str | None, selector: str | None, as_json: bool, no_index: bool
+) -> None:
     """List the queues of STORE, those of ADDRESS, or the messages of ADDRESS::QUEUE.
 
     Messages are in delivery order: higher priority first, then as they arrived. In a pipe the rows are
     separated by tabs and have no heading.
     """
-    with opened(store, index=not no_index) as found:
+    with opened(store, index=not no_index, older=older) as found:
         if target is not None and SEPARATOR in target:
             _list_messages(find_queues(found, target)[0], selector, as_json=as_json)
         elif selector is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from journalfs.cli.common import GivenPath, store_argument
+from journalfs.cli.common import GivenPath, Older, older_options, store_argument
 from journalfs.errors import MountFailed, WrongCall
 
 
@@ -29,6 +29,7 @@ class _MountCommand(click.Command):
 
 @click.command(cls=_MountCommand, epilog="Example: journalfs mount /var/lib/artemis/data /mnt/store")
 @store_argument
+@older_options
 @click.argument("mountpoint", type=GivenPath())
 @click.option("--read-only", is_flag=True, help="Change nothing; works beside a running broker.")
 @click.option("-o", "option_lists", metavar="OPTION[,...]", multiple=True, help="Mount options, see below.")
@@ -41,6 +42,7 @@ class _MountCommand(click.Command):
 def mount(
     *,
     store: Path,
+    older: Older,
     mountpoint: Path,
     read_only: bool,
     option_lists: tuple[str, ...],
@@ -76,7 +78,7 @@ def mount(
         store=store,
         mountpoint=mountpoint,
         options=options,
-        open_store=partial(open_for_mount, store, options),
+        open_store=partial(open_for_mount, store, options, kind=older.kind, derived=older.derived),
         foreground=foreground or (debug and log_file is None),
         debug=debug,
         log_file=None if log_file is None else Path(os.path.abspath(log_file)),

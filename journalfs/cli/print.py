@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from journalfs.cli.common import files_below, index_option, opened, store_argument, whole_lines, write_all
+from journalfs.cli.common import (
+    Older,
+    files_below,
+    index_option,
+    older_options,
+    opened,
+    store_argument,
+    whole_lines,
+    write_all,
+)
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource
@@ -20,13 +29,14 @@ RECORDS_SUFFIX = ".jsonl"
 
 @click.command(name="print", epilog="Example: journalfs print --journal --safe /var/lib/artemis/data")
 @store_argument
+@older_options
 @click.option("--bindings", is_flag=True, help="Records of the bindings journal.")
 @click.option("--journal", is_flag=True, help="Records of the message journal.")
 @click.option("--pages", is_flag=True, help="Records of the page files.")
 @click.option("--safe", is_flag=True, help="Leave out everything that users wrote; keep the structure.")
 @index_option
 def print_records(
-    *, store: Path, bindings: bool, journal: bool, pages: bool, safe: bool, no_index: bool
+    *, store: Path, older: Older, bindings: bool, journal: bool, pages: bool, safe: bool, no_index: bool
 ) -> None:
     """Print every record of the files of STORE, deleted messages included, one JSON object a line.
 
@@ -34,7 +44,7 @@ def print_records(
     they were written, by the id in their header, whatever their names are; pages by name.
     """
     chosen = [name for name, wanted in zip(SECTIONS, (bindings, journal, pages), strict=True) if wanted]
-    with opened(store, index=not no_index) as found:
+    with opened(store, index=not no_index, older=older) as found:
         for section in chosen or SECTIONS:
             for name, file in files_below(found.control().child(section), by_name=section == "pages"):
                 if not name.endswith(RECORDS_SUFFIX):

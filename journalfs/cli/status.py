@@ -10,10 +10,12 @@ import click
 
 from journalfs.cli.common import (
     SEPARATOR,
+    Older,
     find_address,
     find_queues,
     index_option,
     json_option,
+    older_options,
     opened,
     store_argument,
     write_json,
@@ -26,12 +28,13 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: journalfs status /var/lib/artemis/data orders::billing")
 @store_argument
+@older_options
 @click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
 @json_option
 @index_option
-def status(*, store: Path, target: str | None, as_json: bool, no_index: bool) -> None:
+def status(*, store: Path, older: Older, target: str | None, as_json: bool, no_index: bool) -> None:
     """Show what STORE, ADDRESS or ADDRESS::QUEUE holds: counts, bytes, paging, damage."""
-    with opened(store, index=not no_index) as found:
+    with opened(store, index=not no_index, older=older) as found:
         facts = _facts(found, target)
         if as_json:
             write_json([facts])

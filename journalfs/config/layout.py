@@ -123,8 +123,7 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         given = given.parent
     layout = _locate(given, environment)
     if layout is None:
-        refuse_other_layouts(_folder(given))
-        refuse_other_journals(*_usual_journals(_folder(given)))
+        _refuse_older(_folder(given))
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
     layout = _with_own_settings(_with_odd_files_named(layout, given))
     if layout.config is not None and layout.config.database_store:
@@ -404,7 +403,12 @@ def _folder(given: Path) -> Path:
     return given if given.is_dir() else given.parent
 
 
-def _usual_journals(folder: Path) -> tuple[Path, Path]:
-    if (folder / "journal").is_dir() or (folder / "bindings").is_dir():
-        return folder / "journal", folder / "bindings"
-    return folder, folder
+def _refuse_older(folder: Path) -> None:
+    """Raise for another product's store, of which `folder` is the data directory, one above or one below."""
+    parts = folder.name in ("journal", "bindings")
+    for data in (folder.parent,) if parts else (folder, folder / "data"):
+        refuse_other_layouts(data)
+        if (data / "journal").is_dir() or (data / "bindings").is_dir():
+            refuse_other_journals(data / "journal", data / "bindings")
+    refuse_other_layouts(folder)
+    refuse_other_journals(folder, folder)

@@ -1,6 +1,7 @@
-"""Recognises stores of other products and versions, so that the refusal can name what was found.
+"""Recognises stores of other products and versions by names and a few bytes; nothing is replayed.
 
-Only names and a few bytes are looked at; nothing is replayed.
+Those that can be read are raised as `OlderStore`, which whoever reads catches (`journalfs.older`), and others
+as `UnknownVersion`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,17 @@ from typing import Final
 
 from journalfs import limits
 from journalfs.config.files import read_beginning
-from journalfs.errors import SystemFailure, UnknownVersion
+from journalfs.errors import OlderStore, SystemFailure, UnknownVersion
 from journalfs.ids import rid_of
 
-_ADVICE_2X: Final = "only file stores of Artemis 2.x can be mounted"
+HORNETQ: Final = "hornetq"
+ARTEMIS_1: Final = "artemis-1"
+AMQ: Final = "amq"
+KAHADB: Final = "kahadb"
+KINDS: Final = (HORNETQ, ARTEMIS_1, AMQ, KAHADB)
+"""Formats of older stores, as `--format` names them."""
+
+_ADVICE_2X: Final = "only file stores can be read"
 _LEGACY_MESSAGE: Final = 31
 _CURRENT_MESSAGE: Final = 45
 _ADDRESS_BINDING: Final = 44
@@ -24,46 +32,91 @@ _SAMPLE_BYTES: Final = 1024 * 1024
 
 
 def refuse_other_layouts(root: Path) -> None:
-    """Raise `UnknownVersion` when `root`, or the one folder in it, is laid out like another product's
-    store.
+    """Raise `OlderStore` or `UnknownVersion` when `root`, or the one folder in it, is laid out like another
+    product's store.
     """
     for folder in (root, *_only_folders(root)):
-        found = _other_layout(folder)
+        found = _activemq_5(folder)
         if found is not None:
-            raise UnknownVersion(folder, found, advice=_ADVICE_2X)
+            kind, text = found
+            raise OlderStore(folder, text, kind=kind, root=folder, journal=folder, bindings=folder)
+        text_only = _other_layout(folder)
+        if text_only is not None:
+            raise UnknownVersion(folder, text_only, advice=_ADVICE_2X)
 
 
 def refuse_other_journals(journal_dir: Path, bindings_dir: Path) -> None:
-    """Raise `UnknownVersion` when the journals were written by HornetQ or by Artemis 1.x.
+    """Raise `OlderStore` when the journals were written by HornetQ or by Artemis 1.x.
 
     Their files look like those of 2.x, and a 2.x reader that did not notice would misread every message.
     """
-    for folder in (journal_dir, bindings_dir):
-        if any(_names(folder, "*.hq")):
-            raise UnknownVersion(folder, "a HornetQ journal (*.hq)", advice=_ADVICE_2X)
-    if any(_names(bindings_dir, "hornetq-bindings-*.bindings")):
-        raise UnknownVersion(bindings_dir, "a HornetQ bindings journal", advice=_ADVICE_2X)
-    bound = _user_types(bindings_dir, "*.bindings", enough={_ADDRESS_BINDING})
+    found = _journal_kind(journal_dir, bindings_dir)
+    if found is None:
+        return
+    kind, folder, text = found
+    root = journal_dir.parent if journal_dir.parent == bindings_dir.parent else journal_dir
+    root = journal_dir if journal_dir == bindings_dir else root
+    raise OlderStore(folder, text, kind=kind, root=root, journal=journal_dir, bindings=bindings_dir)
+
+
+def forced(kind: str, folder: Path) -> OlderStore:
+    """What `folder` is when somebody says that it is of this kind; where things are is as such a broker has
+    them.
+    """
+    root = folder
+    if (folder / "data").is_dir():
+        root = folder / "data"
+    elif folder.name in ("journal", "bindings"):
+        root = folder.parent
+    journal, bindings = root / "journal", root / "bindings"
+    if kind in (AMQ, KAHADB) or not (journal.is_dir() or bindings.is_dir()):
+        root, journal, bindings = folder, folder, folder
+    return OlderStore(root, f"said to be {kind}", kind=kind, root=root, journal=journal, bindings=bindings)
+
+
+def _journal_kind(journal_dir: Path, bindings_dir: Path) -> tuple[str, Path, str] | None:
+    """Kind, the folder that shows it, and what it is called."""
+    if any(_names(journal_dir, "*.hq")):
+        return HORNETQ, journal_dir, "a HornetQ journal (*.hq)"
+    if any(_names(bindings_dir, "hornetq-*")):
+        return HORNETQ, bindings_dir, "a HornetQ bindings journal"
+    return _artemis_1(journal_dir, bindings_dir)
+
+
+def _artemis_1(journal_dir: Path, bindings_dir: Path) -> tuple[str, Path, str] | None:
+    bound = _added(bindings_dir, "*.bindings", enough={_ADDRESS_BINDING})
     if _ADDRESS_BINDING in bound:
-        return  # only 2.x has address bindings, so the message journal need not be opened
-    types = _user_types(journal_dir, "*.amq", enough={_CURRENT_MESSAGE})
-    if _LEGACY_MESSAGE in types and _CURRENT_MESSAGE not in types:
-        raise UnknownVersion(
-            journal_dir, "a journal of Artemis 1.x (message records of type 31)", advice=_ADVICE_2X
-        )
-    jms = any(_names(bindings_dir, "activemq-jms-*.jms"))
-    if jms and _CURRENT_MESSAGE not in types and _QUEUE_BINDING in bound:
-        found = "a store of Artemis 1.x (JMS journal, and queues without addresses)"
-        raise UnknownVersion(bindings_dir, found, advice=_ADVICE_2X)
+        return None  # only 2.x has address bindings, so the message journal need not be opened
+    types = _added(journal_dir, "*.amq", enough={_CURRENT_MESSAGE})
+    if _CURRENT_MESSAGE in types:
+        return None
+    if _LEGACY_MESSAGE in types:
+        return ARTEMIS_1, journal_dir, "a journal of Artemis 1.x (message records of type 31)"
+    jms = any(_names(bindings_dir, "*-jms-*.jms"))
+    queue = bound.get(_QUEUE_BINDING)
+    if queue is not None and (jms or _is_old_binding(queue)):
+        return ARTEMIS_1, bindings_dir, "a store of Artemis 1.x (queues without addresses)"
+    return None
+
+
+def _activemq_5(folder: Path) -> tuple[str, str] | None:
+    if (folder / "journal" / "data-control").is_file() or (folder / "kr-store").is_dir():
+        return AMQ, "an AMQ message store of ActiveMQ 5.0 to 5.8 (journal/data-*, kr-store)"
+    if _begins_amq(folder / "journal"):
+        return AMQ, "an AMQ message store of ActiveMQ 5.0 to 5.8 (journal/data-*)"
+    if any(_names(folder, "data-[0-9]*")) and ((folder / "data-control").is_file() or _begins_amq(folder)):
+        return AMQ, "the data logs of an AMQ message store of ActiveMQ 5.0 to 5.8"
+    if (folder / "kahadb").is_dir() or any(_names(folder, "db-[0-9]*.log")):
+        return KAHADB, "a KahaDB store of ActiveMQ 5"
+    return None
+
+
+def _begins_amq(folder: Path) -> bool:
+    logs = _names(folder, "data-[0-9]*")
+    return any(_beginning(path, 29)[26:29] == b"SOR" for path in logs)
 
 
 def _other_layout(folder: Path) -> str | None:
-    if (folder / "journal" / "data-control").is_file() or (folder / "kr-store").is_dir():
-        return "an AMQ message store of ActiveMQ 5.0 to 5.8 (journal/data-*, kr-store)"
-    if (folder / "data-control").is_file() and any(_names(folder, "data-[0-9]*")):
-        return "the data logs of an AMQ message store of ActiveMQ 5.0 to 5.8"
-    if (folder / "kahadb").is_dir() or ((folder / "db.data").is_file() and any(_names(folder, "db-*.log"))):
-        return "a KahaDB store of ActiveMQ 5"
     if (folder / "bindings.txt").is_file() and (folder / "data.txt").is_file():
         return "a text export of journals"
     if (folder / "dump.sql").is_file():
@@ -81,27 +134,46 @@ def _names(folder: Path, pattern: str) -> list[Path]:
     return sorted(path for path in folder.glob(pattern) if path.is_file()) if folder.is_dir() else []
 
 
-def _user_types(folder: Path, pattern: str, *, enough: set[int]) -> set[int]:
-    """User types at the beginnings of a journal's files, until one of `enough` was seen. A file that cannot
-    be read says nothing: it is damage of the store, if there is one.
+def _beginning(path: Path, length: int) -> bytes:
+    try:
+        return read_beginning(path, length)
+    except SystemFailure:
+        return b""  # it is damage of the store, if there is one
+
+
+def _is_old_binding(body: bytes) -> bool:
+    """Whether a queue binding ends where those of Artemis 1.x and HornetQ do."""
+    at = 0
+    for nullable in (False, False, True, True):
+        if nullable:
+            if body[at : at + 1] == b"\0":
+                at += 1
+                continue
+            at += 1
+        at += 4 + int.from_bytes(body[at : at + 4], "big")
+        if at == len(body):
+            return True  # of HornetQ: the filter is the last
+    return at == len(body) or at + 1 == len(body)
+
+
+def _added(folder: Path, pattern: str, *, enough: set[int]) -> dict[int, bytes]:
+    """User types at the beginnings of a journal's files, each with the body of a record of it, until one of
+    `enough` was seen.
     """
-    found: set[int] = set()
+    found: dict[int, bytes] = {}
     for path in _names(folder, pattern):
-        try:
-            found |= _added_types(read_beginning(path, _SAMPLE_BYTES))
-        except SystemFailure:
-            continue
-        if found & enough:
+        found |= _added_types(_beginning(path, _SAMPLE_BYTES))
+        if found.keys() & enough:
             break
     return found
 
 
-def _added_types(data: bytes) -> set[int]:
-    """User types of the ADD and ADD_TX records at the beginning of a version 2 journal file."""
+def _added_types(data: bytes) -> dict[int, bytes]:
+    """The same of ADD and ADD_TX records at the beginning of a version 2 journal file."""
     if len(data) < limits.JOURNAL_HEADER_BYTES or data[:4] != b"\0\0\0\2":
-        return set()
+        return {}
     rid = rid_of(int.from_bytes(data[8:16], "big")).to_bytes(4, "big")
-    found: set[int] = set()
+    found: dict[int, bytes] = {}
     used_bytes = len(data.rstrip(b"\0"))  # to look for something in zeros takes long
     for kind, length_at, type_at, fixed_bytes in ((_ADD, 14, 18, 23), (_ADD_TX, 22, 26, 31)):
         head = bytes((kind,)) + rid
@@ -112,6 +184,6 @@ def _added_types(data: bytes) -> set[int]:
             end = at + fixed_bytes + body_bytes
             valid = body_bytes >= 0 and int.from_bytes(data[end - 4 : end], "big") == end - at
             if valid and end <= len(data):
-                found.add(data[at + type_at])
+                found[data[at + type_at]] = data[at + type_at + 1 : end - 4]
             at = data.find(head, end if valid else at + 1, stop)
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.errors import NotAStore, SystemFailure, WrongCall
+from journalfs.older import derived_if_older
 
 SNAPSHOTS: Final = Path(".journalfs", "snapshots")
 WHERE: Final = ".where"
@@ -52,7 +53,11 @@ def place_of(path: str) -> Place:
     """Raises `WrongCall` for a path in a mount that is neither its root, an address nor a queue."""
     given = local_path(path)
     found = _mount_with(given)
-    return Place(given) if found is None else _in_mount(found[0], given.relative_to(found[0]), found[1])
+    return (
+        Place(derived_if_older(given))
+        if found is None
+        else _in_mount(found[0], given.relative_to(found[0]), found[1])
+    )
 
 
 def refuse_mount(path: str) -> None:

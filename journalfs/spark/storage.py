@@ -13,6 +13,7 @@ from journalfs.errors import DecodeError, NotAStore
 from journalfs.format.journal_file import CONTROL_FILE_NAME, ControlFile, decode_control_file, read_header
 from journalfs.journal.directory import effective_names
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
+from journalfs.older import readable
 from journalfs.spark.place import is_elsewhere, local_path, refuse_mount
 from journalfs.store.bindings import read_bindings
 
@@ -67,7 +68,7 @@ def _directories(path: str) -> Sequence[str]:
     if is_elsewhere(path):
         return [f"{path.rstrip('/')}/{name}" for name in _DIRECTORIES]
     refuse_mount(path)
-    layout = locate_store(local_path(path))
+    layout = locate_store(readable(local_path(path)))
     here = (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
     return [f"file://{one}" for one in here]
 

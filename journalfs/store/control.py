@@ -63,6 +63,11 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
         "damaged": _damaged(store),
         "transactions": transactions_directory(store),
     }
+    if core.derived is not None:
+        jms = {f"{encoded(name)}.json": facts for name, facts in core.derived.jms.items()}
+        children["jms"] = MadeDirectory(
+            lambda: jms, lambda facts: MadeFile(lambda: to_json(facts), now), lambda: 0
+        )
     # Who lists what is there shall not meet an error; who asks by name shall learn what is missing.
     return FixedDirectory(children, now, hidden=frozenset() if have_metrics() else frozenset({"metrics"}))
 

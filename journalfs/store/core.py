@@ -50,6 +50,7 @@ from journalfs.store.memory import ActingLimit
 from journalfs.store.part_numbers import PartNumbers
 
 if TYPE_CHECKING:
+    from journalfs.older.reading import Description
     from journalfs.store.explaining import Explanations
     from journalfs.store.runs import HeldFile
     from journalfs.store.settings import KnownSettings
@@ -105,6 +106,8 @@ class Core:
     bindings_damage: tuple[Damage, ...] = ()
     other_damage: Callable[[], Iterable[Damage]] = tuple
     """What is wrong with the store as a whole."""
+    derived: Description | None = None
+    """What it was derived from; None: it is a broker's own store."""
     paging: PagingDirectory = field(init=False)
     second_folders: list[Damage] = field(default_factory=list)
     """What is wrong with which folder is of which address."""

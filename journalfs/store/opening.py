@@ -8,15 +8,17 @@ from typing import TypeAlias, TypeVar
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.config.older import ARTEMIS_1
 from journalfs.damage import Damage
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_batch import adopt_parts
 from journalfs.engine.status import CoreRefused
-from journalfs.errors import IndexUnusable, SystemFailure, UnknownVersion
+from journalfs.errors import IndexUnusable, OlderStore, SystemFailure
 from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
+from journalfs.older import derived_from, readable
 from journalfs.paging.address import PagedAddress
 from journalfs.store.absent import lost_since, missing_pages
 from journalfs.store.bindings import read_bindings
@@ -43,16 +45,25 @@ StoreT = TypeVar("StoreT", bound=JournalStore)
 
 
 def open_store(
-    path: Path | str, *, clock: Clock | None = None, index: bool | Path = True, anew: bool = False
+    path: Path | str,
+    *,
+    clock: Clock | None = None,
+    index: bool | Path = True,
+    anew: bool = False,
+    kind: str | None = None,
+    derived: Path | None = None,
 ) -> JournalStore:
     """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
+
+    Of an older store, what is derived from it is opened (`journalfs.older.readable`; `kind` and `derived` are
+    as there).
 
     `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
     the index only for what was there before; it is not written. Raises `NotAStore`,
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
     counted in its status. The folder of a snapshot is opened as what it was when it was made.
     """
-    layout = locate_store(Path(path))
+    layout = locate_store(readable(path, kind=kind, derived=derived))
     try:
         if is_snapshot(layout.root):
             from journalfs.store.snapshots import open_snapshot  # noqa: PLC0415 - it imports this module
@@ -237,9 +248,10 @@ class Opening:
     def _refuse_old_messages(self, loader: JournalLoader) -> None:
         """Messages of Artemis 1.x have another layout, and no broker of today starts on them."""
         if next(iter(loader.state.side(MessageType.LEGACY_MESSAGE)), None) is not None:
+            journal, bindings = self.layout.journal_dir, self.layout.bindings_dir
             found = "a journal of Artemis 1.x (message records of type 31)"
-            raise UnknownVersion(
-                self.layout.journal_dir, found, advice="only file stores of Artemis 2.x can be mounted"
+            raise OlderStore(
+                journal, found, kind=ARTEMIS_1, root=self.layout.root, journal=journal, bindings=bindings
             )
 
     def _numbers(self, description: IndexDescription | None) -> PartNumbers:
@@ -255,6 +267,7 @@ class Opening:
         return numbers
 
     def _core(self, loader: JournalLoader, numbers: PartNumbers) -> Core:
+        derived = derived_from(self.layout.root)
         return Core(
             layout=self.layout,
             clock=self.clock,
@@ -264,6 +277,8 @@ class Opening:
             large=LargeDirectory(self.layout.large_dir),
             events=self.events,
             numbers=numbers,
+            derived=derived,
+            other_damage=tuple if derived is None else derived.damage.copy,
         )
 
     def _missing_pages(self, core: Core, description: IndexDescription) -> Iterator[Damage]:

@@ -123,6 +123,7 @@ class JournalStore:
         counts = core.loader.state.counts()
         return {
             "path": str(core.root),
+            **self._origin(),
             "readOnly": True,
             "persistent": True,
             "liveBroker": core.live_broker,
@@ -145,6 +146,11 @@ class JournalStore:
             "journalMessages": counts.messages,
             "events": len(core.events),
         }
+
+    def _origin(self) -> Mapping[str, object]:
+        """Of what is derived from an older store, from which and what kind of store that is."""
+        derived = self.core.derived
+        return {} if derived is None else {"derivedFrom": derived.source, "format": derived.kind}
 
     def orphaned_bodies(self) -> Sequence[str]:
         from journalfs.store.orphans import orphaned_bodies  # noqa: PLC0415 - few commands ask

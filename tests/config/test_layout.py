@@ -151,7 +151,7 @@ def test_stores_of_older_software_are_named(name: str, says: str, stores: Pristi
         with pytest.raises(UnknownVersion) as caught:
             locate_store(given)
         assert caught.value.exit_code == 4
-        assert "only file stores of Artemis 2.x can be mounted" in str(caught.value)
+        assert "`journalfs convert`" in str(caught.value)
         assert says in str(caught.value) or "data logs of an AMQ message store" in str(caught.value)
 
 

@@ -15,6 +15,7 @@ from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.errors import SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.loader import JournalLoader
+from journalfs.older import refuse_derived
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
@@ -54,6 +55,7 @@ def open_for_writing(
     Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
     layout = locate_store(Path(path))
+    refuse_derived(layout)
     settings = journal_settings(layout.config)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)

@@ -1,0 +1,19 @@
+"""Which function reads which kind of store. Each is imported when such a store is met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from journalfs.errors import UnknownVersion
+
+if TYPE_CHECKING:
+    from journalfs.older.derived import DerivedStore
+    from journalfs.older.reading import Source
+
+Adapter: TypeAlias = "Callable[[Source, DerivedStore], None]"
+
+
+def adapter_for(source: Source) -> Adapter:
+    """Raises `UnknownVersion` for a kind that is recognised only."""
+    raise UnknownVersion(source.root, f"a store of kind {source.kind}", advice="it is recognised only")

@@ -1,0 +1,399 @@
+"""Writes a store of the current format in one go: what an adapter finds becomes records, in its order.
+
+Nothing here waits for the disk, and nothing is synced: a derived store is disposable, and whoever needs one
+that lasts makes it of this.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+import tomli_w
+
+from journalfs.damage import Damage
+from journalfs.format import bindings as bound
+from journalfs.format.bindings_encode import (
+    encode_address_binding,
+    encode_id_counter,
+    encode_queue_binding,
+)
+from journalfs.format.core_message import LARGE_SIZE, CoreHeader, encode_header, encode_message
+from journalfs.format.encoding import nullable_simple_string
+from journalfs.format.properties import Code, Property, encode_property
+from journalfs.format.record_bodies import (
+    acknowledgement,
+    delivery_count,
+    duplicate_id,
+    encode_xid,
+    reference,
+    scheduled_time,
+)
+from journalfs.format.record_types import BindingType, MessageType, RecordKind
+from journalfs.format.xid import Xid
+from journalfs.ids import QueueId, rid_of
+
+FILE_BYTES: Final = 64 << 20
+"""A file of the derived journal ends behind the record that reaches this."""
+
+PIECE_BYTES: Final = 1 << 20
+"""Written at once."""
+
+_HEADER: Final = struct.Struct(">iiq")
+_ADD: Final = struct.Struct(">BiBqiB")
+_ADD_TX: Final = struct.Struct(">BiBqqiB")
+_DELETE_TX: Final = struct.Struct(">BiBqqi")
+_DELETE: Final = struct.Struct(">BiBqi")
+_PREPARE: Final = struct.Struct(">BiBqii")
+_COMMIT: Final = struct.Struct(">BiBqii")
+_CHECK: Final = struct.Struct(">i")
+
+_IN_TX: Final = {
+    RecordKind.ADD: RecordKind.ADD_TX,
+    RecordKind.UPDATE: RecordKind.UPDATE_TX,
+    RecordKind.DELETE: RecordKind.DELETE_TX,
+}
+
+
+class _Journal:
+    """Appends records to files of a directory, one after another."""
+
+    def __init__(self, directory: Path, prefix: str, extension: str) -> None:
+        directory.mkdir(exist_ok=True)
+        self._directory = directory
+        self._name = f"{prefix}-{{}}.{extension}"
+        self._file_id = 0
+        self._file: BinaryIO | None = None
+        self._pieces: list[bytes] = []
+        self._waiting = self._written = 0
+        self._of_tx: Counter[int] = Counter()
+        self.begin(1)
+
+    def begin(self, file_id: int) -> None:
+        """Go on in a new file."""
+        self._end()
+        self._file_id, self.rid = file_id, rid_of(file_id)
+        self._file = (self._directory / self._name.format(file_id)).open("xb")
+        self._of_tx.clear()
+        self._written = 0
+        self.put(_HEADER.pack(2, 0, file_id))
+
+    def put(self, record: bytes) -> None:
+        self._pieces.append(record)
+        self._waiting += len(record)
+        if self._waiting >= PIECE_BYTES:
+            self._flush()
+            if self._written >= FILE_BYTES:
+                self.begin(self._file_id + 1)
+
+    def counted(self, tx: int) -> None:
+        self._of_tx[tx] += 1
+
+    def count(self, tx: int) -> int:
+        """Records of a transaction in the file that is being written."""
+        return self._of_tx[tx]
+
+    def _flush(self) -> None:
+        assert self._file is not None
+        self._file.write(b"".join(self._pieces))
+        self._written += self._waiting
+        self._pieces, self._waiting = [], 0
+
+    def _end(self) -> None:
+        if self._file is not None:
+            self._flush()
+            self._file.close()
+
+    def close(self) -> None:
+        self._end()
+        self._file = None
+
+
+class DerivedStore:
+    """A new store at `place`, an empty directory. See the package for what an adapter does with it."""
+
+    RECORD_BYTES_MAX: Final = 256 << 10
+    """Longer messages are large ones."""
+
+    def __init__(self, place: Path, advance: Callable[[int], None] = lambda count: None) -> None:
+        self._place = place
+        self.progress = advance
+        self.damaged: list[Damage] = []
+        self.notes: list[tuple[str, str]] = []
+        self.jms_facts: dict[str, object] = {}
+        self.bodies: Path | None = None
+        self.addresses: dict[str, int] = {}
+        self.queues: dict[str, QueueId] = {}
+        self._messages: _Journal | None = None
+        self._bindings: _Journal | None = None
+        self._next_id = 1
+
+    # -- where things are ------------------------------------------------------------------------------------
+
+    @property
+    def journal_dir(self) -> Path:
+        return self._folder("journal")
+
+    @property
+    def bindings_dir(self) -> Path:
+        return self._folder("bindings")
+
+    @property
+    def paging_dir(self) -> Path:
+        return self._folder("paging")
+
+    @property
+    def large_dir(self) -> Path:
+        return self._folder("large-messages")
+
+    def _folder(self, name: str) -> Path:
+        folder = self._place / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def bodies_in(self, directory: Path) -> None:
+        """The files of large messages are there, and stay there."""
+        self.bodies = directory
+
+    # -- ids -------------------------------------------------------------------------------------------------
+
+    def next_id(self) -> int:
+        """An id that nothing of this store has."""
+        self._next_id += 1
+        return self._next_id - 1
+
+    def ids_from(self, first: int) -> None:
+        """Ids below `first` are the source's own."""
+        self._next_id = max(self._next_id, first)
+
+    # -- bindings --------------------------------------------------------------------------------------------
+
+    def address(self, name: str, *routing_types: bound.RoutingType, address_id: int | None = None) -> int:
+        """An address, once; its id."""
+        if name not in self.addresses:
+            self.addresses[name] = self.next_id() if address_id is None else address_id
+            binding = bound.AddressBinding(name, routing_types, False, False, b"")
+            body = encode_address_binding(binding)
+            self.binding(self.addresses[name], BindingType.ADDRESS_BINDING, body)
+        return self.addresses[name]
+
+    def queue(
+        self,
+        name: str,
+        address: str,
+        routing_type: bound.RoutingType,
+        *,
+        filter: str | None = None,
+        queue_id: QueueId | None = None,
+        user: str | None = None,
+    ) -> QueueId:
+        """A queue, once; its id. Its address is made if need be."""
+        if name in self.queues:
+            return self.queues[name]
+        self.address(address, routing_type)
+        found = self.queues[name] = QueueId(self.next_id()) if queue_id is None else queue_id
+        metadata = f"user={user};" if user else ""
+        binding = plain_queue(name, address, routing_type, filter, metadata)
+        self.binding(found, BindingType.QUEUE_BINDING, encode_queue_binding(binding))
+        return found
+
+    def binding(self, record_id: int, user_type: int, body: bytes) -> None:
+        """Any other record of the bindings journal."""
+        if self._bindings is None:
+            self._bindings = _Journal(self.bindings_dir, "activemq-bindings", "bindings")
+        self._bindings.put(_record(self._bindings.rid, RecordKind.ADD, record_id, user_type, body))
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    @property
+    def _journal(self) -> _Journal:
+        if self._messages is None:
+            self._messages = _Journal(self.journal_dir, "activemq-data", "amq")
+        return self._messages
+
+    def record(
+        self, kind: RecordKind, record_id: int, user_type: int, body: bytes = b"", *, tx: int | None = None
+    ) -> None:
+        """An ADD, UPDATE or DELETE of the message journal, in a transaction if `tx` says which."""
+        journal = self._journal
+        if tx is None:
+            journal.put(_record(journal.rid, kind, record_id, user_type, body))
+        else:
+            journal.counted(tx)
+            journal.put(_record_tx((_IN_TX[kind], journal.rid, 0, tx, record_id), user_type, body))
+
+    def message(
+        self,
+        message_id: int,
+        address: str,
+        header: CoreHeader,
+        body: bytes,
+        queues: Iterable[QueueId],
+        *,
+        tx: int | None = None,
+    ) -> None:
+        """A message and the queues that it is in."""
+        if len(body) > self.RECORD_BYTES_MAX:
+            with self.large_body(message_id) as file:
+                file.write(body)
+            self.large_message(message_id, address, header, len(body), queues, tx=tx)
+            return
+        encoded = nullable_simple_string(address)
+        record = encode_message(message_id, encoded, body, header)
+        self.record(RecordKind.ADD, message_id, MessageType.MESSAGE, record, tx=tx)
+        self.references(message_id, queues, tx=tx)
+
+    def large_body(self, message_id: int) -> BinaryIO:
+        """A new file for the body of a large message; give it with `large_message` afterwards."""
+        return (self.large_dir / f"{message_id}.msg").open("xb")
+
+    def large_message(
+        self,
+        message_id: int,
+        address: str,
+        header: CoreHeader,
+        body_bytes: int,
+        queues: Iterable[QueueId],
+        *,
+        tx: int | None = None,
+    ) -> None:
+        """A message whose body is in its file. Its property that says how long that is is added."""
+        size = encode_property(Property(LARGE_SIZE, Code.LONG, body_bytes))
+        header = header._replace(properties=_with_property(header.properties, size))
+        record = encode_header(message_id, nullable_simple_string(address), header)
+        self.record(RecordKind.ADD, message_id, MessageType.LARGE_MESSAGE, record, tx=tx)
+        self.references(message_id, queues, tx=tx)
+
+    def references(self, message_id: int, queues: Iterable[QueueId], *, tx: int | None = None) -> None:
+        for queue in queues:
+            kind, body = RecordKind.UPDATE, reference(queue)
+            self.record(kind, message_id, MessageType.ADD_REFERENCE, body, tx=tx)
+
+    def acknowledge(self, message_id: int, queue: QueueId, *, tx: int | None = None) -> None:
+        body = acknowledgement(queue)
+        self.record(RecordKind.UPDATE, message_id, MessageType.ACKNOWLEDGE_REFERENCE, body, tx=tx)
+
+    def delivery_count(self, message_id: int, queue: QueueId, count: int) -> None:
+        body = delivery_count(queue, count)
+        self.record(RecordKind.UPDATE, message_id, MessageType.DELIVERY_COUNT, body)
+
+    def schedule(self, message_id: int, queue: QueueId, time_ms: int, *, tx: int | None = None) -> None:
+        body = scheduled_time(queue, time_ms)
+        self.record(RecordKind.UPDATE, message_id, MessageType.SCHEDULED_TIME, body, tx=tx)
+
+    def duplicate_id(self, address: str, duplicate: bytes) -> None:
+        body = duplicate_id(address, duplicate)
+        self.record(RecordKind.ADD, self.next_id(), MessageType.DUPLICATE_ID, body)
+
+    # -- transactions ----------------------------------------------------------------------------------------
+
+    def prepare(self, tx: int, xid: Xid) -> None:
+        journal, extra = self._journal, encode_xid(xid)
+        head = _PREPARE.pack(RecordKind.PREPARE, journal.rid, 0, tx, journal.count(tx), len(extra))
+        journal.put(_checked(head + extra))
+
+    def commit(self, tx: int) -> None:
+        journal = self._journal
+        journal.put(_COMMIT.pack(RecordKind.COMMIT, journal.rid, 0, tx, journal.count(tx), _COMMIT.size))
+
+    def rollback(self, tx: int) -> None:
+        journal = self._journal
+        journal.put(_DELETE.pack(RecordKind.ROLLBACK, journal.rid, 0, tx, _DELETE.size))
+
+    # -- what is said beside ---------------------------------------------------------------------------------
+
+    def damage(self, file: str, offset: int, length_bytes: int, kind: str, reason: str) -> None:
+        """What could not be read, and where in the source."""
+        self.damaged.append(Damage(file, offset, length_bytes, kind, reason))
+
+    def note(self, kind: str, text: str) -> None:
+        """What has no equal in the current format."""
+        if (kind, text) not in self.notes:
+            self.notes.append((kind, text))
+
+    def jms(self, name: str, facts: object) -> None:
+        """A destination or connection factory, for `.journalfs/jms/`."""
+        self.jms_facts[name] = facts
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            counter = encode_id_counter(bound.IdCounter(self._next_id))
+            self.binding(self.next_id(), BindingType.ID_COUNTER, counter)
+            if not any(self.journal_dir.iterdir()):
+                _ = self._journal
+            if self.bodies is not None:
+                said = tomli_w.dumps({"large-messages-directory": str(self.bodies)})
+                (self._place / "journalfs.toml").write_text(said)
+        for journal in (self._messages, self._bindings):
+            if journal is not None:
+                journal.close()
+
+
+def plain_queue(
+    name: str, address: str, routing_type: bound.RoutingType, filter_text: str | None, metadata: str
+) -> bound.QueueBinding:
+    """A durable queue with the settings that a queue has by itself."""
+    return bound.QueueBinding(
+        name=name,
+        address=address,
+        filter=filter_text,
+        metadata=metadata,
+        auto_created=False,
+        max_consumers=-1,
+        purge_on_no_consumers=False,
+        routing_type=routing_type,
+        exclusive=False,
+        last_value=False,
+        configuration_managed=False,
+        consumers_before_dispatch=0,
+        delay_before_dispatch_ms=-1,
+        last_value_key=None,
+        non_destructive=False,
+        group_rebalance=False,
+        group_buckets=-1,
+        auto_delete=False,
+        auto_delete_delay_ms=0,
+        auto_delete_message_count=0,
+        group_first_key=None,
+        ring_size=-1,
+        enabled=True,
+        group_rebalance_pause_dispatch=False,
+        internal=False,
+        unknown=b"",
+    )
+
+
+def _with_property(properties: bytes, entry: bytes) -> bytes:
+    """Encoded properties with one more."""
+    if properties[:1] in (b"", b"\0"):
+        return b"\1" + _CHECK.pack(1) + entry
+    count = _CHECK.unpack_from(properties, 1)[0]
+    return b"\1" + _CHECK.pack(count + 1) + properties[5:] + entry
+
+
+def _record(rid: int, kind: int, record_id: int, user_type: int, body: bytes) -> bytes:
+    if kind == RecordKind.DELETE:
+        return _DELETE.pack(kind, rid, 0, record_id, _DELETE.size)
+    return _checked(_ADD.pack(kind, rid, 0, record_id, len(body), user_type) + body)
+
+
+def _record_tx(head: tuple[RecordKind, int, int, int, int], user_type: int, body: bytes) -> bytes:
+    """`head`: kind, file, compact count, transaction and record."""
+    if head[0] == RecordKind.DELETE_TX:
+        return _checked(_DELETE_TX.pack(*head, len(body)) + body)
+    return _checked(_ADD_TX.pack(*head, len(body), user_type) + body)
+
+
+def _checked(record: bytes) -> bytes:
+    return record + _CHECK.pack(len(record) + _CHECK.size)
