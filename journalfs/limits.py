@@ -120,6 +120,9 @@ PART_BYTES_MAX: Final = 32 * 1024 * 1024
 """Size of one part: small enough to render in tens of milliseconds, large enough that Spark reads few files.
 """
 
+OLDER_BODY_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Longest inflated body of a message of an older store."""
+
 PART_NUMBER_MAX: Final = 2**32 - 2
 """Highest number of a part: one a second lasts for 136 years."""
 

@@ -1,0 +1,140 @@
+"""What a store of ActiveMQ 5 holds, whichever files it was found in: queues, durable subscriptions with what
+each still gets, transactions in doubt. Messages are known by where they lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from journalfs.older.openwire import Destination, OpenWireMessage, Subscription, Transaction
+
+
+class Place(NamedTuple):
+    """Where a message lies in a file of the journal: its OpenWire command from its type on."""
+
+    file: int
+    offset: int
+    length: int
+    """0 where only the record before it says so."""
+    order: int = 0
+    """Of arrival, in what it lies in."""
+
+
+Messages = dict[str, Place]
+"""By JMSMessageID, in the order of delivery."""
+
+
+@dataclass(slots=True)
+class Subscribed:
+    """A durable subscription, and what it still gets before its selector is asked."""
+
+    topic: str
+    client: str
+    name: str
+    selector: str | None
+    asked: str
+    """The topic that was asked for, which may have wildcards."""
+    messages: Messages = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Send:
+    destination: Destination
+    id: str
+    place: Place | None
+    """None: it does not lie in the journal; `message` is it."""
+    message: OpenWireMessage | None = None
+
+
+@dataclass(slots=True)
+class Taken:
+    """An acknowledgement. Without a subscription it is that of a queue, or of all subscriptions of a topic."""
+
+    destination: Destination
+    id: str
+    subscription: tuple[str, str] | None = None
+    """Client and name."""
+
+
+@dataclass(slots=True)
+class InDoubt:
+    """What a transaction did, in order."""
+
+    transaction: Transaction
+    operations: list[Send | Taken] = field(default_factory=list)
+
+
+class Content:
+    """The live content while it is replayed or read, and then."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Messages] = {}
+        self.topics: dict[str, dict[tuple[str, str], Subscribed]] = {}
+        self.open: dict[Transaction, InDoubt] = {}
+        self.prepared: dict[Transaction, InDoubt] = {}
+        self._sent = 0
+
+    def queue(self, name: str) -> Messages:
+        return self.queues.setdefault(name, {})
+
+    def topic(self, name: str) -> dict[tuple[str, str], Subscribed]:
+        return self.topics.setdefault(name, {})
+
+    def subscribe(self, found: Subscription) -> None:
+        """A repeated one keeps its messages."""
+        if found.destination is None:
+            return
+        known = self.topic(found.destination.name)
+        key = found.client, found.name
+        if key not in known:
+            asked = (found.subscribed or found.destination).name
+            known[key] = Subscribed(found.destination.name, *key, found.selector, asked)
+        known[key].selector = found.selector
+
+    def send(self, destination: Destination, identity: str, place: Place) -> None:
+        self._sent += 1
+        place = Place(place.file, place.offset, place.length, self._sent)
+        if not destination.topic:
+            self.queue(destination.name).setdefault(identity, place)
+            return
+        for one in self.topic(destination.name).values():
+            one.messages.setdefault(identity, place)
+
+    def take(self, taken: Taken) -> None:
+        destination = taken.destination
+        if not destination.topic:
+            self.queue(destination.name).pop(taken.id, None)
+            return
+        known = self.topic(destination.name)
+        if taken.subscription is None:
+            for one in known.values():
+                one.messages.pop(taken.id, None)
+        elif taken.subscription in known:
+            known[taken.subscription].messages.pop(taken.id, None)
+
+    def run(self, operations: list[Send | Taken]) -> None:
+        for one in operations:
+            if isinstance(one, Taken):
+                self.take(one)
+            elif one.place is not None:
+                self.send(one.destination, one.id, one.place)
+
+    def note(self, transaction: Transaction, operation: Send | Taken) -> None:
+        """An operation of a transaction that has not ended."""
+        self.open.setdefault(transaction, InDoubt(transaction)).operations.append(operation)
+
+    def do(self, transaction: Transaction | None, operation: Send | Taken) -> None:
+        if transaction is None:
+            self.run([operation])
+        else:
+            self.note(transaction, operation)
+
+    def prepare(self, transaction: Transaction) -> None:
+        found = self.open.pop(transaction, None)
+        if found is not None:
+            self.prepared[transaction] = found
+
+    def end(self, transaction: Transaction) -> InDoubt | None:
+        """Take out what a transaction did, prepared or not."""
+        return self.open.pop(transaction, None) or self.prepared.pop(transaction, None)

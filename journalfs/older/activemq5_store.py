@@ -1,0 +1,263 @@
+"""Writes what a store of ActiveMQ 5 holds into a derived store."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
+
+from journalfs.errors import DecodeError, SelectorError
+from journalfs.format.bindings import RoutingType
+from journalfs.format.xid import Xid
+from journalfs.ids import QueueId
+from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send, Subscribed, Taken
+from journalfs.older.derived import DerivedStore
+from journalfs.older.openwire import Destination, OpenWireMessage, XaTransaction, decode_message
+from journalfs.older.openwire_core import (
+    CoreForm,
+    core_filter,
+    core_form,
+    selectable,
+    subscription_queue,
+    wildcard_address,
+)
+from journalfs.selector import Selector, compile_selector
+
+Load = Callable[[Place], bytes]
+"""The OpenWire command of a message from its type on. Raises `DecodeError`, `OSError`."""
+
+
+class Places:
+    """Reads places of journal files, which stay open."""
+
+    def __init__(self, files: dict[int, Path], root: Path) -> None:
+        self._files = files
+        self._root = root
+        self._open: dict[int, int] = {}
+
+    def read(self, file: int, offset: int, length: int) -> bytes:
+        """Fewer bytes where the file ends. Raises `DecodeError` when there is no such file, `OSError`."""
+        if file not in self._files:
+            raise DecodeError(offset, f"journal file {file} is not there")
+        if file not in self._open:
+            self._open[file] = os.open(self._files[file], os.O_RDONLY | os.O_CLOEXEC)
+        return os.pread(self._open[file], length, offset)
+
+    def name(self, file: int) -> str:
+        path = self._files.get(file)
+        return str(path.relative_to(self._root)) if path is not None else f"journal file {file}"
+
+    def close(self) -> None:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        self._open.clear()
+
+
+class _Queue:
+    """A durable subscription as a queue, with the selector that decides what it gets."""
+
+    def __init__(self, queue: QueueId, selector: Selector | None) -> None:
+        self.id = queue
+        self._selector = selector
+
+    def gets(self, message: OpenWireMessage, form: CoreForm) -> bool:
+        return self._selector is None or self._selector.accepts(selectable(message, form))
+
+
+class ContentWriter:
+    """Writes one `Content`; `places` names files for what is said of damage."""
+
+    def __init__(self, out: DerivedStore, load: Load, places: Places, *, hide_taken: bool) -> None:
+        self._out = out
+        self._load = load
+        self._places = places
+        self._hide_taken = hide_taken
+        """Whether the broker hides what a transaction in doubt has acknowledged."""
+        self._ids: dict[tuple[str, str], int] = {}
+        self._subscriptions: dict[tuple[str, tuple[str, str]], _Queue] = {}
+
+    def write(self, content: Content) -> None:
+        wanted = {
+            (one.destination.qualified, one.id)
+            for found in content.prepared.values()
+            for one in found.operations
+            if isinstance(one, Taken)
+        }
+        for name, messages in content.queues.items():
+            queue = self._out.queue(name, name, RoutingType.ANYCAST)
+            self._write_queue(name, queue, messages, wanted)
+        self._make_subscriptions(content)
+        for name in content.topics:
+            self._write_topic(name, content.topics[name], wanted)
+        for found in content.prepared.values():
+            self._write_prepared(found, content)
+
+    def _write_queue(
+        self, name: str, queue: QueueId, messages: Messages, wanted: set[tuple[str, str]]
+    ) -> None:
+        destination = Destination(False, name)
+        for identity, place in messages.items():
+            decoded = self._decoded(place, destination)
+            if decoded is None:
+                continue
+            message_id = self._put(destination, decoded, [queue])
+            if (destination.qualified, identity) in wanted:
+                self._ids[destination.qualified, identity] = message_id
+
+    # -- topics ----------------------------------------------------------------------------------------------
+
+    def _make_subscriptions(self, content: Content) -> None:
+        """A queue for each, by the name that a 2.x broker gives it."""
+        addresses: dict[str, str] = {}
+        for topic, known in content.topics.items():
+            self._out.address(topic, RoutingType.MULTICAST)
+            for key, one in known.items():
+                address = wildcard_address(one.asked) if one.asked != topic else topic
+                name = subscription_queue(one.client, one.name)
+                if addresses.setdefault(name, address) != address:
+                    # Brokers that wrote no end of a subscription know it again, on the topic it was on.
+                    name = f"{name}.{topic}"
+                    self._out.note(
+                        "subscription-renamed",
+                        f"the subscription {one.name} of client {one.client} is on several topics: "
+                        f"that on {topic} is the queue {name}",
+                    )
+                self._subscriptions[topic, key] = self._subscription(one, name, address)
+
+    def _subscription(self, one: Subscribed, name: str, address: str) -> _Queue:
+        selector = None
+        if one.selector:
+            try:
+                selector = compile_selector(one.selector)
+            except SelectorError as error:
+                self._out.note("selector-not-kept", f"the queue {name} has no filter: {error}")
+        filter_text = core_filter(one.selector) if selector is not None and one.selector else None
+        queue = self._out.queue(name, address, RoutingType.MULTICAST, filter=filter_text)
+        facts = {"clientId": one.client, "name": one.name, "topic": one.asked, "selector": one.selector}
+        self._out.jms(f"subscription.{name}", {**facts, "queue": name})
+        return _Queue(queue, selector)
+
+    def _write_topic(
+        self, topic: str, known: dict[tuple[str, str], Subscribed], wanted: set[tuple[str, str]]
+    ) -> None:
+        destination = Destination(True, topic)
+        for identity, place, keys in _merged(known):
+            decoded = self._decoded(place, destination)
+            if decoded is None:
+                continue
+            message, form = decoded
+            queues = [self._subscriptions[topic, key] for key in keys]
+            got = [queue.id for queue in queues if queue.gets(message, form)]
+            if got:
+                message_id = self._put(destination, decoded, got)
+                if (destination.qualified, identity) in wanted:
+                    self._ids[destination.qualified, identity] = message_id
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def _decoded(self, place: Place, destination: Destination) -> tuple[OpenWireMessage, CoreForm] | None:
+        """None, and said, where it cannot be read."""
+        try:
+            message = decode_message(self._load(place))
+            return message, self._form(message, destination)
+        except (DecodeError, OSError, IndexError) as error:
+            name, reason = self._places.name(place.file), f"a message of {destination.qualified}: {error}"
+            self._out.damage(name, place.offset, place.length, "garbage", reason)
+            return None
+
+    def _form(self, message: OpenWireMessage, destination: Destination) -> CoreForm:
+        if message.blob_url is not None:
+            text = "a blob message has a URL (property __HDR_BLOB_URL) in place of a body"
+            self._out.note("blob-message", text)
+        return core_form(message, topic=destination.topic)
+
+    def _put(
+        self,
+        destination: Destination,
+        decoded: tuple[OpenWireMessage, CoreForm],
+        queues: list[QueueId],
+        tx: int | None = None,
+    ) -> int:
+        message, form = decoded
+        message_id = self._out.next_id()
+        self._out.message(message_id, destination.name, form.header, form.body, queues, tx=tx)
+        if message.redeliveries > 0 and tx is None:
+            for queue in queues:
+                self._out.delivery_count(message_id, queue, message.redeliveries)
+        return message_id
+
+    # -- transactions in doubt -------------------------------------------------------------------------------
+
+    def _write_prepared(self, found: InDoubt, content: Content) -> None:
+        xid = found.transaction
+        if not isinstance(xid, XaTransaction):
+            return
+        tx = self._out.next_id()
+        for one in found.operations:
+            if isinstance(one, Send):
+                self._send(one, tx, content)
+            else:
+                self._take(one, tx, found)
+        self._out.prepare(tx, Xid(xid.format_id, xid.branch, xid.global_id))
+
+    def _send(self, one: Send, tx: int, content: Content) -> None:
+        destination = one.destination
+        if one.place is not None:
+            decoded = self._decoded(one.place, destination)
+        else:
+            assert one.message is not None, "it lies somewhere, or is there"
+            decoded = one.message, self._form(one.message, destination)
+        if decoded is None:
+            return
+        if destination.topic:
+            keys = [(destination.name, key) for key in content.topics.get(destination.name, {})]
+            queues = [self._subscriptions[key].id for key in keys if self._subscriptions[key].gets(*decoded)]
+        else:
+            queues = [self._out.queue(destination.name, destination.name, RoutingType.ANYCAST)]
+        if queues:
+            self._put(destination, decoded, queues, tx)
+
+    def _take(self, one: Taken, tx: int, found: InDoubt) -> None:
+        if not self._hide_taken:
+            text = f"{one.destination.qualified}: what a transaction in doubt acknowledged is still delivered"
+            self._out.note("acknowledgement-in-doubt", text)
+            return
+        message_id = self._ids.get((one.destination.qualified, one.id))
+        if message_id is None:
+            return
+        if one.subscription is None:
+            queue: QueueId | None = self._out.queues.get(one.destination.name)
+        else:
+            known = self._subscriptions.get((one.destination.name, one.subscription))
+            queue = known.id if known is not None else None
+        if queue is not None:
+            self._out.acknowledge(message_id, queue, tx=tx)
+
+
+_ORDER: Final = itemgetter(0)
+
+
+def _merged(
+    known: dict[tuple[str, str], Subscribed],
+) -> Iterator[tuple[str, Place, list[tuple[str, str]]]]:
+    """Each message of a topic once, in order, with the subscriptions that still get it."""
+
+    def ordered(key: tuple[str, str], messages: Messages) -> Iterator[tuple[int, str, Place, tuple[str, str]]]:
+        for identity, place in messages.items():
+            yield place.order, identity, place, key
+
+    last: tuple[str, Place] | None = None
+    keys: list[tuple[str, str]] = []
+    for _, identity, place, key in heapq.merge(
+        *(ordered(key, one.messages) for key, one in known.items()), key=_ORDER
+    ):
+        if last is not None and last[0] != identity:
+            yield *last, keys
+            keys = []
+        last = identity, place
+        keys.append(key)
+    if last is not None:
+        yield *last, keys

@@ -1,0 +1,85 @@
+"""The data logs of an AMQ Message Store (ActiveMQ 5.0 to 5.8): frames of OpenWire commands in files
+`data-N`, and what replaying them leaves (shared rules in docs/format/amq-message-store.md).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from journalfs.damage import Damage
+from journalfs.older.activemq5 import Place
+
+HEAD_BYTES: Final = 29
+TAIL_BYTES: Final = 3
+START, END = b"SOR", b"EOR"
+USER_RECORD: Final = 1
+_SIZE: Final = struct.Struct(">i")
+_NAME: Final = re.compile(r"data-(\d+)")
+
+
+def log_files(folder: Path) -> dict[int, Path]:
+    """The data logs of a folder by number, in their order."""
+    found = {}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        named = _NAME.fullmatch(path.name)
+        if named and path.is_file():
+            found[int(named[1])] = path
+    return dict(sorted(found.items()))
+
+
+class Frame(NamedTuple):
+    place: Place
+    payload: memoryview
+    """The command from its type on."""
+
+
+def frames(content: bytes, number: int, name: str, damage: list[Damage]) -> Iterator[Frame]:
+    """The commands of one data log in order. What is no record is passed over and noted in `damage`, with
+    what lies behind it still found; the zeros of a file that was not closed are its end.
+    """
+    view = memoryview(content)
+    at = 0
+    while at < len(content):
+        size = _frame_bytes(content, at)
+        if size is None:
+            found = _next_frame(content, at)
+            if found is None and not any(view[at : at + 1 << 16]) and not content[at:].strip(b"\0"):
+                return
+            end = len(content) if found is None else found
+            reason = "no record begins here" if found else "no record from here to the end of the file"
+            damage.append(Damage(name, at, end - at, "garbage", reason))
+            at = end
+            continue
+        if content[at + 4] == USER_RECORD and size > HEAD_BYTES + TAIL_BYTES + 4:
+            start = at + HEAD_BYTES + 4
+            length = int(_SIZE.unpack_from(content, at + HEAD_BYTES)[0])
+            if 0 < length <= size - HEAD_BYTES - TAIL_BYTES - 4:
+                yield Frame(Place(number, start, length), view[start : start + length])
+            else:
+                reason = f"a command cannot have {length} bytes in a record of {size}"
+                damage.append(Damage(name, at, size, "garbage", reason))
+        at += size
+
+
+def _frame_bytes(content: bytes, at: int) -> int | None:
+    """Size of the record at an offset; None: there is none."""
+    if at + HEAD_BYTES + TAIL_BYTES > len(content):
+        return None
+    size = int(_SIZE.unpack_from(content, at)[0])
+    if size < HEAD_BYTES + TAIL_BYTES or at + size > len(content):
+        return None
+    marked = content[at + 26 : at + HEAD_BYTES] == START and content[at + size - TAIL_BYTES : at + size] == END
+    return size if marked else None
+
+
+def _next_frame(content: bytes, at: int) -> int | None:
+    found = content.find(START, at + 27)
+    while found >= 0:
+        if _frame_bytes(content, found - 26) is not None:
+            return found - 26
+        found = content.find(START, found + 1)
+    return None

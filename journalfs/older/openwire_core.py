@@ -1,0 +1,251 @@
+"""A message of ActiveMQ 5 as a core message, as the OpenWire acceptor of an Artemis 2.x broker makes one of
+what clients send (docs/format/kahadb.md, "As core messages").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from journalfs import limits
+from journalfs.errors import DecodeError
+from journalfs.format import encoding
+from journalfs.format.core_message import GROUP_ID, ROUTING_TYPE, CoreHeader, CoreType
+from journalfs.format.properties import (
+    CODES,
+    Code,
+    Property,
+    PropertyValue,
+    encode_properties,
+    encode_stream_value,
+)
+from journalfs.older.openwire import Kind, Loose, OpenWireMessage, modified_utf8
+from journalfs.selector.identifiers import JMS_TO_BROKER
+
+GROUP_SEQUENCE: Final = "_AMQ_GROUP_SEQUENCE"
+HEADER_PREFIX: Final = "__HDR_"
+"""Of properties that say what a core message has no field for; an OpenWire client gets them back."""
+
+NESTED_MAX: Final = 32
+"""Maps and lists within another."""
+
+CORE_TYPES: Final = {
+    Kind.MESSAGE: CoreType.DEFAULT,
+    Kind.BYTES: CoreType.BYTES,
+    Kind.MAP: CoreType.MAP,
+    Kind.OBJECT: CoreType.OBJECT,
+    Kind.STREAM: CoreType.STREAM,
+    Kind.TEXT: CoreType.TEXT,
+    Kind.BLOB: CoreType.DEFAULT,
+}
+
+_NULL, _BOOLEAN, _BYTE, _CHAR, _SHORT, _INT, _LONG, _DOUBLE, _FLOAT = range(9)
+_STRING, _BYTES, _MAP, _LIST, _BIG_STRING = range(9, 14)
+_NUMBERS: Final = {
+    _BYTE: (Code.BYTE, struct.Struct(">b")),
+    _SHORT: (Code.SHORT, struct.Struct(">h")),
+    _INT: (Code.INT, struct.Struct(">i")),
+    _LONG: (Code.LONG, struct.Struct(">q")),
+    _DOUBLE: (Code.DOUBLE, struct.Struct(">d")),
+    _FLOAT: (Code.FLOAT, struct.Struct(">f")),
+}
+
+
+_WORDS: Final = {code: word for word, code in CODES.items()}
+_HEADER_NAMES: Final = re.compile(rf"(?<![\w$.])(?:{'|'.join(JMS_TO_BROKER)})(?![\w$.])")
+_DELIVERY_MODES: Final = {"PERSISTENT": "DURABLE", "NON_PERSISTENT": "NON_DURABLE"}
+
+
+class CoreForm(NamedTuple):
+    header: CoreHeader
+    properties: list[Property]
+    body: bytes
+
+
+def core_form(message: OpenWireMessage, *, topic: bool) -> CoreForm:
+    """Raises `DecodeError` for a body or properties that are none."""
+    properties = [*_own_properties(message), *_header_properties(message, topic=topic)]
+    header = CoreHeader(
+        user_id(message.id),
+        CORE_TYPES[message.kind],
+        message.persistent,
+        message.expiration_ms,
+        message.timestamp_ms,
+        min(message.priority, 9),
+        encode_properties(properties),
+    )
+    return CoreForm(header, properties, core_body(message))
+
+
+def user_id(message_id: str) -> bytes:
+    """The id that clients of the core protocol see: of 16 bytes, which ActiveMQ 5 has not. It is made of the
+    old one, so that it is the same whenever a store is read.
+    """
+    return hashlib.blake2b(message_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _own_properties(message: OpenWireMessage) -> Iterator[Property]:
+    if message.properties is None:
+        return
+    for name, code, value in _map(Loose(message.properties), 0):
+        yield Property(name, code, value)
+
+
+def _header_properties(message: OpenWireMessage, *, topic: bool) -> Iterator[Property]:
+    text = Code.STRING
+    if message.jms_type is not None:
+        yield Property("JMSType", text, message.jms_type)
+    if message.correlation_id is not None:
+        yield Property("JMSCorrelationID", text, message.correlation_id)
+    if message.reply_to is not None:
+        yield Property("JMSReplyTo", text, message.reply_to.qualified)
+    if message.group is not None:
+        yield Property(GROUP_ID, text, message.group)
+    yield Property(GROUP_SEQUENCE, Code.INT, message.group_sequence)
+    yield Property(ROUTING_TYPE, Code.BYTE, 0 if topic else 1)
+    for name, code, value in _broker_properties(message):
+        if value is not None:
+            yield Property(HEADER_PREFIX + name, code, value)
+
+
+def _broker_properties(message: OpenWireMessage) -> Iterator[tuple[str, Code, PropertyValue]]:
+    original = message.original_destination
+    yield "ARRIVAL", Code.LONG, message.arrival_ms
+    yield "BROKER_IN_TIME", Code.LONG, message.broker_in_ms
+    yield "BROKER_PATH", Code.STRING, ",".join(message.broker_path) or None
+    yield "CLUSTER", Code.STRING, ",".join(message.cluster) or None
+    yield "COMMAND_ID", Code.INT, message.command_id
+    yield "COMPRESSED", Code.BOOLEAN, message.compressed or None
+    yield "DROPPABLE", Code.BOOLEAN, message.droppable
+    yield "MESSAGE_ID", Code.STRING, message.id
+    yield "ORIG_DESTINATION", Code.STRING, original.qualified if original is not None else None
+    yield "PRODUCER_ID", Code.STRING, message.producer
+    yield "USER_ID", Code.STRING, message.user
+    yield "BLOB_URL", Code.STRING, message.blob_url
+
+
+def core_body(message: OpenWireMessage) -> bytes:
+    """The body as a core message has it, inflated. Raises `DecodeError`."""
+    kind, content = message.kind, message.content
+    if content is None:
+        return encoding.NULL if kind in (Kind.TEXT, Kind.MAP) else b""
+    if message.compressed:
+        content = inflated(kind, content)
+    match kind:
+        case Kind.TEXT:
+            return _text_body(content)
+        case Kind.MAP:
+            return encode_properties(Property(*one) for one in _map(Loose(content), 0))
+        case Kind.OBJECT:
+            return encoding.byte_array(content)
+        case Kind.STREAM:
+            return _stream_body(content)
+        case _:
+            return content
+
+
+def inflated(kind: Kind, content: bytes) -> bytes:
+    """A compressed body is one zlib stream, after its length if it is of bytes."""
+    stream = zlib.decompressobj()
+    try:
+        whole = stream.decompress(content[4:] if kind is Kind.BYTES else content, limits.OLDER_BODY_BYTES_MAX)
+    except zlib.error as error:
+        raise DecodeError(0, f"a compressed body: {error}") from None
+    if not stream.eof:
+        raise DecodeError(0, f"a compressed body that ends early or has over {len(whole)} bytes")
+    return whole
+
+
+def _text_body(content: bytes) -> bytes:
+    reader = Loose(content)
+    length = reader.i32()
+    if length < 0:
+        return encoding.NULL
+    return encoding.PRESENT + encoding.simple_string(modified_utf8(reader.take(length)))
+
+
+def _stream_body(content: bytes) -> bytes:
+    reader, parts = Loose(content), []
+    while reader.more():
+        parts.append(encode_stream_value(*_value(reader, 0)))
+    return b"".join(parts)
+
+
+def _map(reader: Loose, depth: int) -> Iterator[tuple[str, Code, PropertyValue]]:
+    for _ in range(reader.i32()):
+        name = modified_utf8(reader.sized_utf())
+        yield name, *_value(reader, depth)
+
+
+def _value(reader: Loose, depth: int) -> tuple[Code, PropertyValue]:
+    kind = reader.i8()
+    if kind == _STRING:
+        return Code.STRING, modified_utf8(reader.sized_utf())
+    number = _NUMBERS.get(kind)
+    if number is not None:
+        code, form = number
+        return code, form.unpack(reader.take(form.size))[0]
+    match kind:
+        case _ if kind == _BOOLEAN:
+            return Code.BOOLEAN, reader.boolean()
+        case _ if kind == _NULL:
+            return Code.NULL, None
+        case _ if kind == _CHAR:
+            return Code.CHAR, chr(reader.i16() & 0xFFFF)
+        case _ if kind == _BYTES:
+            return Code.BYTES, reader.take(reader.i32())
+        case _ if kind == _BIG_STRING:
+            return Code.STRING, modified_utf8(reader.take(reader.i32()))
+        case _ if kind in (_MAP, _LIST) and depth < NESTED_MAX:
+            return Code.STRING, _nested(reader, kind, depth + 1)
+    raise DecodeError(reader.at - 1, f"no value has the type {kind}")
+
+
+def _nested(reader: Loose, kind: int, depth: int) -> str:
+    """A map or a list within another, as Java prints it: a core message has none."""
+    if kind == _LIST:
+        return f"[{', '.join(_printed(_value(reader, depth)[1]) for _ in range(reader.i32()))}]"
+    return f"{{{', '.join(f'{name}={_printed(value)}' for name, _, value in _map(reader, depth))}}}"
+
+
+def _printed(value: PropertyValue) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def core_filter(selector: str) -> str:
+    """A selector of JMS as the filter of a queue, which knows headers by the broker's names."""
+    pieces = selector.split("'")
+    for at in range(0, len(pieces), 2):
+        pieces[at] = _HEADER_NAMES.sub(lambda found: JMS_TO_BROKER[found[0]], pieces[at])
+    if "JMSDeliveryMode" in selector:
+        pieces[1::2] = [_DELIVERY_MODES.get(word, word) for word in pieces[1::2]]
+    return "'".join(pieces)
+
+
+def selectable(message: OpenWireMessage, form: CoreForm) -> dict[str, object]:
+    """What a selector sees of a message: an envelope without a body."""
+    return {
+        "type": form.header.type,
+        "durable": message.persistent,
+        "priority": form.header.priority,
+        "timestamp": message.timestamp_ms,
+        "expiration": message.expiration_ms,
+        "properties": {one.name: one.value for one in form.properties},
+        "propertyTypes": {one.name: _WORDS[one.code] for one in form.properties},
+    }
+
+
+def subscription_queue(client: str, name: str) -> str:
+    """How a 2.x broker names the queue of a durable subscription."""
+    return ".".join(part.replace("\\", "\\\\").replace(".", "\\.") for part in (client, name))
+
+
+def wildcard_address(name: str) -> str:
+    """What a durable subscription with wildcards is bound to: `>` is `#` in a 2.x broker."""
+    return ".".join("#" if part == ">" else part for part in name.split("."))
