@@ -172,7 +172,11 @@ class ContentWriter:
         if message.blob_url is not None:
             text = "a blob message has a URL (property __HDR_BLOB_URL) in place of a body"
             self._out.note("blob-message", text)
-        return core_form(message, topic=destination.topic)
+        form = core_form(message, topic=destination.topic)
+        if form.nested:
+            text = f"{destination.qualified}: maps and lists within properties or maps are JSON in a string"
+            self._out.note("nested-value", text)
+        return form
 
     def _put(
         self,

@@ -4,7 +4,9 @@ what clients send (docs/format/kahadb.md, "As core messages").
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import re
 import struct
 import zlib
@@ -56,14 +58,24 @@ _NUMBERS: Final = {
 
 
 _WORDS: Final = {code: word for word, code in CODES.items()}
+_UNTYPED: Final = (Code.NULL, Code.BOOLEAN, Code.STRING)
+"""Codes that an envelope says by the value."""
 _HEADER_NAMES: Final = re.compile(rf"(?<![\w$.])(?:{'|'.join(JMS_TO_BROKER)})(?![\w$.])")
 _DELIVERY_MODES: Final = {"PERSISTENT": "DURABLE", "NON_PERSISTENT": "NON_DURABLE"}
+
+
+class Nested(str):
+    """A map or a list within properties or a map, which a core message has not: as text in JSON."""
+
+    __slots__ = ()
 
 
 class CoreForm(NamedTuple):
     header: CoreHeader
     properties: list[Property]
     body: bytes
+    nested: bool
+    """Whether something became JSON that was a map or a list."""
 
 
 def core_form(message: OpenWireMessage, *, topic: bool) -> CoreForm:
@@ -78,7 +90,9 @@ def core_form(message: OpenWireMessage, *, topic: bool) -> CoreForm:
         min(message.priority, 9),
         encode_properties(properties),
     )
-    return CoreForm(header, properties, core_body(message))
+    body, nested = core_body(message)
+    nested = nested or any(isinstance(one.value, Nested) for one in properties)
+    return CoreForm(header, properties, body, nested)
 
 
 def user_id(message_id: str) -> bytes:
@@ -128,24 +142,27 @@ def _broker_properties(message: OpenWireMessage) -> Iterator[tuple[str, Code, Pr
     yield "BLOB_URL", Code.STRING, message.blob_url
 
 
-def core_body(message: OpenWireMessage) -> bytes:
-    """The body as a core message has it, inflated. Raises `DecodeError`."""
+def core_body(message: OpenWireMessage) -> tuple[bytes, bool]:
+    """The body as a core message has it, inflated, and whether something in it was nested. Raises
+    `DecodeError`.
+    """
     kind, content = message.kind, message.content
     if content is None:
-        return encoding.NULL if kind in (Kind.TEXT, Kind.MAP) else b""
+        return (encoding.NULL if kind in (Kind.TEXT, Kind.MAP) else b""), False
     if message.compressed:
         content = inflated(kind, content)
     match kind:
         case Kind.TEXT:
-            return _text_body(content)
+            return _text_body(content), False
         case Kind.MAP:
-            return encode_properties(Property(*one) for one in _map(Loose(content), 0))
+            entries = [Property(*one) for one in _map(Loose(content), 0)]
+            return encode_properties(entries), any(isinstance(one.value, Nested) for one in entries)
         case Kind.OBJECT:
-            return encoding.byte_array(content)
+            return encoding.byte_array(content), False
         case Kind.STREAM:
-            return _stream_body(content)
+            return _stream_body(content), False
         case _:
-            return content
+            return content, False
 
 
 def inflated(kind: Kind, content: bytes) -> bytes:
@@ -200,22 +217,33 @@ def _value(reader: Loose, depth: int) -> tuple[Code, PropertyValue]:
             return Code.BYTES, reader.take(reader.i32())
         case _ if kind == _BIG_STRING:
             return Code.STRING, modified_utf8(reader.take(reader.i32()))
-        case _ if kind in (_MAP, _LIST) and depth < NESTED_MAX:
+        case _ if kind in (_MAP, _LIST):
             return Code.STRING, _nested(reader, kind, depth + 1)
     raise DecodeError(reader.at - 1, f"no value has the type {kind}")
 
 
-def _nested(reader: Loose, kind: int, depth: int) -> str:
-    """A map or a list within another, as Java prints it: a core message has none."""
+def _nested(reader: Loose, kind: int, depth: int) -> Nested:
+    return Nested(json.dumps(_plain(reader, kind, depth), ensure_ascii=False))
+
+
+def _plain(reader: Loose, kind: int, depth: int) -> object:
+    """A map or a list as JSON has it, bytes as base64."""
+    if depth > NESTED_MAX:
+        raise DecodeError(reader.at, f"maps and lists within others {NESTED_MAX} deep")
     if kind == _LIST:
-        return f"[{', '.join(_printed(_value(reader, depth)[1]) for _ in range(reader.i32()))}]"
-    return f"{{{', '.join(f'{name}={_printed(value)}' for name, _, value in _map(reader, depth))}}}"
+        return [_plain_value(reader, depth) for _ in range(reader.i32())]
+    return {
+        modified_utf8(reader.sized_utf()): _plain_value(reader, depth) for _ in range(reader.i32())
+    }
 
 
-def _printed(value: PropertyValue) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return value.hex() if isinstance(value, bytes) else str(value)
+def _plain_value(reader: Loose, depth: int) -> object:
+    kind = reader.i8()
+    if kind in (_MAP, _LIST):
+        return _plain(reader, kind, depth + 1)
+    reader.at -= 1
+    _, value = _value(reader, depth)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def core_filter(selector: str) -> str:
@@ -229,15 +257,15 @@ def core_filter(selector: str) -> str:
 
 
 def selectable(message: OpenWireMessage, form: CoreForm) -> dict[str, object]:
-    """What a selector sees of a message: an envelope without a body."""
+    """What a selector sees of a message: an envelope without a body, and without what no selector can compare."""
     return {
         "type": form.header.type,
         "durable": message.persistent,
         "priority": form.header.priority,
         "timestamp": message.timestamp_ms,
         "expiration": message.expiration_ms,
-        "properties": {one.name: one.value for one in form.properties},
-        "propertyTypes": {one.name: _WORDS[one.code] for one in form.properties},
+        "properties": {one.name: one.value for one in form.properties if one.code is not Code.BYTES},
+        "propertyTypes": {one.name: _WORDS[one.code] for one in form.properties if one.code not in _UNTYPED},
     }
 
 

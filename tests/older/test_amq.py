@@ -1,0 +1,77 @@
+"""AMQ Message Stores of ActiveMQ 5.0 to 5.8, read as stores of today."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journalfs.older import derived_from
+from journalfs.store.opening import open_store
+from tests.frozen import PristineStores, load_expected
+from tests.older.activemq5 import differences, lines_by_queue, subscription_queue
+
+NAMES = ("amq-5.0-clean", "amq-5.4-clean", "amq-5.4-killed", "amq-5.8-killed")
+
+
+@pytest.fixture(scope="module")
+def truth() -> dict[str, dict[str, Any]]:
+    stores: dict[str, dict[str, Any]] = load_expected("amq-5.x")["stores"]
+    return stores
+
+
+def wanted(account: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Messages by the queue that they are in here."""
+    found = dict(account["queues"])
+    for one in account["subscriptions"].values():
+        found[subscription_queue(one["client_id"], one["name"])] = one["messages"]
+    return found
+
+
+@pytest.mark.rule("S-210")
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_old_consumers_got(
+    stores: PristineStores, truth: dict[str, dict[str, Any]], tmp_path: Path, name: str
+) -> None:
+    account = truth[name]
+    with closing(open_store(stores[name], derived=tmp_path)) as store:
+        lines = lines_by_queue(store)
+        expected = wanted(account)
+        assert lines.keys() == expected.keys()
+        for queue, messages in expected.items():
+            assert len(lines[queue]) == len(messages), queue
+            for line, message in zip(lines[queue], messages, strict=True):
+                assert differences(line, message) == [], (queue, message["id"])
+        filters = {queue.name: queue.filter for queue in store.queues() if queue.filter}
+        assert filters == {
+            subscription_queue(one["client_id"], one["name"]): one["selector"]
+            for one in account["subscriptions"].values()
+            if one["selector"]
+        }
+        assert {address.name for address in store.addresses()} == {
+            one.partition("://")[2] for one in account["destinations"]
+        }
+
+
+@pytest.mark.rule("S-211")
+@pytest.mark.parametrize("name", NAMES)
+def test_transactions_in_doubt(
+    stores: PristineStores, truth: dict[str, dict[str, Any]], tmp_path: Path, name: str
+) -> None:
+    with closing(open_store(stores[name], derived=tmp_path)) as store:
+        found = json.loads(bytes(store.control().find("transactions").read()))
+    print(found, truth[name]["prepared_transactions"])
+
+
+@pytest.mark.rule("S-212")
+def test_a_store_that_was_killed_is_replayed(stores: PristineStores, tmp_path: Path) -> None:
+    for name in NAMES:
+        with closing(open_store(stores[name], derived=tmp_path)) as store:
+            made = derived_from(store.root)
+        assert made is not None
+        said = dict(made.notes)["read-from"]
+        assert ("replayed" in said) == name.endswith("killed")
