@@ -49,7 +49,7 @@ class Send:
 
 @dataclass(slots=True)
 class Taken:
-    """An acknowledgement. Without a subscription it is that of a queue, or of all subscriptions of a topic."""
+    """An acknowledgement, of a queue or, without a subscription, of all those of a topic."""
 
     destination: Destination
     id: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from journalfs.errors import DecodeError, SelectorError
 from journalfs.format.bindings import RoutingType
@@ -241,27 +242,19 @@ class ContentWriter:
             self._out.acknowledge(message_id, queue, tx=tx)
 
 
+_Key: TypeAlias = tuple[str, str]
 _ORDER: Final = itemgetter(0)
 
 
-def _merged(
-    known: dict[tuple[str, str], Subscribed],
-) -> Iterator[tuple[str, Place, list[tuple[str, str]]]]:
+def _merged(known: dict[_Key, Subscribed]) -> Iterator[tuple[str, Place, list[_Key]]]:
     """Each message of a topic once, in order, with the subscriptions that still get it."""
 
-    def ordered(key: tuple[str, str], messages: Messages) -> Iterator[tuple[int, str, Place, tuple[str, str]]]:
+    def ordered(key: _Key, messages: Messages) -> Iterator[tuple[int, str, Place, _Key]]:
         for identity, place in messages.items():
             yield place.order, identity, place, key
 
-    last: tuple[str, Place] | None = None
-    keys: list[tuple[str, str]] = []
-    for _, identity, place, key in heapq.merge(
-        *(ordered(key, one.messages) for key, one in known.items()), key=_ORDER
-    ):
-        if last is not None and last[0] != identity:
-            yield *last, keys
-            keys = []
-        last = identity, place
-        keys.append(key)
-    if last is not None:
-        yield *last, keys
+    each = (ordered(key, one.messages) for key, one in known.items())
+    for _, alike in groupby(heapq.merge(*each, key=_ORDER), key=_ORDER):
+        found = list(alike)
+        _, identity, place, _ = found[0]
+        yield identity, place, [key for *_, key in found]

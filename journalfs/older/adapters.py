@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from journalfs.config.older import AMQ
 from journalfs.errors import UnknownVersion
 
 if TYPE_CHECKING:
@@ -16,4 +17,8 @@ Adapter: TypeAlias = "Callable[[Source, DerivedStore], None]"
 
 def adapter_for(source: Source) -> Adapter:
     """Raises `UnknownVersion` for a kind that is recognised only."""
+    if source.kind == AMQ:
+        from journalfs.older.amq import fill_amq  # noqa: PLC0415
+
+        return fill_amq
     raise UnknownVersion(source.root, f"a store of kind {source.kind}", advice="it is recognised only")

@@ -12,6 +12,7 @@ from journalfs.older.activemq5_store import ContentWriter, Places
 from journalfs.older.amq_log import HEAD_BYTES, TAIL_BYTES, log_files
 from journalfs.older.amq_replay import replay
 from journalfs.older.derived import DerivedStore
+from journalfs.older.openwire import Subscription
 from journalfs.older.reading import Source
 
 
@@ -53,7 +54,7 @@ def _from_references(folder: Path, damage: list[Damage]) -> Content | None:
         return None
 
 
-def _subscriptions(folder: Path, damage: list[Damage]) -> list[kaha.openwire.Subscription]:
+def _subscriptions(folder: Path, damage: list[Damage]) -> list[Subscription]:
     """What no data log of ActiveMQ 5.0 to 5.2 says."""
     try:
         return kaha.durable_subscribers(folder / "state") if (folder / "state").is_dir() else []

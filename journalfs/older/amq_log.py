@@ -72,7 +72,8 @@ def _frame_bytes(content: bytes, at: int) -> int | None:
     size = int(_SIZE.unpack_from(content, at)[0])
     if size < HEAD_BYTES + TAIL_BYTES or at + size > len(content):
         return None
-    marked = content[at + 26 : at + HEAD_BYTES] == START and content[at + size - TAIL_BYTES : at + size] == END
+    ends = content[at + size - TAIL_BYTES : at + size]
+    marked = content[at + 26 : at + HEAD_BYTES] == START and ends == END
     return size if marked else None
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from journalfs.damage import Damage
 from journalfs.errors import DecodeError
 from journalfs.older import openwire
 from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send
@@ -71,8 +70,9 @@ class KahaStore:
         return self._file(*(f"index-{safe_name(files, longest)}" for longest in NAME_CHARS_MAX))
 
     def _data(self, files: str, number: int) -> bytes:
-        names = [f"{safe_name(f'data-{files}-', longest)}{number}" for longest in NAME_CHARS_MAX]
-        return self._file(*names, *(f"data-{safe_name(files, longest)}-{number}" for longest in NAME_CHARS_MAX))
+        later = [f"{safe_name(f'data-{files}-', longest)}{number}" for longest in NAME_CHARS_MAX]
+        of_5_0 = [f"data-{safe_name(files, longest)}-{number}" for longest in NAME_CHARS_MAX]
+        return self._file(*later, *of_5_0)
 
     def item(self, files: str, number: int, offset: int) -> bytes:
         """What lies at an offset of a container's data file."""
@@ -118,7 +118,8 @@ class KahaStore:
         return found
 
     def _has(self, files: str) -> bool:
-        return any((self._folder / f"index-{safe_name(files, longest)}").is_file() for longest in NAME_CHARS_MAX)
+        names = (f"index-{safe_name(files, longest)}" for longest in NAME_CHARS_MAX)
+        return any((self._folder / name).is_file() for name in names)
 
 
 BLOCK, LONG_BLOCK, STRING = 0x77, 0x7A, 0x74
@@ -169,7 +170,7 @@ def stopped_cleanly(state: Path) -> bool:
     for found in store.containers().values():
         if found.files == "store-state":
             for entry in store.entries(found.files, found.root_offset):
-                # The state is a serialized AtomicBoolean, whose int comes last; the index version is a number.
+                # A serialized AtomicBoolean, whose int comes last; the version of the index is a number.
                 if b"AtomicBoolean" in entry.value:
                     return entry.value[-1] == 1
     return False

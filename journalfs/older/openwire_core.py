@@ -10,7 +10,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from journalfs import limits
@@ -206,24 +206,14 @@ def _value(reader: Loose, depth: int) -> tuple[Code, PropertyValue]:
     if number is not None:
         code, form = number
         return code, form.unpack(reader.take(form.size))[0]
-    match kind:
-        case _ if kind == _BOOLEAN:
-            return Code.BOOLEAN, reader.boolean()
-        case _ if kind == _NULL:
-            return Code.NULL, None
-        case _ if kind == _CHAR:
-            return Code.CHAR, chr(reader.i16() & 0xFFFF)
-        case _ if kind == _BYTES:
-            return Code.BYTES, reader.take(reader.i32())
-        case _ if kind == _BIG_STRING:
-            return Code.STRING, modified_utf8(reader.take(reader.i32()))
-        case _ if kind in (_MAP, _LIST):
-            return Code.STRING, _nested(reader, kind, depth + 1)
-    raise DecodeError(reader.at - 1, f"no value has the type {kind}")
+    if kind not in _READ:
+        raise DecodeError(reader.at - 1, f"no value has the type {kind}")
+    code, read = _READ[kind]
+    return code, read(reader, kind, depth)
 
 
 def _nested(reader: Loose, kind: int, depth: int) -> Nested:
-    return Nested(json.dumps(_plain(reader, kind, depth), ensure_ascii=False))
+    return Nested(json.dumps(_plain(reader, kind, depth + 1), ensure_ascii=False))
 
 
 def _plain(reader: Loose, kind: int, depth: int) -> object:
@@ -232,9 +222,7 @@ def _plain(reader: Loose, kind: int, depth: int) -> object:
         raise DecodeError(reader.at, f"maps and lists within others {NESTED_MAX} deep")
     if kind == _LIST:
         return [_plain_value(reader, depth) for _ in range(reader.i32())]
-    return {
-        modified_utf8(reader.sized_utf()): _plain_value(reader, depth) for _ in range(reader.i32())
-    }
+    return {modified_utf8(reader.sized_utf()): _plain_value(reader, depth) for _ in range(reader.i32())}
 
 
 def _plain_value(reader: Loose, depth: int) -> object:
@@ -244,6 +232,17 @@ def _plain_value(reader: Loose, depth: int) -> object:
     reader.at -= 1
     _, value = _value(reader, depth)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+_READ: Final[dict[int, tuple[Code, Callable[[Loose, int, int], PropertyValue]]]] = {
+    _NULL: (Code.NULL, lambda reader, kind, depth: None),
+    _BOOLEAN: (Code.BOOLEAN, lambda reader, kind, depth: reader.boolean()),
+    _CHAR: (Code.CHAR, lambda reader, kind, depth: chr(reader.i16() & 0xFFFF)),
+    _BYTES: (Code.BYTES, lambda reader, kind, depth: reader.take(reader.i32())),
+    _BIG_STRING: (Code.STRING, lambda reader, kind, depth: modified_utf8(reader.take(reader.i32()))),
+    _MAP: (Code.STRING, _nested),
+    _LIST: (Code.STRING, _nested),
+}
 
 
 def core_filter(selector: str) -> str:
@@ -257,7 +256,7 @@ def core_filter(selector: str) -> str:
 
 
 def selectable(message: OpenWireMessage, form: CoreForm) -> dict[str, object]:
-    """What a selector sees of a message: an envelope without a body, and without what no selector can compare."""
+    """What a selector sees of a message: an envelope without a body and what no selector can compare."""
     return {
         "type": form.header.type,
         "durable": message.persistent,

@@ -91,7 +91,7 @@ def _same(found: object, wanted: object, typed: str | None = None) -> bool:
 
 
 def _body_differences(line: dict[str, Any], truth: dict[str, Any]) -> list[str]:
-    body = line.get("body")
+    body: Any = line.get("body")
     found = []
     if "body" in truth and body != truth["body"]:
         found.append(f"body {body!r} != {truth['body']!r}")
@@ -106,17 +106,18 @@ def _body_differences(line: dict[str, Any], truth: dict[str, Any]) -> list[str]:
     elif "body_base64" in truth and line["body_base64"] != truth["body_base64"]:
         found.append("a body of an object")
     if "body_map" in truth:
-        types = truth.get("body_map_types", {})
-        for key, wanted in truth["body_map"].items():
-            value = body[key]
-            if not _same(value["v"], wanted, value["t"]) or _core_type(types.get(key, value["t"])) != value["t"]:
-                found.append(f"{key}: {value!r} != {wanted!r} {types.get(key)}")
-        if body.keys() != truth["body_map"].keys():
-            found.append("keys of a map")
+        found += _map_differences(body, truth["body_map"], truth.get("body_map_types", {}))
     if "body_stream" in truth:
-        values = [value["v"] for value in body]
-        kinds = [value["t"] for value in body]
-        for one, wanted, kind in zip(values, truth["body_stream"], kinds, strict=True):
-            if not _same(one, wanted, kind):
-                found.append(f"{one!r} != {wanted!r} ({kind})")
+        values = zip(body, truth["body_stream"], strict=True)
+        found += [f"{one!r} != {wanted!r}" for one, wanted in values if not _same(one["v"], wanted, one["t"])]
+    return found
+
+
+def _map_differences(body: Any, truth: dict[str, Any], types: dict[str, str]) -> list[str]:
+    found = [] if body.keys() == truth.keys() else ["keys of a map"]
+    for key, wanted in truth.items():
+        value = body[key]
+        kind = _core_type(types.get(key, value["t"]))
+        if not _same(value["v"], wanted, value["t"]) or kind != value["t"]:
+            found.append(f"{key}: {value!r} != {wanted!r} {kind}")
     return found
