@@ -23,9 +23,11 @@ def entries() -> list[tuple[str, str]]:
     return list(zip(found[::2], found[1::2], strict=True))
 
 
-def test_every_error_has_an_entry() -> None:
+def test_entries_are_about_errors_that_exist() -> None:
+    """The list of all errors is docs/reference/errors.md (tests/test_errors.py)."""
     named = set(re.findall(r"^\[([a-z-]+)[,\]](?!\()", TROUBLESHOOTING.read_text(), re.MULTILINE))
-    assert named == error_kinds().keys()
+    assert named
+    assert named <= error_kinds().keys()
 
 
 def test_every_entry_has_the_right_exit_code() -> None:
