@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SHOWN_BYTES: Final = re.compile(r"\\x([89a-f][0-9a-f])")
 
 
@@ -24,6 +25,15 @@ def shown(text: str) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def printable(text: str) -> str:
+    """As `shown`, and nothing in it is a command to a terminal: a control character is `\\x1b`."""
+    return shown(text) if text.isprintable() else _CONTROLS.sub(_escape_control, shown(text))
+
+
+def _escape_control(match: re.Match[str]) -> str:
+    return f"\\x{ord(match[0]):02x}"
 
 
 def shown_in(value: object) -> object:

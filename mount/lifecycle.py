@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -57,6 +58,8 @@ def run(
     }
     try:
         mount = _Mount(store, mountpoint, options, report, ready)
+        # What the store is made of stays: looking for garbage in it would stop everybody for up to seconds.
+        gc.freeze()
         try:
             trio.run(mount.serve, str(source), strict_exception_groups=True)
         finally:

@@ -44,6 +44,11 @@ def struct_list(kind: str, fill: Fill, doing: str) -> Iterator[Any]:
         yield out[i]
 
 
+def struct_array(kind: str, fill: Fill, doing: str) -> Any:
+    """C structs in memory that the caller owns."""
+    return _structs(kind, fill, doing)[0]
+
+
 def struct_bytes(kind: str, fill: Fill, doing: str) -> bytes:
     """C structs one behind the other, as they lie in memory."""
     out, count = _structs(kind, fill, doing)

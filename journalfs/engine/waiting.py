@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable
 from time import monotonic_ns
 from types import TracebackType
@@ -47,6 +48,13 @@ class Slices:
 
     def __init__(self) -> None:
         self._until_ns = monotonic_ns() + PIECE_NS
+
+    @classmethod
+    def none(cls) -> Slices:
+        """For who has nobody beside."""
+        slices = cls()
+        slices._until_ns = sys.maxsize
+        return slices
 
     async def pause(self) -> None:
         """Let others go on if it is time. It is where the work is given up when it is cancelled."""

@@ -49,6 +49,17 @@ class VirtualFile(Protocol):
     def open(self) -> ByteSource: ...
 
 
+class SlowFile(VirtualFile, Protocol):
+    """One whose content takes long to make: first `prepare`, and then it is there."""
+
+    async def prepare(self) -> None:
+        """Make it as it is now, while others go on."""
+
+    @property
+    def prepared_bytes(self) -> int:
+        """The size of what was made last; 0: nothing was."""
+
+
 class VirtualDirectory(Protocol):
     """A directory made by journalfs itself (`.journalfs/journal`, ...)."""
 

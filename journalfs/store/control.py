@@ -22,7 +22,7 @@ from journalfs.showing import path_of, shown
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.bindings import EXTENSION as BINDINGS_EXTENSION
 from journalfs.store.explaining import LINES_SUFFIX, ExplainedJournal
-from journalfs.store.metrics import have_metrics, metrics_text
+from journalfs.store.metrics import metrics_text
 from journalfs.store.settings import broker_toml
 from journalfs.store.sources import BytesSource, WindowSource
 from journalfs.store.transactions import transactions_directory
@@ -30,6 +30,7 @@ from journalfs.store.virtual import (
     FixedDirectory,
     MadeDirectory,
     MadeFile,
+    SlicedFile,
     SourceFile,
     to_json,
     to_json_lines,
@@ -53,7 +54,9 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
     events = MadeFile(lambda: to_json_lines(core.events), lambda: core.events.last_ms * 1_000_000)
     children: dict[str, VirtualDirectory | VirtualFile] = {
         "status.json": MadeFile(lambda: to_json(store.status()), now),
-        "metrics": MadeFile(lambda: metrics_text(store), now),
+        "metrics": SlicedFile(
+            lambda slices: metrics_text(store, slices), now, lambda: (core.epoch, core.changes.count)
+        ),
         "events.jsonl": events,
         "settings.toml": MadeFile(lambda: broker_toml(core).encode(), now),
         "journal": ExplainedJournal(_journal(core.loader.extension, layout.journal_dir, core.root), core),
@@ -68,8 +71,7 @@ def control_tree(store: JournalStore) -> VirtualDirectory:
         children["jms"] = MadeDirectory(
             lambda: jms, lambda facts: MadeFile(lambda: to_json(facts), now), lambda: 0
         )
-    # Who lists what is there shall not meet an error; who asks by name shall learn what is missing.
-    return FixedDirectory(children, now, hidden=frozenset() if have_metrics() else frozenset({"metrics"}))
+    return FixedDirectory(children, now)
 
 
 def encoded(name: str) -> str:

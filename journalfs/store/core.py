@@ -48,6 +48,7 @@ from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.memory import ActingLimit
 from journalfs.store.part_numbers import PartNumbers
+from journalfs.store.totals import Totals
 
 if TYPE_CHECKING:
     from journalfs.older.reading import Description
@@ -81,6 +82,7 @@ class Core:
     cursors: Cursors = field(default_factory=Cursors)
     bodies: LargeBodies = field(init=False)
     lost: LostBindings = field(init=False)
+    totals: Totals = field(init=False)
     torn: set[int] = field(default_factory=set)
     """Journal files, by slot, of which a reader could not read something that was measured."""
     index_void: bool = False
@@ -136,6 +138,7 @@ class Core:
     def __post_init__(self) -> None:
         self.bodies = LargeBodies(self)
         self.lost = LostBindings(self)
+        self.totals = Totals(self)
         self.paging = PagingDirectory(self.layout.paging_dir, self.root)
 
     @property

@@ -8,11 +8,11 @@ message counts with all of its record, up to some hundred bytes more than with a
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from journalfs.engine.state_types import QueueInfo
     from journalfs.ids import QueueId
     from journalfs.store.core import Core
     from journalfs.store.outgoing import Outgoing
@@ -66,29 +66,21 @@ class ActingLimit(NamedTuple):
 
 def held_in_queues(core: Core, address: str, queues: Iterable[QueueId]) -> Held:
     """What the messages in queues of one address take: every message once, and its references besides."""
-    state = core.loader.state
-    return _held(address, [state.queue(state.register_queue(queue)) for queue in queues])
+    ids = array("q", queues)
+    weights = array("i", [weight_of(address)]) * len(ids)
+    return held_of(core.loader.state.sums(ids, weights))
 
 
-def held_in_all(core: Core) -> Held:
-    """The same of all messages in the journal, of which each belongs to one address."""
-    addresses = {queue_id: queue.address for queue_id, queue in core.bindings.queues.items()}
-    found = NOTHING
-    for info in core.loader.state.queues():
-        address = addresses.get(info.queue_id)  # type: ignore[call-overload]
-        if address is not None and not is_exempt(address):
-            found += _held(address, [info])
-    return found
+def weight_of(address: str) -> int:
+    """What a message for an address takes beside its record; it may be less."""
+    return MESSAGE_BYTES - _IN_FRONT_BYTES - _utf16_bytes(address)
 
 
-def _held(address: str, infos: Sequence[QueueInfo]) -> Held:
-    messages = sum(info.owned for info in infos)
-    large = sum(info.owned_large for info in infos)
-    beside = MESSAGE_BYTES - _IN_FRONT_BYTES - _utf16_bytes(address)
-    size_bytes = sum(info.owned_bytes for info in infos)
-    size_bytes += (messages - large) * beside + large * LARGE_MESSAGE_BYTES
-    size_bytes += REFERENCE_BYTES * sum(info.live_count + info.delivering_count for info in infos)
-    return Held(size_bytes, messages)
+def held_of(sums: Any) -> Held:
+    """What a `jfs_queue_sums` says, with the weights of addresses."""
+    size_bytes = sums.owned_bytes + sums.weight + sums.owned_large * LARGE_MESSAGE_BYTES
+    size_bytes += REFERENCE_BYTES * (sums.live_count + sums.delivering_count)
+    return Held(int(size_bytes), int(sums.owned))
 
 
 def held_at_most(address: str, messages: Sequence[Outgoing], references: int) -> Held:

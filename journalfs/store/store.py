@@ -105,7 +105,7 @@ class JournalStore:
 
     def usage(self) -> Usage:
         self._look_at_disk()
-        messages = sum(len(queue) for queue in self.queues())
+        messages = self.core.totals.live()
         return Usage(*self._disk, messages, messages + MESSAGES_FREE_SHOWN)
 
     def _look_at_disk(self) -> None:
@@ -131,7 +131,7 @@ class JournalStore:
             "generation": core.numbers.generation,
             "addresses": len(self._addresses),
             "queues": len(self.queues()),
-            "messages": sum(len(queue) for queue in self.queues()),
+            "messages": core.totals.live(),
             "journalFiles": len(core.loader.files),
             "journalBytesScanned": core.loader.bytes_scanned,
             "pageBytesScanned": sum(paged.bytes_scanned for paged in core.pages.values()),
@@ -139,7 +139,7 @@ class JournalStore:
             "preparedTransactions": len(core.loader.state.transactions()),
             "damage": len(damage),
             "damagedBytes": sum(item.length_bytes for item in damage),
-            "orphanedReferences": self._orphans(),
+            "orphanedReferences": core.totals.orphans(),
             "pagesSetAside": len(core.pages_set_aside()),
             "index": str(self.index) if self.index is not None else None,
             "stateBytes": counts.memory_bytes,
@@ -164,15 +164,6 @@ class JournalStore:
         from journalfs.store.transactions import sent_lines  # noqa: PLC0415 - few commands ask
 
         return sent_lines(self.core)
-
-    def _orphans(self) -> int:
-        """References to queues that no binding names: a broker drops them, so they are counted and not
-        shown.
-        """
-        state = self.core.loader.state
-        return sum(
-            info.live_count for info in state.queues() if not self.core.knows_queue(QueueId(info.queue_id))
-        )
 
     # -- becoming and staying current ------------------------------------------------------------------------
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from time import monotonic_ns
+from typing import Generic, Literal, TypeVar, cast
 
 import msgspec
 
+from journalfs.engine.waiting import Slices, Turn
 from journalfs.limits import VIRTUAL_SIZES_KEPT_MAX
 from journalfs.showing import shown_in
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
 from journalfs.store.sources import BytesSource
+
+_Result = TypeVar("_Result")
 
 _known_sizes: dict[Hashable, int] = {}
 
@@ -50,6 +54,74 @@ class MadeFile:
 
     def open(self) -> ByteSource:
         return BytesSource(self.make())
+
+
+@dataclass(slots=True)
+class SlicedFile:
+    """A file whose content takes long to make: `prepare` makes it while others go on. Who opens it without
+    makes it at once.
+    """
+
+    make: Callable[[Slices], Coroutine[object, object, bytes]]
+    mtime: Callable[[], int]
+    version: Callable[[], object]
+    """Another one as soon as the content is."""
+    live: bool = True
+    _content: bytes | None = None
+    _made_of: object = None
+    _good_until_ns: int = 0
+    """Looking, opening and reading follow each other: what was made is good for as long as that took."""
+    _turn: Turn = field(default_factory=Turn)
+    _asked: int = 0
+    _made_for: int = 0
+    """How many had asked when it was begun to be made."""
+
+    async def prepare(self) -> None:
+        """Make it, or wait for whoever makes it for those that ask at this moment."""
+        self._asked += 1
+        number = self._asked
+        async with self._turn:
+            if self._made_for < number and not self._is_good():
+                self._made_for = self._asked
+                await self._make(Slices())
+
+    def _is_good(self) -> bool:
+        return monotonic_ns() < self._good_until_ns and self._made_of == self.version()
+
+    async def _make(self, slices: Slices) -> None:
+        made_of, begun_ns = self.version(), monotonic_ns()
+        self._content = await self.make(slices)
+        self._made_of, self._good_until_ns = made_of, 2 * monotonic_ns() - begun_ns
+
+    @property
+    def prepared_bytes(self) -> int:
+        """The size of what was made last."""
+        return len(self._content or b"")
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._now())
+
+    @property
+    def mtime_ns(self) -> int:
+        return self.mtime()
+
+    def open(self) -> ByteSource:
+        return BytesSource(self._now())
+
+    def _now(self) -> bytes:
+        if self._content is None or not self._asked:
+            made_at_once(self._make(Slices.none()))
+        return self._content or b""
+
+
+def made_at_once(work: Coroutine[object, object, _Result]) -> _Result:
+    """Run what never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return cast(_Result, end.value)
+    raise AssertionError("it waits after all")
 
 
 @dataclass(slots=True)
@@ -121,11 +193,9 @@ class FixedDirectory:
 
     entries: Mapping[str, VirtualDirectory | VirtualFile]
     mtime: Callable[[], int]
-    hidden: frozenset[str] = field(default_factory=frozenset)
-    """Reachable by name, but not listed."""
 
     def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
-        return ((name, one) for name, one in self.entries.items() if name not in self.hidden)
+        return iter(self.entries.items())
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
         return self.entries.get(name)

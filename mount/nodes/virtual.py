@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeGuard
+from typing import ClassVar, TypeGuard
 
 from pyfuse3 import EntryAttributes
 
-from journalfs.store.api import VirtualDirectory, VirtualFile
+from journalfs.store.api import SlowFile, VirtualDirectory, VirtualFile
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
@@ -22,6 +22,8 @@ class VirtualFileNode(Node):
 
     __slots__ = ("_address_name", "_find")
 
+    measured: ClassVar[bool] = True
+
     def __init__(
         self, context: MountContext, find: Callable[[], Found], address_name: str | None = None
     ) -> None:
@@ -33,13 +35,18 @@ class VirtualFileNode(Node):
     def concerns(self, address_name: str) -> bool:
         return self._address_name is None or self._address_name == address_name
 
+    async def measure(self) -> None:
+        file = self._file()
+        if is_slow(file):
+            await file.prepare()
+
     def attributes(self) -> EntryAttributes:
         file = self._file()
         caching = self.context.caching
         lasting_s = caching.live_s if file.live else caching.directory_attributes_s
         return self.context.present.file(
             self.inode,
-            size_bytes=file.size_bytes,
+            size_bytes=file.prepared_bytes if is_slow(file) else file.size_bytes,
             mtime_ns=file.mtime_ns,
             name_s=lasting_s,
             attributes_s=lasting_s,
@@ -107,6 +114,10 @@ class VirtualDirectoryNode(Directory):
 def is_file(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualFile]:
     """Protocols are told apart by what only a file has. Its size may take work to find."""
     return hasattr(found, "open")
+
+
+def is_slow(file: VirtualFile) -> TypeGuard[SlowFile]:
+    return hasattr(file, "prepare")
 
 
 def is_directory(found: VirtualDirectory | VirtualFile) -> TypeGuard[VirtualDirectory]:

@@ -113,6 +113,23 @@ jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info
 jfs_status jfs_state_queues_changed(const jfs_state *state, uint64_t *seen, int64_t *out, uint32_t room,
                                     uint32_t *count);
 
+/* What some queues hold together. */
+typedef struct {
+    uint64_t live_bytes;
+    uint64_t owned_bytes;
+    uint64_t owned;
+    uint64_t owned_large;
+    uint64_t live_count;
+    uint64_t delivering_count;
+    int64_t weight; /* of each message that counts in a queue and is not large: that queue's */
+} jfs_queue_sums;
+
+/* Of `count` queues by id; those that are not there hold nothing. `weights` has one for each, or is NULL.
+ * `queue_ids` NULL: of all.
+ */
+void jfs_state_sum(const jfs_state *state, const int64_t *queue_ids, const int32_t *weights, uint32_t count,
+                   jfs_queue_sums *out);
+
 /* Earliest timestamp among the live messages of a queue; 0: none. */
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms);
 

@@ -114,6 +114,26 @@ jfs_status jfs_state_queues_changed(const jfs_state *state, uint64_t *seen, int6
     return JFS_OK;
 }
 
+void jfs_state_sum(const jfs_state *state, const int64_t *queue_ids, const int32_t *weights, uint32_t count,
+                   jfs_queue_sums *out) {
+    memset(out, 0, sizeof *out);
+    if (queue_ids == NULL) count = state->queues.count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t slot = queue_ids == NULL ? i
+                                                : index_find(&state->queue_index, state->queues.items,
+                                                             sizeof(queue_item), queue_ids[i]);
+        if (slot == INDEX_NONE) continue;
+        const queue_item *const queue = &state->queues.items[slot];
+        out->live_bytes += queue->live_bytes;
+        out->owned_bytes += queue->owned_bytes;
+        out->owned += queue->owned;
+        out->owned_large += queue->owned_large;
+        out->live_count += queue->live_count;
+        out->delivering_count += queue->delivering_count;
+        if (weights != NULL) out->weight += (int64_t)weights[i] * (int64_t)(queue->owned - queue->owned_large);
+    }
+}
+
 jfs_status jfs_state_oldest(const jfs_state *state, uint32_t slot, int64_t *timestamp_ms) {
     const queue_item *queue;
     *timestamp_ms = 0;

@@ -166,21 +166,6 @@ def test_without_pyfuse3_it_says_what_to_install(store: Path, place: Path) -> No
     assert "pip install 'journalfs[mount]'" in done.stderr
 
 
-def test_without_the_metrics_library_only_metrics_fail(store: Path, place: Path) -> None:
-    program = (
-        "import sys; sys.modules['prometheus_client'] = None; from journalfs.cli.main import main; main()"
-    )
-    done = run("mount", "--read-only", store, place, command=[sys.executable, "-c", program])
-    assert done.returncode == 0
-    control = place / ".journalfs"
-    assert "metrics" not in os.listdir(control)
-    for _ in range(2):
-        with pytest.raises(OSError, match="not supported"):
-            (control / "metrics").read_bytes()
-    assert "pip install 'journalfs[metrics]'" in (control / "events.jsonl").read_text()
-    assert json.loads((control / "status.json").read_text())["damage"] == 0
-
-
 def test_a_killed_mount_is_replaced_by_mounting_again(store: Path, place: Path) -> None:
     assert run("mount", "--read-only", store, place).returncode == 0
     os.kill(server_of(place), signal.SIGKILL)

@@ -19,7 +19,7 @@ import trio
 
 from journalfs.errors import AddressFull
 from journalfs.store.api import Patience, Usage
-from journalfs.store.memory import NOTHING, ActingLimit, Held, held_at_most, held_in_all, held_in_queues
+from journalfs.store.memory import NOTHING, ActingLimit, Held, held_at_most, held_in_queues
 from journalfs.store.settings import settings_in_force
 from journalfs.store.write.accounts import Account
 from journalfs.store.write.address_limits import AddressLimits, LimitsInForce
@@ -150,7 +150,7 @@ class Admission:
         self._pages = pages
         self._journals = journals
         self._accounts: dict[str, Account] = {}
-        self._everything = Account(lambda: held_in_all(core))
+        self._everything = Account(core.totals.held)
         self._lines: dict[str, _Line] = {}
         self._noted: dict[str, _Noted] = {}
         self._told_ms: dict[str, int] = {}
@@ -451,7 +451,7 @@ class Admission:
             space = Space(usage.total_bytes, usage.available_bytes)
             usage = replace(usage, available_bytes=max(0, limit.room_bytes(space)))
         if everywhere.max_size_bytes >= 0:
-            free = max(0, everywhere.max_size_bytes - held_in_all(self._core).size_bytes)
+            free = max(0, everywhere.max_size_bytes - self._core.totals.held().size_bytes)
             available = min(free, usage.available_bytes)
             usage = replace(
                 usage, total_bytes=everywhere.max_size_bytes, free_bytes=free, available_bytes=available
@@ -462,7 +462,7 @@ class Admission:
 
     def status_of_all(self) -> Mapping[str, object]:
         disk, everywhere = self.disk, self.in_force.everywhere
-        held = held_in_all(self._core)
+        held = self._core.totals.held()
         return {
             "globalSize": held.size_bytes,
             "globalMessages": held.messages,

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from journalfs.clock import FakeClock
+from journalfs.engine.waiting import Slices
 from journalfs.errors import AddressFull, ReadOnlyStore, WriteFailed
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
@@ -504,17 +505,19 @@ async def test_the_status_says_which_limit_acts_and_since_when(limited: Limited)
 
 
 async def test_metrics_count_who_waits_and_what_was_dropped(limited: Limited) -> None:
-    pytest.importorskip("prometheus_client")
     async with limited.open("max-size-messages = 1", 'address-full-policy = "BLOCK"') as store:
         await publish(store, "1")
         async with blocked(store, lambda: publish(store, "2")):
-            text = metrics_text(store).decode()
+            text = (await metrics_text(store, Slices())).decode()
             size = f'journalfs_address_size_bytes{{address="work"}} {float(held(store).size_bytes)}'
             assert size in text
             assert 'journalfs_limit_reached{address="work"} 1.0' in text
             assert 'journalfs_blocked_writers{address="work"} 1.0' in text
             await store.set_attribute("work", None, "user.journalfs.address-full-policy", b"DROP")
-        assert 'journalfs_dropped_messages_total{address="work"} 1.0' in metrics_text(store).decode()
+        assert (
+            'journalfs_dropped_messages_total{address="work"} 1.0'
+            in (await metrics_text(store, Slices())).decode()
+        )
 
 
 async def test_an_address_at_its_limit_is_told_of_once_a_minute(limited: Limited) -> None:
