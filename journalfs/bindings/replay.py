@@ -96,10 +96,18 @@ class BindingsReplay:
             kind = "prepared-transaction" if transaction.prepared else "unfinished-transaction"
             reason = f"transaction {tx_id} never ended; its {len(transaction.emitted)} records do not count"
             anomalies.append(Anomaly(kind, reason, transaction.file, transaction.offset, tx_id))
-        # A delete removes every record of its id in the whole journal, earlier or later.
-        live = [emitted for emitted in self._emitted if emitted.record_id not in self._deleted]
-        state = interpret(live, max_id=self._max_id, anomalies=anomalies)
+        state = interpret(self.live(), max_id=self._max_id, anomalies=anomalies)
         return replace(state, deleted=frozenset(self._named_by_deletes))
+
+    def live(self) -> list[Emitted]:
+        """What took effect and was not deleted, in journal order."""
+        # A delete removes every record of its id in the whole journal, earlier or later.
+        return [emitted for emitted in self._emitted if emitted.record_id not in self._deleted]
+
+    @property
+    def max_id(self) -> int:
+        """The highest id seen, -1: none."""
+        return self._max_id
 
     def _apply_to_transaction(self, record: ReplayRecord, body: bytes) -> None:
         self._see(record.tx_id)

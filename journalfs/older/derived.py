@@ -6,24 +6,27 @@ that lasts makes it of this.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
+import msgspec
 import tomli_w
 
 from journalfs.damage import Damage
 from journalfs.format import bindings as bound
+from journalfs.format.address_settings import SettingValue
 from journalfs.format.bindings_encode import (
     encode_address_binding,
     encode_id_counter,
     encode_queue_binding,
 )
 from journalfs.format.core_message import LARGE_SIZE, CoreHeader, encode_header, encode_message
-from journalfs.format.encoding import nullable_simple_string
+from journalfs.format.encoding import nullable_simple_string, simple_string
 from journalfs.format.properties import Code, Property, encode_property
 from journalfs.format.record_bodies import (
     acknowledgement,
@@ -34,11 +37,16 @@ from journalfs.format.record_bodies import (
     scheduled_time,
 )
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
+from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.format.xid import Xid
 from journalfs.ids import QueueId, rid_of
 
 FILE_BYTES: Final = 64 << 20
 """A file of the derived journal ends behind the record that reaches this."""
+
+BINDINGS_FILE_BYTES: Final = 1 << 20
+BLOCK_BYTES: Final = 4096
+"""Files have a size that a broker accepts."""
 
 PIECE_BYTES: Final = 1 << 20
 """Written at once."""
@@ -80,7 +88,7 @@ class _Journal:
         self._file = (self._directory / self._name.format(file_id)).open("xb")
         self._of_tx.clear()
         self._written = 0
-        self.put(_HEADER.pack(2, 0, file_id))
+        self.put(journal_header(file_id))
 
     def put(self, record: bytes) -> None:
         self._pieces.append(record)
@@ -189,17 +197,21 @@ class DerivedStore:
         *,
         filter: str | None = None,
         queue_id: QueueId | None = None,
-        user: str | None = None,
+        metadata: str = "",
     ) -> QueueId:
-        """A queue, once; its id. Its address is made if need be."""
+        """A queue, once; its id. Its address is made if need be. `metadata` is empty or `user=NAME;`."""
         if name in self.queues:
             return self.queues[name]
         self.address(address, routing_type)
         found = self.queues[name] = QueueId(self.next_id()) if queue_id is None else queue_id
-        metadata = f"user={user};" if user else ""
         binding = plain_queue(name, address, routing_type, filter, metadata)
         self.binding(found, BindingType.QUEUE_BINDING, encode_queue_binding(binding))
         return found
+
+    def address_setting(self, record_id: int, match: str, values: Mapping[str, SettingValue]) -> None:
+        """Settings of the addresses that `match` matches, by the keys of the JSON form."""
+        body = simple_string(match) + simple_string(msgspec.json.encode(values).decode())
+        self.binding(record_id, BindingType.ADDRESS_SETTING_JSON, body)
 
     def binding(self, record_id: int, user_type: int, body: bytes) -> None:
         """Any other record of the bindings journal."""
@@ -338,6 +350,15 @@ class DerivedStore:
         for journal in (self._messages, self._bindings):
             if journal is not None:
                 journal.close()
+        if error is None:
+            # A file that is shorter than its siblings was cut off.
+            for directory in (self.journal_dir, self.bindings_dir):
+                _of_one_size([path for path in directory.iterdir() if path.name != SERVER_LOCK_NAME])
+
+
+def journal_header(file_id: int) -> bytes:
+    """The beginning of a journal file of the current version."""
+    return _HEADER.pack(2, 0, file_id)
 
 
 def plain_queue(
@@ -372,6 +393,14 @@ def plain_queue(
         internal=False,
         unknown=b"",
     )
+
+
+def _of_one_size(files: Sequence[Path]) -> None:
+    """What is added takes no room on the disk."""
+    size_bytes = max((path.stat().st_size for path in files), default=0)
+    size_bytes = max(BINDINGS_FILE_BYTES, -size_bytes % BLOCK_BYTES + size_bytes)
+    for path in files:
+        os.truncate(path, size_bytes)
 
 
 def _with_property(properties: bytes, entry: bytes) -> bytes:

@@ -5,22 +5,30 @@
 /* The 13 bytes of a packet header that the end-of-body field has counted ever since. */
 enum { BODY_OFFSET = 13 };
 
+static int is_named(jfs_view key, const char *name) {
+    const uint64_t prefix = key.at[2] == 'A' ? 10 : 8;
+    if (!jfs_key_is((jfs_view){key.at, prefix < key.bytes ? prefix : key.bytes}, prefix == 10 ? "_AMQ_" : "_HQ_"))
+        return 0;
+    return jfs_key_is((jfs_view){key.at + prefix, key.bytes - prefix}, name);
+}
+
 static void note_property(jfs_message *message, const jfs_property *property) {
     const jfs_value *value = &property->value;
-    /* Nearly all names that matter begin with _AMQ_; most properties are the application's. */
-    if (property->key.bytes < 10 || property->key.at[0] != '_' || property->key.at[2] != 'A') return;
-    if (jfs_key_is(property->key, "_AMQ_GROUP_ID") && value->code == JFS_CODE_STRING) {
+    /* Nearly all names that matter begin with _AMQ_, or _HQ_ as HornetQ wrote it; most are the application's. */
+    if (property->key.bytes < 10 || property->key.at[0] != '_') return;
+    if (property->key.at[2] != 'A' && property->key.at[2] != 'H') return;
+    if (is_named(property->key, "GROUP_ID") && value->code == JFS_CODE_STRING) {
         message->group = value->bytes;
-    } else if (jfs_key_is(property->key, "_AMQ_DUPL_ID")) {
+    } else if (is_named(property->key, "DUPL_ID")) {
         if (value->code == JFS_CODE_STRING || value->code == JFS_CODE_BYTES) {
             message->duplicate = value->bytes;
             message->duplicate_raw = value->code == JFS_CODE_BYTES;
         }
-    } else if (jfs_key_is(property->key, "_AMQ_SCHED_DELIVERY") && value->code == JFS_CODE_LONG) {
+    } else if (is_named(property->key, "SCHED_DELIVERY") && value->code == JFS_CODE_LONG) {
         message->scheduled_ms = jfs_value_integer(value);
-    } else if (jfs_key_is(property->key, "_AMQ_LARGE_COMPRESSED") && value->code == JFS_CODE_BOOLEAN) {
+    } else if (is_named(property->key, "LARGE_COMPRESSED") && value->code == JFS_CODE_BOOLEAN) {
         message->compressed = value->bytes.at[0] != 0;
-    } else if (jfs_key_is(property->key, "_AMQ_LARGE_SIZE") && value->code == JFS_CODE_LONG) {
+    } else if (is_named(property->key, "LARGE_SIZE") && value->code == JFS_CODE_LONG) {
         message->large_size = jfs_value_integer(value);
     }
 }

@@ -1,0 +1,133 @@
+"""The small journals of HornetQ and Artemis 1.x: what took effect, and bindings as they read today."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from journalfs.bindings.interpret import Emitted
+from journalfs.bindings.replay import BindingsReplay
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.scan import Scan
+from journalfs.errors import DecodeError
+from journalfs.format.address_settings import SettingValue
+from journalfs.format.bindings import RoutingType
+from journalfs.format.primitives import Reader
+from journalfs.ids import QueueId
+
+QUEUE_PREFIX: Final = "jms.queue."
+TOPIC_PREFIX: Final = "jms.topic."
+PREFIXES: Final = (QUEUE_PREFIX, TOPIC_PREFIX)
+
+MARKER_FILTERS: Final = frozenset({"__HQX=-1", "__AMQX=-1"})
+"""Of the queue that stands for a topic: they match nothing."""
+
+_IDENTIFIER: Final = re.compile(r"('(?:[^']|'')*')|\bHQ(UserID|Priority|Timestamp|Durable|Expiration|Size)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class OldQueue:
+    """A queue binding of the source."""
+
+    queue_id: QueueId
+    name: str
+    address: str
+    filter: str | None
+    metadata: str | None
+
+    @property
+    def routing_type(self) -> RoutingType:
+        """A JMS queue is point to point; every other queue is a subscription of its address."""
+        is_queue = self.address.startswith(QUEUE_PREFIX)
+        return RoutingType.ANYCAST if is_queue else RoutingType.MULTICAST
+
+
+def live_records(files: Iterable[tuple[str, MappedFile, Scan]]) -> tuple[list[Emitted], int]:
+    """The records of a journal that took effect, in its order, and the highest id in it; each file with its
+    name.
+    """
+    replay = BindingsReplay()
+    for name, mapped, scan in files:
+        replay.begin_file(name)
+        for record in scan:
+            replay.apply(record, mapped.copy(record.body_offset, record.body_bytes))
+    return replay.live(), replay.max_id
+
+
+def decode_old_queue(record: Emitted) -> OldQueue:
+    """Type 21, which ends behind the filter in HornetQ. Raises `DecodeError`."""
+    reader = Reader(record.body)
+    name, address = reader.simple_string(), reader.simple_string()
+    filter_text = reader.nullable_simple_string()
+    metadata = reader.nullable_simple_string() if reader.remaining_bytes else None
+    return OldQueue(QueueId(record.record_id), name, address, filter_text, metadata)
+
+
+def current_filter(text: str | None) -> str | None:
+    """A filter with the names that today's brokers have for what is in a header."""
+    if text is None:
+        return None
+    return _IDENTIFIER.sub(lambda found: found[1] or f"AMQ{found[2]}", text)
+
+
+# S text, L i64, I i32, B boolean, D f64, all nullable. A name is the key of today's JSON form.
+_BEGINNING: Final = (
+    "addressFullMessagePolicy:S maxSizeBytes:L pageSizeBytes:L pageCacheMaxSize:I dropMessagesWhenFull:B "
+    "maxDeliveryAttempts:I messageCounterHistoryDayLimit:I redeliveryDelay:L"
+)
+_MULTIPLIED: Final = " redeliveryMultiplier:D maxRedeliveryDelay:L"
+_ENDING: Final = " defaultLastValueQueue:B redistributionDelay:L sendToDLAOnNoRoute:B"
+_DELAYED: Final = " deadLetterAddress:S expiryAddress:S expiryDelay:L"
+_SLOW: Final = " slowConsumerThreshold:L slowConsumerCheckPeriod:L slowConsumerPolicy:S"
+_JMS: Final = " autoCreateQueues:B autoDeleteQueues:B"
+_LATER: Final = (
+    " autoCreateJmsTopics:B autoDeleteJmsTopics:B managementBrowsePageSize:I maxSizeBytesRejectThreshold:L"
+)
+_LAYOUTS: Final = tuple(
+    tuple(layout.split())
+    for layout in (
+        _BEGINNING + _MULTIPLIED + _DELAYED + _ENDING + _SLOW + _JMS + _LATER,
+        _BEGINNING + _MULTIPLIED + _DELAYED + _ENDING + _SLOW + _JMS,
+        _BEGINNING + _MULTIPLIED + _DELAYED + _ENDING + _SLOW,
+        _BEGINNING + _MULTIPLIED + _DELAYED + _ENDING,
+        _BEGINNING + " deadLetterAddress:S expiryAddress:S expiryDelay:L" + _ENDING,
+        _BEGINNING + " deadLetterAddress:S expiryAddress:S" + _ENDING,
+    )
+)
+"""By release, the latest first: one fits when it ends where the record ends."""
+
+WITHOUT_EQUAL: Final = frozenset({"autoCreateJmsTopics", "autoDeleteJmsTopics"})
+"""Settings that today's brokers do not have."""
+
+
+def decode_old_setting(body: bytes) -> tuple[str, dict[str, SettingValue]]:
+    """Type 25: what it matches, and the settings that are given. Raises `DecodeError`."""
+    reader = Reader(body)
+    match = reader.simple_string()
+    for layout in _LAYOUTS:
+        values = _by_layout(Reader(body, position=reader.position), layout)
+        if values is not None:
+            return match, values
+    raise DecodeError(reader.position, f"the settings of {match!r} have no layout that is known")
+
+
+def _by_layout(reader: Reader, layout: tuple[str, ...]) -> dict[str, SettingValue] | None:
+    values: dict[str, SettingValue] = {}
+    readers: dict[str, Callable[[], SettingValue]] = {
+        "S": reader.simple_string,
+        "L": reader.i64,
+        "I": reader.i32,
+        "B": reader.boolean,
+        "D": reader.f64,
+    }
+    try:
+        for field in layout:
+            key, _, kind = field.partition(":")
+            value = reader.nullable(readers[kind])
+            if value is not None:
+                values[key] = value
+    except DecodeError:
+        return None
+    return None if reader.remaining_bytes else values

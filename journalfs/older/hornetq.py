@@ -1,0 +1,238 @@
+"""HornetQ 2.1 to 2.4, Artemis 1.0 to 1.5 and what came between: the same journals under several names.
+
+Their records are those of today but for the layout of messages, the bindings, and pages. So every file of a
+journal becomes one of the derived store, record for record; transactions, acknowledgements and what was
+deleted stay what they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from journalfs.bindings.interpret import Emitted
+from journalfs.damage import name_of
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.older import Rewritten, Routes, rewrite_journal, rewrite_page
+from journalfs.engine.pages import scan_page
+from journalfs.engine.scan import GapKind, Scan, scan_journal
+from journalfs.errors import DecodeError, UnknownVersion
+from journalfs.format.journal_file import READABLE_VERSIONS
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, parse_page_name
+from journalfs.format.primitives import Reader
+from journalfs.format.record_types import BindingType
+from journalfs.format.server_lock import SERVER_LOCK_NAME
+from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.file_ids import written_rid
+from journalfs.older.bindings import (
+    WITHOUT_EQUAL,
+    OldQueue,
+    decode_old_queue,
+    decode_old_setting,
+    live_records,
+)
+from journalfs.older.derived import DerivedStore, journal_header
+from journalfs.older.jms import describe_jms
+from journalfs.older.reading import Source
+from journalfs.older.routing import routes_of
+
+_DAMAGED_GAPS: Final = {GapKind.ZEROED, GapKind.GARBAGE, GapKind.TORN}
+_EXTENSIONS: Final = ("hq", "amq")
+_FIRST_VERSION: Final = 1
+"""Of journals whose pages name no queues."""
+
+
+def fill_hornetq(source: Source, out: DerivedStore) -> None:
+    """The adapter."""
+    reading = _Reading(source, out)
+    reading.bindings()
+    reading.journal()
+    reading.pages()
+    lock = source.journal_dir / SERVER_LOCK_NAME
+    if lock.is_file():
+        shutil.copyfile(lock, out.journal_dir / SERVER_LOCK_NAME)
+    if source.large_dir.is_dir():
+        out.bodies_in(source.large_dir)
+
+
+@dataclass(slots=True)
+class _Reading:
+    source: Source
+    out: DerivedStore
+    queues: list[OldQueue] = field(default_factory=list)
+    first_version: bool = False
+    """The journal is of HornetQ 2.1."""
+
+    # -- journals --------------------------------------------------------------------------------------------
+
+    def journal(self) -> None:
+        """Every file of the message journal."""
+        names: set[str] = set()
+        for extension in _EXTENSIONS:
+            for file in self._files(self.source.journal_dir, extension):
+                self.first_version |= file.version == _FIRST_VERSION
+                stem = file.name.rpartition(".")[0]
+                while stem in names:
+                    stem += "-2"
+                names.add(stem)
+                self._journal_file(file, self.out.journal_dir / f"{stem}.amq")
+
+    def _journal_file(self, file: JournalFile, to: Path) -> None:
+        found = self._scanned(file)
+        if found is None:
+            return
+        mapped, scan = found
+        with mapped, to.open("xb") as made:
+            rewritten = rewrite_journal(mapped, scan, rid=file.rid)
+            made.write(journal_header(file.file_id))
+            made.write(rewritten.memory)
+            self._count(file.path, rewritten)
+        self.out.progress(file.stamp.size_bytes)
+
+    def _files(self, directory: Path, extension: str) -> Sequence[JournalFile]:
+        try:
+            listing = read_directory(directory, extension=extension, relative_to=self.source.root)
+        except UnknownVersion as error:
+            self.out.damage(self._name(directory), 0, 0, "bad-header", error.found)
+            return ()
+        self.out.damaged += listing.problems
+        return listing.files
+
+    def _scanned(self, file: JournalFile) -> tuple[MappedFile, Scan] | None:
+        """A file and its records; what lies between them is damage."""
+        name = self._name(file.path)
+        try:
+            mapped = MappedFile(file.path)
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror or error}"
+            self.out.damage(name, 0, file.stamp.size_bytes, "unreadable", reason)
+            return None
+        version = file.version if file.version in READABLE_VERSIONS else 2
+        rid = file.rid or written_rid(mapped) or 0
+        scan = scan_journal(mapped, rid=rid, version=version)
+        for gap in scan.gaps():
+            if gap.kind in _DAMAGED_GAPS:
+                kind = gap.kind.name.lower()
+                self.out.damage(name, gap.offset, gap.length, kind, "no record can be read here")
+        for hole in mapped.unreadable:
+            reason = f"cannot be read: {hole.reason}"
+            self.out.damage(name, hole.offset, hole.length, "unreadable", reason)
+        return mapped, scan
+
+    def _count(self, path: Path, rewritten: Rewritten) -> None:
+        if rewritten.undecoded:
+            reason = f"{rewritten.undecoded} messages are not laid out as messages are"
+            self.out.damage(self._name(path), 0, 0, "undecodable", reason)
+
+    def _name(self, path: Path) -> str:
+        return name_of(path, self.source.root)
+
+    # -- bindings --------------------------------------------------------------------------------------------
+
+    def _live(self, extension: str) -> tuple[list[Emitted], int]:
+        """What of a small journal took effect, and the highest id in it."""
+        found: list[tuple[JournalFile, MappedFile, Scan]] = []
+        for file in self._files(self.source.bindings_dir, extension):
+            scanned = self._scanned(file)
+            if scanned is not None:
+                found.append((file, *scanned))
+                self.out.progress(file.stamp.size_bytes)
+        try:
+            return live_records([(self._name(file.path), mapped, scan) for file, mapped, scan in found])
+        finally:
+            for _, mapped, _ in found:
+                mapped.close()
+
+    def bindings(self) -> None:
+        """The bindings journal, and the JMS journal beside it."""
+        records, highest = self._live("bindings")
+        self.out.ids_from(highest + 1)
+        for record in records:
+            try:
+                self._binding(record)
+            except DecodeError as error:
+                reason = f"record {record.record_id} of type {record.user_type}: {error}"
+                self.out.damage(record.file, record.offset, 0, "undecodable", reason)
+        for queue in self.queues:
+            self.out.queue(
+                queue.name,
+                queue.address,
+                queue.routing_type,
+                filter=queue.filter,
+                queue_id=queue.queue_id,
+                metadata=queue.metadata or "",
+            )
+        jms, _ = self._live("jms")
+        describe_jms(jms, self.out)
+
+    def _binding(self, record: Emitted) -> None:
+        match record.user_type:
+            case BindingType.QUEUE_BINDING:
+                self.queues.append(decode_old_queue(record))
+            case BindingType.ID_COUNTER:
+                self.out.ids_from(Reader(record.body).i64())
+            case BindingType.ADDRESS_SETTING:
+                self._setting(record)
+            case BindingType.SECURITY_SETTING | BindingType.GROUP | BindingType.QUEUE_STATUS:
+                self.out.binding(record.record_id, record.user_type, record.body)
+
+    def _setting(self, record: Emitted) -> None:
+        match, values = decode_old_setting(record.body)
+        for name in sorted(WITHOUT_EQUAL & values.keys()):
+            self.out.note("setting", f"setting {name}={values.pop(name)} of {match!r} has no equal")
+        self.out.address_setting(record.record_id, match, values)
+
+    # -- pages -----------------------------------------------------------------------------------------------
+
+    def pages(self) -> None:
+        """Every page of every address."""
+        for folder in sorted(_folders(self.source.paging_dir)):
+            if not (folder / ADDRESS_FILE_NAME).is_file():
+                self.out.damage(
+                    self._name(folder), 0, 0, "page-folder", "nothing says which address it is of"
+                )
+                continue
+            to = self.out.paging_dir / folder.name
+            to.mkdir()
+            address = (folder / ADDRESS_FILE_NAME).read_bytes()
+            (to / ADDRESS_FILE_NAME).write_bytes(address)
+            bound = [one for one in self.queues if one.address == address.decode("utf-8", "replace").strip()]
+            for path in sorted(folder.iterdir()):
+                parsed = parse_page_name(path.name)
+                if parsed is not None and not parsed.invalid:
+                    self._page(path, to / path.name, bound)
+
+    def _page(self, path: Path, to: Path, bound: Sequence[OldQueue]) -> None:
+        name = self._name(path)
+        try:
+            mapped = MappedFile(path)
+        except OSError as error:
+            self.out.damage(name, 0, 0, "unreadable", f"cannot be read: {error.strerror or error}")
+            return
+        with mapped:
+            routes: Routes | None = None
+            if self.first_version:
+                to.write_bytes(rewrite_page(mapped, routes=()).memory)
+                with MappedFile(to) as unrouted:
+                    chosen = {one.queue_id: one.filter for one in bound}
+                    routes = routes_of(scan_page(unrouted), chosen)
+                to.unlink()
+            rewritten = rewrite_page(mapped, routes=routes)
+            to.write_bytes(rewritten.memory)
+            if rewritten.damaged_at is not None:
+                length = mapped.size_bytes - rewritten.damaged_at
+                self.out.damage(name, rewritten.damaged_at, length, "garbage", "no record begins here")
+            self._count(path, rewritten)
+            self.out.progress(mapped.size_bytes)
+
+
+def _folders(directory: Path) -> Iterator[Path]:
+    try:
+        entries = list(os.scandir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    yield from (Path(entry.path) for entry in entries if entry.is_dir())

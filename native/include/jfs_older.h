@@ -1,0 +1,43 @@
+/* Records and pages of HornetQ and Artemis 1.x, written anew in the current format. */
+#ifndef JFS_OLDER_H
+#define JFS_OLDER_H
+
+#include <stdint.h>
+
+#include "jfs_scan.h"
+#include "jfs_status.h"
+
+enum {
+    JFS_OLDER_RENAME = 1,    /* names of properties, addresses and destinations become those of 2.x */
+    JFS_OLDER_RECOVER = 2,   /* only messages and their references, as if nothing had been acknowledged */
+    JFS_OLDER_UNROUTED = 4   /* pages: records name no queues (HornetQ 2.1); `routes` does */
+};
+
+/* Bytes made; free them with jfs_older_free. */
+typedef struct {
+    uint8_t *bytes;
+    uint64_t size;
+    uint64_t capacity;
+    uint32_t messages;
+    uint32_t undecoded;   /* messages that are not what their place requires: kept as they are */
+    uint64_t damaged_at;  /* pages: where something lies that is no record, UINT64_MAX: nowhere */
+} jfs_older_out;
+
+/*
+ * Appends the records of a scan to *out, each with the file id `rid`, in the layout of version 2. A message of type 31
+ * becomes one of type 45; one of type 45 or 30 is written anew as the flags say; what a record's kind or type is else,
+ * it is copied. *out begins as zeros.
+ */
+jfs_status jfs_older_journal(const uint8_t *bytes, const jfs_scan *scan, int32_t rid, uint32_t flags,
+                             jfs_older_out *out);
+
+/*
+ * Appends a page of the older layout. Every record keeps its number: what cannot be read becomes one record that is in
+ * no queue. With JFS_OLDER_UNROUTED record i is for the queues routes[starts[i]] to routes[starts[i + 1]], where i is
+ * below `routed`, and for none otherwise.
+ */
+jfs_status jfs_older_page(const uint8_t *bytes, uint64_t size_bytes, uint32_t flags, const int64_t *routes,
+                          const uint32_t *starts, uint32_t routed, jfs_older_out *out);
+void jfs_older_free(jfs_older_out *out);
+
+#endif
