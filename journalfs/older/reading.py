@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Final
 import msgspec
 
 from journalfs import limits
+from journalfs.clock import SystemClock
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.config.older import forced
 from journalfs.damage import Damage
@@ -265,7 +265,7 @@ def _hold(place: Path) -> None:
 
 def _bound(folder: Path, kept: Path) -> None:
     """Remove what was derived from earlier states of this source, and of others what nobody used for long."""
-    expired_s = time.time() - limits.DERIVED_KEPT_S
+    expired_s = SystemClock().now_ms() // 1000 - limits.DERIVED_KEPT_S
     for one in folder.iterdir():
         if one.is_dir() and one != kept:
             _remove(one)
