@@ -22,7 +22,12 @@ class Place(NamedTuple):
 
 
 Messages = dict[str, Place]
-"""By JMSMessageID, in the order of delivery."""
+"""By the id that acknowledgements name, in the order of delivery."""
+
+
+def subscription_key(client: str, name: str) -> str:
+    """How these brokers tell durable subscriptions of a topic apart."""
+    return f"{client or 'NOT_SET'}:{name}"
 
 
 @dataclass(slots=True)
@@ -53,8 +58,8 @@ class Taken:
 
     destination: Destination
     id: str
-    subscription: tuple[str, str] | None = None
-    """Client and name."""
+    subscription: str | None = None
+    """Its key."""
 
 
 @dataclass(slots=True)
@@ -70,7 +75,7 @@ class Content:
 
     def __init__(self) -> None:
         self.queues: dict[str, Messages] = {}
-        self.topics: dict[str, dict[tuple[str, str], Subscribed]] = {}
+        self.topics: dict[str, dict[str, Subscribed]] = {}
         self.open: dict[Transaction, InDoubt] = {}
         self.prepared: dict[Transaction, InDoubt] = {}
         self._sent = 0
@@ -78,19 +83,21 @@ class Content:
     def queue(self, name: str) -> Messages:
         return self.queues.setdefault(name, {})
 
-    def topic(self, name: str) -> dict[tuple[str, str], Subscribed]:
+    def topic(self, name: str) -> dict[str, Subscribed]:
         return self.topics.setdefault(name, {})
 
-    def subscribe(self, found: Subscription) -> None:
-        """A repeated one keeps its messages."""
+    def subscribe(self, found: Subscription) -> Subscribed | None:
+        """A repeated one keeps its messages. None: it is known, or it says no topic."""
         if found.destination is None:
-            return
+            return None
         known = self.topic(found.destination.name)
-        key = found.client, found.name
-        if key not in known:
-            asked = (found.subscribed or found.destination).name
-            known[key] = Subscribed(found.destination.name, *key, found.selector, asked)
-        known[key].selector = found.selector
+        key = subscription_key(found.client, found.name)
+        if key in known:
+            known[key].selector = found.selector
+            return None
+        asked = (found.subscribed or found.destination).name
+        known[key] = Subscribed(found.destination.name, found.client, found.name, found.selector, asked)
+        return known[key]
 
     def send(self, destination: Destination, identity: str, place: Place) -> None:
         self._sent += 1
@@ -98,8 +105,10 @@ class Content:
         if not destination.topic:
             self.queue(destination.name).setdefault(identity, place)
             return
-        for one in self.topic(destination.name).values():
-            one.messages.setdefault(identity, place)
+        subscribed = self.topic(destination.name).values()
+        if not any(identity in one.messages for one in subscribed):
+            for one in subscribed:
+                one.messages[identity] = place
 
     def take(self, taken: Taken) -> None:
         destination = taken.destination

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError, SelectorError
 from journalfs.format.bindings import RoutingType
@@ -78,7 +78,7 @@ class ContentWriter:
         self._hide_taken = hide_taken
         """Whether the broker hides what a transaction in doubt has acknowledged."""
         self._ids: dict[tuple[str, str], int] = {}
-        self._subscriptions: dict[tuple[str, tuple[str, str]], _Queue] = {}
+        self._subscriptions: dict[tuple[str, str], _Queue] = {}
 
     def write(self, content: Content) -> None:
         wanted = {
@@ -91,8 +91,7 @@ class ContentWriter:
             queue = self._out.queue(name, name, RoutingType.ANYCAST)
             self._write_queue(name, queue, messages, wanted)
         self._make_subscriptions(content)
-        for name in content.topics:
-            self._write_topic(name, content.topics[name], wanted)
+        self._write_topics(content, wanted)
         for found in content.prepared.values():
             self._write_prepared(found, content)
 
@@ -141,17 +140,16 @@ class ContentWriter:
         self._out.jms(f"subscription.{name}", {**facts, "queue": name})
         return _Queue(queue, selector)
 
-    def _write_topic(
-        self, topic: str, known: dict[tuple[str, str], Subscribed], wanted: set[tuple[str, str]]
-    ) -> None:
-        destination = Destination(True, topic)
-        for identity, place, keys in _merged(known):
+    def _write_topics(self, content: Content, wanted: set[tuple[str, str]]) -> None:
+        """All topics by turns, in the order of the journal: a subscription with wildcards is on several."""
+        each = (_merged(topic, known) for topic, known in content.topics.items())
+        for topic, identity, place, keys in heapq.merge(*each, key=lambda one: one.place[:2]):
+            destination = Destination(True, topic)
             decoded = self._decoded(place, destination)
             if decoded is None:
                 continue
-            message, form = decoded
             queues = [self._subscriptions[topic, key] for key in keys]
-            got = [queue.id for queue in queues if queue.gets(message, form)]
+            got = [queue.id for queue in queues if queue.gets(*decoded)]
             if got:
                 message_id = self._put(destination, decoded, got)
                 if (destination.qualified, identity) in wanted:
@@ -242,14 +240,22 @@ class ContentWriter:
             self._out.acknowledge(message_id, queue, tx=tx)
 
 
-_Key: TypeAlias = tuple[str, str]
 _ORDER: Final = itemgetter(0)
 
 
-def _merged(known: dict[_Key, Subscribed]) -> Iterator[tuple[str, Place, list[_Key]]]:
-    """Each message of a topic once, in order, with the subscriptions that still get it."""
+class _OfTopic(NamedTuple):
+    """A message of a topic, with the subscriptions that still get it."""
 
-    def ordered(key: _Key, messages: Messages) -> Iterator[tuple[int, str, Place, _Key]]:
+    topic: str
+    id: str
+    place: Place
+    keys: list[str]
+
+
+def _merged(topic: str, known: dict[str, Subscribed]) -> Iterator[_OfTopic]:
+    """Each message once, in order."""
+
+    def ordered(key: str, messages: Messages) -> Iterator[tuple[int, str, Place, str]]:
         for identity, place in messages.items():
             yield place.order, identity, place, key
 
@@ -257,4 +263,4 @@ def _merged(known: dict[_Key, Subscribed]) -> Iterator[tuple[str, Place, list[_K
     for _, alike in groupby(heapq.merge(*each, key=_ORDER), key=_ORDER):
         found = list(alike)
         _, identity, place, _ = found[0]
-        yield identity, place, [key for *_, key in found]
+        yield _OfTopic(topic, identity, place, [key for *_, key in found])

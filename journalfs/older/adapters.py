@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ
+from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB
 from journalfs.errors import UnknownVersion
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ def adapter_for(source: Source) -> Adapter:
         from journalfs.older.amq import fill_amq  # noqa: PLC0415
 
         return fill_amq
+    if source.kind == KAHADB:
+        from journalfs.older.kahadb import fill_kahadb  # noqa: PLC0415
+
+        return fill_kahadb
     if source.kind in (HORNETQ, ARTEMIS_1):
         from journalfs.older.hornetq import fill_hornetq  # noqa: PLC0415
 

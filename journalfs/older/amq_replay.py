@@ -7,7 +7,7 @@ from pathlib import Path
 from journalfs.damage import Damage
 from journalfs.errors import DecodeError
 from journalfs.older import openwire
-from journalfs.older.activemq5 import Content, Send, Taken
+from journalfs.older.activemq5 import Content, Send, Taken, subscription_key
 from journalfs.older.amq_log import Frame, frames, log_files
 
 COMMIT_XA, ROLLBACK_XA, COMMIT, ROLLBACK, PREPARE = 2, 3, 4, 5, 1
@@ -39,7 +39,7 @@ def _apply(frame: Frame, content: Content) -> None:
     elif command == openwire.TOPIC_ACK:
         taken = openwire.decode_topic_ack(frame.payload)
         if taken.destination is not None:
-            operation = Taken(taken.destination, taken.message_id, (taken.client, taken.name))
+            operation = Taken(taken.destination, taken.message_id, subscription_key(taken.client, taken.name))
             content.do(taken.transaction, operation)
     elif command == openwire.SUBSCRIPTION:
         content.subscribe(openwire.decode_subscription(frame.payload))

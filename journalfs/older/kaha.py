@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
 from journalfs.older import openwire
-from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send
+from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send, subscription_key
 from journalfs.older.amq_log import HEAD_BYTES
 
 SLOT: Final = struct.Struct(">hbqqiqiiqi")
@@ -231,7 +231,7 @@ def _read_subscription(
     if container is None:
         return
     live = topics.get(topic, {})
-    messages = content.topic(topic)[found.client, found.name].messages
+    messages = content.topic(topic)[subscription_key(found.client, found.name)].messages
     for entry in store.entries(container.files, container.root_offset):
         identity = _utf(entry.key)
         if identity in live:

@@ -34,6 +34,7 @@ XA_TRANSACTION: Final = 112
 CONNECTION_ID: Final = 120
 CONSUMER_ID: Final = 122
 PRODUCER_ID: Final = 123
+_PRODUCER_PRESENT: Final = bytes((1, PRODUCER_ID))
 BROKER_ID: Final = 124
 
 
@@ -334,9 +335,20 @@ def _message_id(reader: _Reader) -> str:
         return ""
     if kind != MESSAGE_ID:
         raise DecodeError(0, f"type {kind} where the id of a message is expected")
+    foreign = reader.text() if _has_text(reader) else None
     producer, sequence = _producer(reader), reader.i64()
     reader.i64()
+    if foreign is not None:
+        return foreign if foreign.startswith("ID:") else f"ID:{foreign}"
     return f"{producer}:{sequence}"
+
+
+def _has_text(reader: _Reader) -> bool:
+    """Whether an id begins with a text, as it does from version 10 of OpenWire on: null, or the id that a
+    client of another protocol gave. Nothing in a journal says its version. What begins with a producer has a
+    1 and the producer's type, which a text could have only if it were over 31 kB long.
+    """
+    return isinstance(reader, Loose) and bytes(reader.data[reader.at : reader.at + 2]) != _PRODUCER_PRESENT
 
 
 def _skip_consumer(reader: _Reader) -> None:
