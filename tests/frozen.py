@@ -41,6 +41,10 @@ OLDER_STORES = {
     "amq-5.4-clean": "amq-5.x",
     "amq-5.4-killed": "amq-5.x",
     "amq-5.8-killed": "amq-5.x",
+    "kaha-5.4.3-killed": "kahadb",
+    "kaha-5.8.0-clean": "kahadb",
+    "kaha-5.16.7-killed": "kahadb",
+    "kaha-6.1.7-clean": "kahadb",
 }
 """Directory of a store of older software -> the archive that holds it."""
 

@@ -5,6 +5,7 @@ and what the journal has behind it, else the whole journal.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,8 @@ OUTCOMES: Final = "txStore"
 """Folder of a multi KahaDB: how transactions that several of its stores took part in ended."""
 
 DEPTH_MAX: Final = 4
+HIDING_VERSION: Final = 4
+"""Of the index."""
 
 
 def fill_kahadb(source: Source, out: DerivedStore) -> None:
@@ -73,9 +76,8 @@ def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[Transa
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
     places = Places(log_files(folder), source.root)
     try:
-        ContentWriter(out, lambda place: command_at(places, place), places, hide_taken=True).write(
-            replay.content
-        )
+        writer = ContentWriter(out, partial(command_at, places), places, hide_taken=replay.hides_taken)
+        writer.write(replay.content)
     finally:
         places.close()
 
@@ -103,6 +105,8 @@ class Replay:
         self._damage = damage
         self.content = Content()
         self.said = "the whole journal was replayed"
+        self.hides_taken = True
+        """Whether what a transaction in doubt acknowledged is not delivered: not so before ActiveMQ 5.6."""
 
     def run(self) -> None:
         indexed = self._from_index()
@@ -131,6 +135,7 @@ class Replay:
         self.said = (
             f"the index (db.data, version {index.version}) was read, and the journal behind it replayed"
         )
+        self.hides_taken = index.version >= HIDING_VERSION
         return index.indexed if index.indexed.start is not None else None
 
     def _called(self, path: Path) -> str:

@@ -64,8 +64,8 @@ class Record(NamedTuple):
 
 
 Fields = dict[int, "int | tuple[int, int]"]
-"""By tag: a number, or where bytes lie (offset, length); the last value where one is repeated. The id of a local
-transaction has two fields of the same number, which their tags tell apart.
+"""By tag: a number, or where bytes lie (offset, length); the last value where one is repeated. The id of a
+local transaction has two fields of the same number, which their tags tell apart.
 """
 NUMBER, BYTES = 0, 2
 """Types of fields, the lowest bits of a tag."""

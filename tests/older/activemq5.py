@@ -30,6 +30,14 @@ def subscription_queue(client: str, name: str) -> str:
     return ".".join(part.replace("\\", "\\\\").replace(".", "\\.") for part in (client, name))
 
 
+def wanted(account: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Messages by the queue that they are in here."""
+    found = dict(account["queues"])
+    for one in account["subscriptions"].values():
+        found[subscription_queue(one["client_id"], one["name"])] = one["messages"]
+    return found
+
+
 def differences(line: dict[str, Any], truth: dict[str, Any]) -> list[str]:
     """What an envelope says otherwise than the old consumer."""
     properties = line.get("properties", {})

@@ -12,7 +12,7 @@ from journalfs.older import derived_from
 from journalfs.store.opening import open_store
 from journalfs.store.transactions import prepared_transactions
 from tests.frozen import PristineStores, load_expected
-from tests.older.activemq5 import differences, lines_by_queue, subscription_queue
+from tests.older.activemq5 import differences, lines_by_queue, subscription_queue, wanted
 
 NAMES = ("amq-5.0-clean", "amq-5.4-clean", "amq-5.4-killed", "amq-5.8-killed")
 
@@ -21,14 +21,6 @@ NAMES = ("amq-5.0-clean", "amq-5.4-clean", "amq-5.4-killed", "amq-5.8-killed")
 def truth() -> dict[str, dict[str, Any]]:
     stores: dict[str, dict[str, Any]] = load_expected("amq-5.x")["stores"]
     return stores
-
-
-def wanted(account: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Messages by the queue that they are in here."""
-    found = dict(account["queues"])
-    for one in account["subscriptions"].values():
-        found[subscription_queue(one["client_id"], one["name"])] = one["messages"]
-    return found
 
 
 @pytest.mark.rule("S-210")

@@ -1,0 +1,135 @@
+"""KahaDB stores of ActiveMQ 5.4 to 6.1, made by tests/older/java/KahaBroker.java, as stores of today."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journalfs.older import derived_from
+from journalfs.store.opening import open_store
+from journalfs.store.transactions import prepared_transactions
+from tests.frozen import PristineStores, load_expected
+from tests.older.activemq5 import differences, lines_by_queue, wanted
+
+NAMES = ("kaha-5.4.3-killed", "kaha-5.8.0-clean", "kaha-5.16.7-killed", "kaha-6.1.7-clean")
+ORDERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "priorities": lambda one: -one["priority"],
+    "dan\\.x.wild": lambda one: one["timestamp"],
+}
+"""Where a broker delivers in another order than that of arrival: by priority, and, of a subscription with
+wildcards, topic after topic.
+"""
+
+
+@pytest.fixture(scope="module")
+def truth() -> dict[str, dict[str, Any]]:
+    stores: dict[str, dict[str, Any]] = load_expected("kahadb")
+    return stores
+
+
+def compare(store: Path, derived: Path, account: dict[str, Any], *, version: int | None) -> None:
+    """What is in each queue, and which transactions are in doubt."""
+    with closing(open_store(store, derived=derived)) as opened:
+        made = derived_from(opened.core.root)
+        assert made is not None
+        assert made.damage == []
+        said = dict(made.notes)["read-from"]
+        assert (f"version {version}" if version else "the whole journal") in said
+        lines = lines_by_queue(opened)
+        expected = wanted(account)
+        # A queue that holds nothing may be known to the index only.
+        assert {name for name in lines if lines[name]} == {name for name in expected if expected[name]}
+        for queue, messages in expected.items():
+            order = ORDERS.get(queue)
+            found = sorted(lines.get(queue, []), key=order) if order else lines.get(queue, [])
+            assert len(found) == len(messages), queue
+            in_order = sorted(messages, key=order) if order else messages
+            for line, message in zip(found, in_order, strict=True):
+                assert differences(line, message) == [], (queue, message["id"])
+        in_doubt = [one.xid for one in prepared_transactions(opened.core)]
+        assert [(one.format_id, one.global_transaction_id.decode()) for one in in_doubt if one] == [
+            (one["format"], one["gtrid"]) for one in account["prepared_transactions"]
+        ]
+
+
+VERSIONS = {"5.4.3": 3, "5.8.0": 4, "5.16.7": 7, "6.1.7": 7}
+"""Of the index that each broker writes."""
+
+
+@pytest.mark.rule("S-213")
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_old_consumers_got(
+    stores: PristineStores, truth: dict[str, dict[str, Any]], tmp_path: Path, name: str
+) -> None:
+    compare(stores[name], tmp_path, truth[name], version=VERSIONS[name.split("-")[1]])
+
+
+@pytest.mark.rule("S-214")
+@pytest.mark.parametrize("name", [name for name in NAMES if "5.4" not in name])
+def test_without_an_index_the_journal_says_the_same(
+    store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path, name: str
+) -> None:
+    store = store_copy(name)
+    (store / "db.data").unlink()
+    compare(store, tmp_path / "derived", truth[name], version=None)
+
+
+@pytest.mark.rule("S-214")
+def test_an_index_that_is_none_is_said_and_passed_over(
+    store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    store = store_copy(NAMES[-1])
+    content = bytearray((store / "db.data").read_bytes())
+    content[4096:] = bytes(len(content) - 4096)
+    (store / "db.data").write_bytes(content)
+    with closing(open_store(store, derived=tmp_path / "derived")) as opened:
+        made = derived_from(opened.core.root)
+        assert made is not None
+        assert [one.file for one in made.damage] == ["db.data"]
+        found = lines_by_queue(opened)
+    expected = wanted(truth[NAMES[-1]])
+    assert {name: len(found.get(name, [])) for name in expected} == {
+        name: len(messages) for name, messages in expected.items()
+    }
+
+
+@pytest.mark.rule("S-215")
+def test_damage_hides_nothing_behind_it(
+    store_copy: Callable[[str], Path], truth: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """A journal file with a hole: what lies before and behind is there, and the hole is said."""
+    store = store_copy(NAMES[-1])
+    with closing(open_store(store, derived=tmp_path / "whole")) as opened:
+        whole = {line["properties"]["__HDR_MESSAGE_ID"] for line in lines_by_queue(opened)["types"]}
+    path = min(store.glob("db-*.log"))
+    (store / "db.data").unlink()
+    content = bytearray(path.read_bytes())
+    content[1000:2000] = b"\xa5" * 1000
+    path.write_bytes(content)
+    with closing(open_store(store, derived=tmp_path / "holed")) as opened:
+        made = derived_from(opened.core.root)
+        assert made is not None
+        assert {one.file for one in made.damage} == {path.name}
+        left = {line["properties"]["__HDR_MESSAGE_ID"] for line in lines_by_queue(opened)["types"]}
+    assert left < whole
+    assert len(left) >= len(whole) - 6
+
+
+@pytest.mark.rule("S-216")
+def test_several_stores_below_one_folder_are_one(
+    stores: PristineStores, truth: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """As a multi KahaDB lays them out, a folder for each group of destinations."""
+    several = tmp_path / "mkahadb"
+    for name in NAMES[1:2]:
+        shutil.copytree(stores[name], several / "kahadb" / "#210")
+        shutil.copytree(stores[name], several / "kahadb" / "queue#3a#2f#2fother")
+    with closing(open_store(several, derived=tmp_path / "derived")) as opened:
+        found = lines_by_queue(opened)
+    expected = wanted(truth[NAMES[1]])
+    assert len(found["orders"]) == 2 * len(expected["orders"])
