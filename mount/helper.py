@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point."""
     try:
-        code = _mount(_parser().parse_args(arguments))
+        code = _mount(helper_parser().parse_args(arguments))
     except JournalfsError as error:
         print(f"mount.journalfs: {error}", file=sys.stderr)
         # Codes of our own mean other things to mount(8): 4 would be "internal error", 8 "interrupted".
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def _parser() -> argparse.ArgumentParser:
+def helper_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="mount.journalfs", description="Mount a message store; called by mount(8).")
     parser.add_argument("store", type=Path)
     parser.add_argument("mountpoint", type=Path)

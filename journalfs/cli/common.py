@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
@@ -46,6 +47,11 @@ class GivenPath(click.ParamType[Path]):
         if not text or "\0" in text:
             self.fail("an empty path" if not text else "no path can have a NUL in it", param, ctx)
         return Path(text)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
 
 
 def store_argument(command: C) -> C:
@@ -139,7 +145,7 @@ def find_address(store: Store, name: str) -> Address:
     hint = (
         f"; did you mean {owners[0]}{SEPARATOR}{name}?"
         if owners
-        else _nearest(name, [*names, *_queue_names(store)])
+        else nearest(name, [*names, *_queue_names(store)])
     )
     raise WrongCall(f"no address {name!r} in this store{hint}")
 
@@ -148,7 +154,7 @@ def _queue_names(store: Store) -> list[str]:
     return [f"{one.name}{SEPARATOR}{queue.name}" for one in store.addresses() for queue in one.queues()]
 
 
-def _nearest(target: str, known: Sequence[str]) -> str:
+def nearest(target: str, known: Sequence[str]) -> str:
     """What is spelled most like what was asked for, as the end of a sentence."""
     import difflib  # noqa: PLC0415 - after a mistake only
 
@@ -169,7 +175,7 @@ def find_queues(store: Store, target: str | None) -> list[Queue]:
         names = [known.name for known in address.queues()]
         some = ", ".join(names[:NAMES_SHOWN_MAX]) or "none"
         more = f" and {len(names) - NAMES_SHOWN_MAX} others" if len(names) > NAMES_SHOWN_MAX else ""
-        near = _nearest(target, _queue_names(store))
+        near = nearest(target, _queue_names(store))
         raise WrongCall(f"address {address_name!r} has no queue {queue_name!r} (queues: {some}{more}){near}")
     return [queue]
 

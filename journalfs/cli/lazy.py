@@ -10,7 +10,9 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from journalfs.cli.common import nearest
 from journalfs.cli.main import interrupted
 from journalfs.errors import EXIT_SYSTEM, EXIT_WRONG_CALL, JournalfsError
 from journalfs.showing import shown
@@ -38,6 +40,21 @@ class LazyGroup(click.Group):
         """The list of commands from the table alone: `--help` imports none of them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._table[name][1]) for name in sorted(self._table)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the command that is spelled most like one that is not there."""
+        word = args[0]
+        if word not in self._table and not ctx.resilient_parsing and not word.startswith("-"):
+            ctx.fail(f"no command {word!r}{nearest(word, sorted(self._table)) or '; see journalfs help'}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """From the table alone: click would import every command, for its help."""
+        names = [name for name in sorted(self._table) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=self._table[name][1]) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(self, *arguments: Any, **keywords: Any) -> click.Context:
         """Read the command line. click would end with a word of its own and the code of a wrong call where

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import GivenPath, Older, older_options, store_argument
 from journalfs.errors import MountFailed, WrongCall
@@ -27,12 +28,36 @@ class _MountCommand(click.Command):
             formatter.write_dl([(meaning, ", ".join(words)) for meaning, words in described_words()])
 
 
+def _complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Of a comma list, the last word. A word that takes one of a few values comes once with each."""
+    from journalfs_mount.options import described  # noqa: PLC0415
+
+    before, comma, last = incomplete.rpartition(",")
+    found = []
+    for word, meaning in described():
+        name, has_value, values = word.partition("=")
+        choices = [f"{name}={value}" for value in values.split("|")] if has_value else [name]
+        found += [
+            CompletionItem(before + comma + choice, help=meaning)
+            for choice in choices
+            if choice.startswith(last)
+        ]
+    return found
+
+
 @click.command(cls=_MountCommand, epilog="Example: journalfs mount /var/lib/artemis/data /mnt/store")
 @store_argument
 @older_options
 @click.argument("mountpoint", type=GivenPath())
 @click.option("--read-only", is_flag=True, help="Change nothing; works beside a running broker.")
-@click.option("-o", "option_lists", metavar="OPTION[,...]", multiple=True, help="Mount options, see below.")
+@click.option(
+    "-o",
+    "option_lists",
+    metavar="OPTION[,...]",
+    multiple=True,
+    shell_complete=_complete_words,
+    help="Mount options, see below.",
+)
 @click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground and log to stderr.")
 @click.option("-d", "--debug", is_flag=True, help="Log everything; implies --foreground without --log-file.")
 @click.option("--allow-other", is_flag=True, help="Let other users in, as file permissions say.")

@@ -1,18 +1,36 @@
-"""Writes the pages that are made from others and from the sources."""
+"""Writes what is made from the sources and from other pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
+from journalfs.cli.completion import SHELLS, script
+from scripts.documents import manual
 from scripts.documents.rules import DOCS, page_of_rules
 
-MADE: dict[Path, Callable[[], str]] = {DOCS / "RULES.md": page_of_rules}
+COMPLETIONS = {"bash": "journalfs", "zsh": "_journalfs", "fish": "journalfs.fish"}
+"""The name that each shell looks for."""
+
+MAN = DOCS / "man"
+
+
+def made() -> dict[Path, str]:
+    """Path -> content, of each file that nobody writes by hand."""
+    return (
+        {DOCS / "RULES.md": page_of_rules()}
+        | {MAN / name: text for name, text in manual.pages().items()}
+        | {DOCS / "completions" / COMPLETIONS[shell]: script(shell) for shell in SHELLS}
+    )
 
 
 def main() -> None:
-    for path, content in MADE.items():
-        path.write_text(content())
+    files = made()
+    for path in MAN.glob("*"):
+        if path not in files:
+            path.unlink()
+    for path, content in files.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
 
 
 if __name__ == "__main__":
