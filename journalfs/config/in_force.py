@@ -28,6 +28,7 @@ from journalfs.config.setting_names import (
 from journalfs.config.wildcards import Pattern, WildcardSyntax, compile_pattern, most_specific_first
 
 ORIGIN_DEFAULT: Final = "default"
+ADDRESSES_KNOWN_MAX: Final = 4096
 _QUEUE_SEPARATOR: Final = "::"
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -60,6 +61,8 @@ class SettingsInForce:
         self._exact: dict[str, _Source] = {}
         self._literal: dict[str, _Source] = {}
         self._wild: dict[str, _Source] = {}
+        self._found: dict[str, list[_Source]] = {}
+        """What applies to addresses that were asked for."""
         self.warnings: list[str] = []
         for setting in config.address_settings if config is not None else ():
             values = {name: configured.value for name, configured in setting.values.items()}
@@ -82,6 +85,12 @@ class SettingsInForce:
     def value(self, address: str, name: str) -> Value | None:
         """One setting's value for `address`."""
         return self._setting(name, self._sources(address)).value
+
+    def texts(self, name: str) -> list[str]:
+        """Each text that a setting has for some address, once."""
+        sources = (*self._exact.values(), *self._literal.values(), *self._wild.values())
+        found = (source.values.get(name) for source in sources)
+        return list(dict.fromkeys(value for value in found if isinstance(value, str) and value))
 
     def core(self) -> tuple[SettingInForce, ...]:
         """The broker-wide settings."""
@@ -120,9 +129,14 @@ class SettingsInForce:
         return values
 
     def _sources(self, address: str) -> list[_Source]:
-        key = self._lookup_key(address)
-        found = [where[key] for where in (self._exact, self._literal) if key in where]
-        found.extend(self._wild[pattern.match] for pattern in self._patterns if pattern.applies_to(key))
+        found = self._found.get(address)
+        if found is None:
+            key = self._lookup_key(address)
+            found = [where[key] for where in (self._exact, self._literal) if key in where]
+            found.extend(self._wild[pattern.match] for pattern in self._patterns if pattern.applies_to(key))
+            if len(self._found) >= ADDRESSES_KNOWN_MAX:
+                self._found.clear()
+            self._found[address] = found
         return found
 
     def _lookup_key(self, address: str) -> str:

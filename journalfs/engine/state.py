@@ -233,6 +233,14 @@ class LiveState:
 
         return index_list(fill, f"listing scheduled messages of queue slot {slot}")
 
+    def failed(self, slot: int, attempts: int) -> array[int]:
+        """Live references that were delivered in vain at least `attempts` times (above 0), by arrival."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_failed(self.pointer, slot, attempts, out, room, count))
+
+        return index_list(fill, f"listing failed messages of queue slot {slot}")
+
     def ref(self, ref: int) -> RefInfo:
         """Everything the index knows of one reference. Raises CoreRefused if it is gone."""
         r = ffi.new("jfs_ref_info *")

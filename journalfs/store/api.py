@@ -275,6 +275,12 @@ class Queue(View, Protocol):
     def delivering(self) -> View:
         """Messages that a prepared transaction has acknowledged, and those that consumers have."""
 
+    def failed(self) -> View:
+        """Messages whose attempts are used up and that stay, since nothing says where they go."""
+
+    def expired(self) -> View:
+        """Messages whose time is over."""
+
     def status(self) -> Mapping[str, object]: ...
 
     def settings_toml(self) -> str: ...

@@ -13,8 +13,10 @@ from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import line_prefix
 from journalfs.engine.page_listing import page_listing, page_schedules
 from journalfs.engine.pages import PageScan
+from journalfs.engine.state_batch import NOWHERE, places
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.store.runs import CountedRun, JournalRun, PageRun, Run
+from journalfs.store.undeliverable import attempts_max
 
 if TYPE_CHECKING:
     from journalfs.engine.state import LiveState
@@ -180,35 +182,73 @@ class QueueContent:
         refs = (self.state.ref(ref) for ref in self.state.scheduled(self.slot, self.now_ms))
         return {ref.message_id: ref.scheduled_ms for ref in refs}
 
-    def delivery(self) -> list[Run]:
-        """The order in which a consumer would get them: journal by priority and arrival, pages, then what is
-        not due.
+    def failed(self) -> list[Run]:
+        """What was delivered in vain as often as `max-delivery-attempts` says, and stays here."""
+        attempts = attempts_max(self.core, self.model.address)
+        if not attempts or self.model.binding.internal:
+            return []
+        refs = self.state.failed(self.slot, attempts)
+        found: list[Run] = [JournalRun(refs)] if refs else []
+        known = set(refs)
+        for message_id in self.core.in_delivery.failed(self.queue_id, attempts):
+            run = self.find(message_id)
+            if run is not None and not (isinstance(run, JournalRun) and known.issuperset(run.refs)):
+                found.append(run)
+        return found
+
+    def expired(self) -> list[Run]:
+        """What is due, and whose time is over."""
+        now_ms = self.now_ms
+        ids = array("q", sorted(self.state.expired(now_ms)))
+        there = places(self.state, self.slot, ids, live=True)
+        refs = array("I", [ref for ref in there.refs if ref != NOWHERE])
+        refs = array("I", [ref for ref in refs if self.state.ref(ref).scheduled_ms <= now_ms])
+        found: list[Run] = [JournalRun(refs)] if refs else []
+        for run in self.page_runs():
+            indexes = self.page_expired(run.number, run.indexes)[0]
+            if indexes:
+                found.append(PageRun(run.number, indexes))
+        return found
+
+    def page_expired(self, number: PageNumber, live: array[int]) -> tuple[array[int], int]:
+        """Those of some records of a page that are due and whose time is over, and when there may be more of
+        the page: in milliseconds since 1970, 0: not by time alone.
         """
-        later = self.scheduled()
-        return [*self._due(later), *later]
+        paged, now_ms = self.paged, self.now_ms
+        first_ms = paged.summary(number).first_expiry_ms if paged is not None else 0
+        if not 0 < first_ms <= now_ms:
+            return array("I"), first_ms
+        scan = self.page_scan(number)
+        expirations_ms = scan.expirations_ms()
+        over = array("I", [index for index in live if 0 < expirations_ms[index] <= now_ms])
+        later_ms = page_schedules(scan, over, now_ms=now_ms)
+        due = array("I", [index for index, time_ms in zip(over, later_ms, strict=True) if not time_ms])
+        next_ms = [*filter(None, later_ms), *(time_ms for time_ms in expirations_ms if time_ms > now_ms)]
+        return due, min(next_ms, default=0)
+
+    def delivery(self) -> list[Run]:
+        """The order in which a consumer would get them: journal by priority and arrival, pages, then what it
+        does not get now: not due, failed, expired.
+        """
+        due, aside = self._due(self.scheduled())
+        return [*due, *aside]
 
     def due(self) -> tuple[list[Run], int]:
         """What a consumer may get now, in its order, and when there may be more: in milliseconds since 1970,
         0: not by time alone.
         """
         later = self._scheduled()
-        return self._due([run for _, run in later]), later[0][0] if later else 0
+        return self._due([run for _, run in later])[0], later[0][0] if later else 0
 
-    def _due(self, later: Sequence[Run]) -> list[Run]:
+    def _due(self, later: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+        """What a consumer may get now, and what not; of that each message once, first `later`."""
+        found: list[Run] = [*later, *self.failed(), *self.expired()]
+        held = _Held()
+        aside = [run for run in map(held.added, found) if len(run)]
         refs = self.state.refs(self.slot, "delivery", "live")
-        pages = self.page_runs()
-        if later:
-            held = {ref for run in later if isinstance(run, JournalRun) for ref in run.refs}
-            held_pages = {(run.number, i) for run in later if isinstance(run, PageRun) for i in run.indexes}
-            numbers = {number for number, _ in held_pages}
-            refs = array("I", [ref for ref in refs if ref not in held])
-            pages = [
-                PageRun(run.number, array("I", [i for i in run.indexes if (run.number, i) not in held_pages]))
-                if run.number in numbers
-                else run
-                for run in pages
-            ]
-        return [*([JournalRun(refs)] if refs else []), *pages]
+        live: list[Run] = [JournalRun(refs), *self.page_runs()]
+        due = [held.without(run) for run in live]
+        return [run for run in due if len(run)], aside
 
     def delivering(self) -> list[Run]:
         refs = self.state.refs(self.slot, "arrival", "delivering")
@@ -251,6 +291,32 @@ class QueueContent:
         paged = self.paged
         place = paged.find(self.queue_id, message_id) if paged is not None else None
         return PageRun(place[0], array("I", [place[1]])) if place is not None else None
+
+
+class _Held:
+    """Messages of one queue by where they are."""
+
+    def __init__(self) -> None:
+        self._refs: set[int] = set()
+        self._pages: dict[PageNumber, set[int]] = {}
+
+    def added(self, run: Run) -> Run:
+        """What of a run was not among them. It is from now on."""
+        left = self.without(run)
+        if isinstance(left, JournalRun):
+            self._refs.update(left.refs)
+        elif isinstance(left, PageRun):
+            self._pages.setdefault(left.number, set()).update(left.indexes)
+        return left
+
+    def without(self, run: Run) -> Run:
+        """What of a run is not among them."""
+        if isinstance(run, JournalRun) and self._refs:
+            return JournalRun(array("I", [ref for ref in run.refs if ref not in self._refs]), run.sealed)
+        if isinstance(run, PageRun) and run.number in self._pages:
+            held = self._pages[run.number]
+            return PageRun(run.number, array("I", [index for index in run.indexes if index not in held]))
+        return run
 
 
 def _place(run: Run) -> tuple[int, int]:

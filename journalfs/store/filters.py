@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from journalfs.store.judged import decoder_for
@@ -71,11 +71,12 @@ class SelectorFilter:
         )
 
 
-class ScheduledFilter:
-    """Messages whose delivery time is still to come."""
+class StateFilter:
+    """Messages that are in a state by time, settings and attempts, as `choose` finds them."""
 
-    def __init__(self, content: QueueContent) -> None:
+    def __init__(self, content: QueueContent, choose: Callable[[], Sequence[Run]]) -> None:
         self._content = content
+        self._choose = choose
         self._seen: Hashable = None
         self._refs: set[int] = set()
         self._records: set[tuple[int, int]] = set()
@@ -100,7 +101,7 @@ class ScheduledFilter:
         self._refs = set()
         self._records = set()
         self._pages = set()
-        for run in self._content.scheduled():
+        for run in self._choose():
             if isinstance(run, JournalRun):
                 self._refs.update(run.refs)
             elif isinstance(run, PageRun):

@@ -48,7 +48,13 @@ class HeldMessages:
         """How often a message was delivered in vain, where that is not on disk; otherwise 0."""
         return self._attempts.get(queue, {}).get(message_id, 0)
 
+    def failed(self, queue: QueueId, attempts: int) -> list[MessageId]:
+        """What was delivered in vain at least so often, where that is not on disk."""
+        known = self._attempts.get(queue, {})
+        return [message_id for message_id, count in known.items() if count >= attempts]
+
     def count(self, queue: QueueId, message_id: MessageId, attempts: int) -> None:
+        self.version += 1
         self._attempts.setdefault(queue, {})[message_id] = attempts
 
     def forget(self, queue: QueueId, message_id: MessageId) -> None:

@@ -9,7 +9,7 @@ from journalfs.bindings.model import Address as AddressModel
 from journalfs.bindings.model import Queue as QueueModel
 from journalfs.store.content import QueueContent, total_messages
 from journalfs.store.core import Core
-from journalfs.store.filters import ScheduledFilter
+from journalfs.store.filters import StateFilter
 from journalfs.store.memory import Held, held_in_queues
 from journalfs.store.page_parts import PageParts
 from journalfs.store.views import DeliveringView, QueueView
@@ -25,7 +25,11 @@ class StoreQueue(QueueView):
 
     def __init__(self, core: Core, model: QueueModel, page_parts: PageParts) -> None:
         super().__init__(QueueContent(core, model), page_parts)
-        self._scheduled = QueueView(self.content, page_parts, ScheduledFilter(self.content))
+        content = self.content
+        self._scheduled, self._failed, self._expired = (
+            QueueView(content, page_parts, StateFilter(content, choose))
+            for choose in (content.scheduled, content.failed, content.expired)
+        )
         self._delivering = DeliveringView(self.content, page_parts)
 
     @property
@@ -54,6 +58,12 @@ class StoreQueue(QueueView):
     def delivering(self) -> QueueView:
         return self._delivering
 
+    def failed(self) -> QueueView:
+        return self._failed
+
+    def expired(self) -> QueueView:
+        return self._expired
+
     @property
     def message_count(self) -> int:
         """As a broker counts: with those not yet due, and those that a prepared transaction has taken."""
@@ -75,6 +85,8 @@ class StoreQueue(QueueView):
             "messages": len(self),
             "scheduledCount": total_messages(content.scheduled()),
             "deliveringCount": len(self._delivering),
+            "failedCount": total_messages(content.failed()),
+            "expiredCount": total_messages(content.expired()),
             "pagedCount": total_messages(paged),
             "journalBodyBytes": info.live_bytes,
             "lineBytes": self.all().size_bytes,

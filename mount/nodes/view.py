@@ -17,6 +17,8 @@ from journalfs_mount.context import MountContext
 from journalfs_mount.names import (
     ALL_NAME,
     DELIVERING_DIRECTORY,
+    EXPIRED_DIRECTORY,
+    FAILED_DIRECTORY,
     FOLLOW_NAME,
     MESSAGES_DIRECTORY,
     SCHEDULED_DIRECTORY,
@@ -40,6 +42,12 @@ from journalfs_mount.report import RenderedFile, json_text
 from journalfs_mount.staging import PlaceName
 
 _STREAMS: dict[bytes, type[StreamFile]] = {FOLLOW_NAME: FollowFile, TAKE_NAME: TakeFile}
+_STATES: dict[bytes, Callable[[Queue], View]] = {
+    SCHEDULED_DIRECTORY: lambda queue: queue.scheduled(),
+    DELIVERING_DIRECTORY: lambda queue: queue.delivering(),
+    FAILED_DIRECTORY: lambda queue: queue.failed(),
+    EXPIRED_DIRECTORY: lambda queue: queue.expired(),
+}
 _FIXED_NAMES: dict[type[Directory], frozenset[bytes]] = {}
 
 
@@ -210,8 +218,7 @@ class QueueDirectory(Place, ViewDirectory):
     def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
         return {
             **super().named_children(),
-            SCHEDULED_DIRECTORY: partial(StateDirectory, self.context, self, "scheduled"),
-            DELIVERING_DIRECTORY: partial(StateDirectory, self.context, self, "delivering"),
+            **{name: partial(StateDirectory, self.context, self, state) for name, state in _STATES.items()},
             STATUS_NAME: partial(VirtualFileNode, self.context, self._status, self.address_name),
             SETTINGS_NAME: partial(
                 SettingsFile, self.context, self._settings, self.address_name, self.queue_name
@@ -226,18 +233,19 @@ class QueueDirectory(Place, ViewDirectory):
 
 
 class StateDirectory(ViewDirectory):
-    """The messages of a queue that are in one state: `.scheduled` or `.delivering`."""
+    """The messages of a queue that are in one state: `.scheduled`, `.delivering`, `.failed`, `.expired`."""
 
     __slots__ = ("_queue_directory", "_state")
 
-    def __init__(self, context: MountContext, queue_directory: QueueDirectory, state: str) -> None:
+    def __init__(
+        self, context: MountContext, queue_directory: QueueDirectory, state: Callable[[Queue], View]
+    ) -> None:
         super().__init__(context, queue_directory.inode, queue_directory.address_name)
         self._queue_directory = queue_directory
         self._state = state
 
     def view(self) -> View:
-        queue = self._queue_directory.queue()
-        return queue.scheduled() if self._state == "scheduled" else queue.delivering()
+        return self._state(self._queue_directory.queue())
 
     def queue_directory(self) -> QueueDirectory:
         return self._queue_directory

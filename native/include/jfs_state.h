@@ -144,6 +144,10 @@ jfs_status jfs_state_refs(const jfs_state *state, uint32_t slot, int order, int 
 jfs_status jfs_state_scheduled(const jfs_state *state, uint32_t slot, int64_t now_ms, uint32_t *out,
                                uint32_t capacity, uint32_t *count);
 
+/* Live references that were delivered in vain at least so often (above 0), by arrival. */
+jfs_status jfs_state_failed(const jfs_state *state, uint32_t slot, int32_t attempts, uint32_t *out, uint32_t capacity,
+                            uint32_t *count);
+
 enum { JFS_REF_LIVE = 1, JFS_REF_DELIVERING = 2 };
 
 typedef struct {

@@ -224,3 +224,22 @@ jfs_status jfs_state_scheduled(const jfs_state *state, uint32_t slot, int64_t no
     free(due.items);
     return status;
 }
+
+jfs_status jfs_state_failed(const jfs_state *state, uint32_t slot, int32_t attempts, uint32_t *out, uint32_t capacity,
+                            uint32_t *count) {
+    const queue_item *queue;
+    uint32_t found = 0;
+    *count = 0;
+    if (slot >= state->queues.count || attempts <= 0) return JFS_RANGE;
+    queue = &state->queues.items[slot];
+    for (uint32_t i = 0; i < queue->arrival.count; i++) {
+        const uint32_t ref = queue->arrival.items[i];
+        const ref_item *r;
+        if (ref == JFS_NONE) continue;
+        r = &state->refs.items[ref];
+        if (r->state != REF_LIVE || r->decor == 0 || state->decors.items[r->decor].delivery_count < attempts) continue;
+        if (found < capacity) out[found] = ref;
+        found++;
+    }
+    return listed(found, capacity, count);
+}

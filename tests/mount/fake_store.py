@@ -266,6 +266,12 @@ class FakeQueue(FakeView):
     def delivering(self) -> View:
         return FakeView(self, lambda message: message.state == "delivering")
 
+    def failed(self) -> View:
+        return FakeView(self, lambda message: message.state == "failed")
+
+    def expired(self) -> View:
+        return FakeView(self, lambda message: message.state == "expired")
+
     def status(self) -> Mapping[str, object]:
         return {"queue": self._name, "messages": len(self)}
 

@@ -71,6 +71,10 @@ class AddressRules:
         value = self.value(address, name)
         return value if isinstance(value, str) else ""
 
+    def texts(self, name: str) -> Sequence[str]:
+        """All that a setting that is text is for any address; addresses that share it are named once."""
+        return self._in_force().texts(name)
+
     def number(self, address: str, name: str) -> int:
         """A setting that is a number; -1 where there is none."""
         value = self.value(address, name)

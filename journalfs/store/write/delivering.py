@@ -29,10 +29,11 @@ from journalfs.store.filters import Filter
 from journalfs.store.following import Follower, Place, line_of, places
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, Run
+from journalfs.store.undeliverable import Why, attempts_max
 from journalfs.store.views import QueueView
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.delivery_rules import DeliveryRules, Headers, headers_of
-from journalfs.store.write.forwarding import Forwarding, Why
+from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.leaving import Leaving
 from journalfs.store.write.removing import Chosen, Removing
@@ -346,17 +347,18 @@ class QueueDelivery:
             removing.let_go(chosen)
             return None
         message_id = MessageId(run.columns(content).ids[0])
+        on_disk = content.state.ref(run.refs[0]).delivery_count if isinstance(run, JournalRun) else 0
+        count = max(on_disk, self.core.in_delivery.attempts(content.queue_id, message_id))
         headers = headers_of(line)
-        if headers.is_over(content.now_ms) or not self._is_for(consumer, place, headers):
+        stays = headers.is_over(content.now_ms) or 0 < attempts_max(self.core, content.model.address) <= count
+        if stays or not self._is_for(consumer, place, headers):
             removing.let_go(chosen)
             line.close()
             return None
         if content.model.binding.exclusive:
             self.exclusive = consumer
         self._hold(chosen)
-        on_disk = content.state.ref(run.refs[0]).delivery_count if isinstance(run, JournalRun) else 0
-        attempts = self.core.in_delivery.attempts(content.queue_id, message_id)
-        return Delivery(consumer, place, chosen, line, max(on_disk, attempts), message_id)
+        return Delivery(consumer, place, chosen, line, count, message_id)
 
     def _is_for(self, consumer: Consumer, place: Place, headers: Headers) -> bool:
         """Whether a message may go to a consumer: those of a group go to the one that got its first."""
@@ -459,16 +461,18 @@ class QueueDelivery:
             await self.returned(chosen, due_ms)
 
     async def _kill(self, delivery: Delivery, chosen: Chosen, counted: Position | None) -> None:
-        """No further attempt: it goes to the dead letters."""
+        """No further attempt: it goes to the dead letters, if it can."""
         if counted is not None:
             await self.handing.settled(counted)
-        await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED)
+        if not await self.handing.forwarding.forward(self.queue, chosen, Why.KILLED):
+            return
         self.core.in_delivery.forget(chosen.queue, delivery.message_id)
         await self.handing.leaving.clear(chosen)
 
     def _stage_count(self, place: MessageId, count: int) -> Position | None:
         """None: no more records of it are kept."""
-        if not self.handing.rules.is_recorded(count):
+        last = 0 < attempts_max(self.core, self.content.model.address) <= count
+        if not last and not self.handing.rules.is_recorded(count):
             return None
         body = record_bodies.delivery_count(self.content.queue_id, count)
         return self.handing.journals.messages.stage_update(RecordId(place), MessageType.DELIVERY_COUNT, body)

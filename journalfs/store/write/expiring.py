@@ -1,5 +1,5 @@
 """Messages whose time is over leave their queues, as a broker's scan for them does: at most
-`message-expiry-scan-period` later.
+`message-expiry-scan-period` later. So do those that failed and stayed, once they have somewhere to go.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from journalfs.config.in_force import SettingsInForce
 from journalfs.damage import FileStamp
-from journalfs.engine.page_listing import page_schedules
 from journalfs.engine.waiting import checkpoint
 from journalfs.errors import Gone, JournalfsError
 from journalfs.ids import MessageId, PageNumber
@@ -18,23 +18,37 @@ from journalfs.paging.address import PagedAddress
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
+from journalfs.store.settings import settings_in_force
+from journalfs.store.undeliverable import Why
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.leaving import chosen_runs
 from journalfs.store.write.periods import every_period
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is known of a page that was gone through."""
+
+    stamp: FileStamp
+    next_ms: int
+    """When the next of its messages expires; 0: none does."""
+    stays: SettingsInForce | None
+    """What something stays by that expired."""
+
+
 @dataclass(slots=True)
 class Expiring:
-    """`forward` sends what expired where it goes, and says how many left their queue."""
+    """`forward` sends messages where they go, and says how many left their queue; `may_leave`: any can."""
 
     core: Core
     rules: AddressRules
     queues: Callable[[], Sequence[StoreQueue]]
-    forward: Callable[[StoreQueue, Sequence[Run]], Awaitable[int]]
+    forward: Callable[[StoreQueue, Sequence[Run], Why], Awaitable[int]]
+    may_leave: Callable[[StoreQueue, Why], bool]
     enabled: bool = True
     """Off: nothing expires by itself."""
-    _pages: dict[tuple[str, PageNumber], tuple[FileStamp, int]] = field(default_factory=dict)
-    """Pages that were gone through, and when the next of their messages expires; 0: none does."""
+    _pages: dict[tuple[str, PageNumber], _Seen] = field(default_factory=dict)
+    """Pages that were gone through."""
 
     @property
     def period_ms(self) -> int:
@@ -58,10 +72,20 @@ class Expiring:
         """Let go of all that expired by now; how many messages left a queue."""
         left = 0
         for queue, message_ids in self._expired_in_journal():
-            left += await self.forward(queue, chosen_runs(queue, message_ids))
+            left += await self.forward(queue, chosen_runs(queue, message_ids), Why.EXPIRED)
         for address, paged in list(self.core.pages.items()):
             if not self._keeps(address):
                 left += await self._scan_pages(address, paged)
+        return left + await self._forward_failed()
+
+    async def _forward_failed(self) -> int:
+        left = 0
+        for queue in self.queues():
+            runs = queue.content.failed()
+            for run in runs if runs and self.may_leave(queue, Why.KILLED) else ():
+                for few in run.split(EXPIRED_MESSAGES_MAX):
+                    left += await self.forward(queue, [few], Why.KILLED)
+            await checkpoint()
         return left
 
     def _keeps(self, address: str) -> bool:
@@ -78,7 +102,7 @@ class Expiring:
         ids = sorted(self.core.loader.state.expired(self.core.clock.now_ms()))
         for at in range(0, len(ids), EXPIRED_MESSAGES_MAX):
             for slot, messages in self._by_queue(ids[at : at + EXPIRED_MESSAGES_MAX]).items():
-                if slot in queues:
+                if slot in queues and self.may_leave(queues[slot], Why.EXPIRED):
                     for together in _in_bounds(messages):
                         yield queues[slot], together
 
@@ -113,29 +137,30 @@ class Expiring:
 
     def _is_due(self, address: str, paged: PagedAddress, number: PageNumber) -> bool:
         summary = paged.summary(number)
-        stamp, next_ms = self._pages.get((address, number), (None, 0))
-        if stamp != summary.stamp:
-            next_ms = summary.first_expiry_ms
+        seen = self._pages.get((address, number))
+        next_ms = summary.first_expiry_ms
+        if seen is not None and seen.stamp == summary.stamp:
+            stays = seen.stays is None or seen.stays is settings_in_force(self.core)
+            next_ms = seen.next_ms if stays else next_ms
         return 0 < next_ms <= self.core.clock.now_ms()
 
     async def _scan_page(self, address: str, paged: PagedAddress, number: PageNumber) -> int:
-        now_ms, left = self.core.clock.now_ms(), 0
-        scan = paged.scan(number)
+        left, found, next_ms = 0, 0, 0
         stamp = paged.files[number].stamp
-        expirations_ms = scan.expirations_ms()
-        next_ms = [time_ms for time_ms in expirations_ms if time_ms > now_ms]
-        for queue in self.queues():
-            if queue.model.address != address:
-                continue
-            live = paged.live(number, queue.content.queue_id)
-            over = array("I", [index for index in live if 0 < expirations_ms[index] <= now_ms])
-            later_ms = page_schedules(scan, over, now_ms=now_ms)
-            next_ms += filter(None, later_ms)
-            due = [index for index, time_ms in zip(over, later_ms, strict=True) if not time_ms]
+        bound = [queue for queue in self.queues() if queue.model.address == address]
+        live = [paged.live(number, queue.content.queue_id) for queue in bound]
+        # All of it before the first are sent on: the page may go with them.
+        over = [queue.content.page_expired(number, there) for queue, there in zip(bound, live, strict=True)]
+        for queue, (due, later_ms) in zip(bound, over, strict=True):
+            next_ms = min(filter(None, (next_ms, later_ms)), default=0)
+            found += len(due)
             for at in range(0, len(due), EXPIRED_MESSAGES_MAX):
+                if not self.may_leave(queue, Why.EXPIRED):
+                    break
                 run = PageRun(number, array("I", due[at : at + EXPIRED_MESSAGES_MAX]))
-                left += await self.forward(queue, [run])
-        self._pages[address, number] = (stamp, min(next_ms, default=0))
+                left += await self.forward(queue, [run], Why.EXPIRED)
+        stays = settings_in_force(self.core) if left < found else None
+        self._pages[address, number] = _Seen(stamp, next_ms, stays)
         return left
 
 

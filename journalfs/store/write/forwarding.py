@@ -3,7 +3,7 @@
 Each leaves its queue in the transaction that adds its copy to the queues of the expiry or dead-letter
 address. The copy is what a broker makes: a new id, no expiration, the new address, and where it comes from
 among its properties (docs/format/messages.md, "Sequences"). Without such an address, or without a queue there
-that takes it, the message is dropped.
+that takes it, the message is dropped, or stays where nothing says that it may go (`store.undeliverable`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from enum import Enum
 
 from journalfs.engine.waiting import unbroken
 from journalfs.errors import JournalfsError, RecordTooLarge
@@ -28,23 +27,12 @@ from journalfs.store.outgoing import Outgoing, known_routing_type
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.stored_runs import stored_messages
+from journalfs.store.undeliverable import Why, may_be_dropped
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.publishing import Publishing
 from journalfs.store.write.removing import Chosen, Paged, Removing
 from journalfs.store.write.routing import Routed, Routing
-
-
-class Why(Enum):
-    """Why messages leave a queue without anybody having asked; the value names the setting of where to."""
-
-    EXPIRED = "expiry"
-    KILLED = "dead-letter"
-
-    @property
-    def counter(self) -> str:
-        """What a broker calls the number of such messages of a queue."""
-        return "messagesExpired" if self is Why.EXPIRED else "messagesKilled"
 
 
 @dataclass(slots=True)
@@ -108,6 +96,8 @@ class Forwarding:
         self._settled = settled
         self._kept: set[tuple[QueueId, MessageId | Paged]] = set()
         """Messages that could not be read, and were told of."""
+        self._told: set[tuple[QueueId, Why]] = set()
+        """Queues of which something stays, and was told of."""
 
     async def forward(self, queue: StoreQueue, chosen: Chosen, why: Why) -> int:
         """Send on, or drop, what was chosen of a queue; how many left it. Whoever chose lets them go."""
@@ -140,7 +130,18 @@ class Forwarding:
 
     def _destination(self, queue_address: str, message_address: str, why: Why) -> str:
         """The address that copies go to; empty: nowhere."""
-        return self._rules.text(_ruling(queue_address, message_address, why), f"{why.value}-address")
+        return self._rules.text(_ruling(queue_address, message_address, why), why.setting)
+
+    def may_leave(self, queue: StoreQueue, why: Why) -> bool:
+        """Whether some such messages of a queue have somewhere to go, or may be dropped. That they stay is
+        said once.
+        """
+        address = queue.model.address
+        reached = any(map(self._routing.reached_from, self._rules.texts(why.setting)))
+        if not reached and not may_be_dropped(self._core, address, why):
+            self._tell_kept(queue, self._rules.text(address, why.setting), why)
+            return False
+        return True
 
     async def _make_resources(self, ruling: str, address: str, to: str, why: Why) -> None:
         """The queue that is made for what was sent to one address, where the settings of `ruling` say so."""
@@ -184,12 +185,16 @@ class Forwarding:
     ) -> _Leaving:
         leaving = _Leaving(queue.content)
         for origin in origins:
+            to = ways[origin.address]
+            routed = self._routed(queue, origin, to, why) if to else None
+            ruling = _ruling(queue.model.address, origin.address, why)
+            if not (routed and routed.queues) and not may_be_dropped(self._core, ruling, why):
+                self._tell_kept(queue, to, why)
+                continue
             if isinstance(origin.chosen, Paged):
                 leaving.paged.append(origin.chosen)
             else:
                 leaving.messages.append(origin.chosen)
-            to = ways[origin.address]
-            routed = self._routed(queue, origin, to, why) if to else None
             if routed is not None and routed.queues:
                 numbered = (MessageId(self._journals.ids.draw()), routed)
                 leaving.copies.setdefault(to, []).append(numbered)
@@ -233,6 +238,18 @@ class Forwarding:
         for to, copies in leaving.copies.items():
             self._publishing.stage_routed_in(tx, to, copies, large=large)
         self._removing.stage_few_in(tx, leaving.content, leaving.messages, leaving.paged)
+
+    def _tell_kept(self, queue: StoreQueue, to: str, why: Why) -> None:
+        """Say once of a queue that such messages stay in it. `to`: where they cannot go, if it is known."""
+        known = (queue.content.queue_id, why)
+        if known not in self._told:
+            self._told.add(known)
+            where = f"{queue.model.address}::{queue.name}"
+            expired = why is Why.EXPIRED
+            what, view = ("whose time is over", ".expired") if expired else ("that failed", ".failed")
+            reason = f"no queue of {to} takes them" if to else f"no {why.setting} is known"
+            message = f"{where}: messages {what} stay, and are in {view}, since {reason}"
+            self._core.events.add("undeliverable", message, queue=queue.name, setting=why.setting)
 
     def _tell(self, queue: StoreQueue, leaving: _Leaving, why: Why) -> None:
         count = len(leaving)

@@ -27,6 +27,7 @@ from journalfs.store.outgoing import Outgoing
 from journalfs.store.prepared import refuse_held
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run
+from journalfs.store.undeliverable import Why
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.administering import Administering, address_named, queue_named
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
@@ -38,7 +39,7 @@ from journalfs.store.write.disk_limits import DiskLimits
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.flushed import Flushed, path_of
-from journalfs.store.write.forwarding import Forwarding, Why
+from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.leaving import Choice, Leaving, chosen_runs, shown_runs
 from journalfs.store.write.message_settings import stage_message_update
@@ -148,9 +149,7 @@ class WritingStore(SelfReadingStore):
 
     def _prepare_own_work(self, duplicates: DuplicateIds) -> None:
         core = self.core
-        self.expiring = Expiring(
-            core, self._rules, self.queues, lambda queue, runs: self._forward(queue, runs, Why.EXPIRED)
-        )
+        self.expiring = Expiring(core, self._rules, self.queues, self._forward, self._forwarding.may_leave)
         self._deleting = Deleting(
             core,
             self.journals,
@@ -363,15 +362,13 @@ class WritingStore(SelfReadingStore):
 
     async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """Send messages that were delivered in vain too often to the dead-letter address of their queue's
-        address, or drop them if there is none; how many left.
+        address, or drop them if there is none and they may be; how many left.
         """
         found = self._queue(queue)
         return await self._forward(found, chosen_runs(found, message_ids), Why.KILLED)
 
     async def expire(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        """Send messages to the expiry address of the address that they were sent to, or drop them if there is
-        none; how many left.
-        """
+        """The same with the expiry address of the address that they were sent to."""
         found = self._queue(queue)
         return await self._forward(found, chosen_runs(found, message_ids), Why.EXPIRED)
 

@@ -94,6 +94,19 @@ def on_disk(writable: Writable, queue: str) -> list[dict[str, Any]]:
     return list(messages)
 
 
+_BROKER_XML = """<configuration><core>
+  <journal-directory>journal</journal-directory><bindings-directory>bindings</bindings-directory>
+  <large-messages-directory>large-messages</large-messages-directory>
+  <paging-directory>paging</paging-directory>
+</core></configuration>
+"""
+
+
+def configured_by_broker(writable: Writable) -> None:
+    """A broker's configuration belongs to the store, which says nothing of where messages go."""
+    (writable.root / "broker.xml").write_text(_BROKER_XML)
+
+
 @pytest.fixture(params=BACKENDS)
 def writable(little_store: LittleStore, request: pytest.FixtureRequest) -> Writable:
     backend = str(request.param)

@@ -15,7 +15,7 @@ from journalfs.ids import MessageId
 from journalfs.store.write.delivering import Consumer, Delivery
 from journalfs.store.write.store import WritingStore
 from tests.store.test_pages import small, write_page
-from tests.store.writing.conftest import Writable, lines_of, on_disk, queue_of
+from tests.store.writing.conftest import Writable, configured_by_broker, lines_of, on_disk, queue_of
 from tests.store.writing.test_forwarding import configure, dead, make_dead, published
 
 A, B = ("work", "work.a"), ("work", "work.b")
@@ -176,6 +176,7 @@ async def test_too_many_attempts_end_at_the_dead_letter_address(writable: Writab
 @pytest.mark.rule("S-121")
 async def test_a_paged_message_is_counted_in_memory(writable: Writable) -> None:
     configure(writable, '[address-settings."work"]\nmax-delivery-attempts = 2\n')
+    configured_by_broker(writable)
     write_page(writable.little, 1, [small(900)])
     async with writable.open() as store:
         consumer = store.consumer(A)
@@ -277,6 +278,7 @@ async def test_delays_may_be_spread(writable: Writable) -> None:
 
 
 async def test_only_so_many_attempts_are_recorded(writable: Writable) -> None:
+    configured_by_broker(writable)
     (writable.root / "journalfs.toml").write_text(
         f'journal-type = "{writable.backend}"\nmax-redelivery-records = 1\n'
         '[address-settings."work"]\nmax-delivery-attempts = 3\n'

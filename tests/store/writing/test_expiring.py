@@ -16,13 +16,14 @@ from journalfs.ids import MessageId
 from journalfs.store import open_store
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import Run
+from journalfs.store.undeliverable import Why
 from journalfs.store.write import expiring as expiring_module
 from journalfs.store.write.address_rules import ExpiryRule
 from journalfs.store.write.opening import open_for_writing
 from tests.differential.encode_messages import Typed, page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, START_MS
 from tests.store.test_pages import write_page
-from tests.store.writing.conftest import Writable, bodies_of, lines_of, on_disk
+from tests.store.writing.conftest import Writable, bodies_of, configured_by_broker, lines_of, on_disk
 from tests.store.writing.test_forwarding import (
     AMQP,
     CORE,
@@ -79,6 +80,7 @@ async def test_what_is_over_goes_to_the_expiry_address(writable: Writable) -> No
 @pytest.mark.rule("S-97")
 @pytest.mark.parametrize("index", [False, True])
 async def test_what_was_there_before_expires_too(writable: Writable, index: bool) -> None:
+    configured_by_broker(writable)
     async with writable.open(index=index) as store:
         amqp = {**AMQP, "expiration": START_MS + 1000}
         await published(store, CORE, amqp, {"body": "stays"}, {**CORE, "largeMessage": True})
@@ -113,6 +115,7 @@ async def test_it_happens_by_itself_once_a_period(writable: Writable) -> None:
 @pytest.mark.rule("S-88")
 @pytest.mark.parametrize("expire", [False, True])
 async def test_a_store_whose_messages_stay_when_their_time_is_over(writable: Writable, expire: bool) -> None:
+    configured_by_broker(writable)
     path = writable.root / "journalfs.toml"
     path.write_text("message-expiry-scan-period = 1000\n" + path.read_text())
     async with writable.open() as store:
@@ -162,6 +165,7 @@ async def test_a_store_that_is_read_keeps_showing_it(writable: Writable) -> None
 
 @pytest.mark.rule("S-97")
 async def test_what_is_not_due_does_not_expire(writable: Writable) -> None:
+    configured_by_broker(writable)
     async with writable.open() as store:
         due_ms = START_MS + 5000
         await published(store, expiring("x", 1000, properties={"_AMQ_SCHED_DELIVERY": due_ms}))
@@ -260,13 +264,14 @@ async def test_messages_of_pages_expire(writable: Writable) -> None:
 @pytest.mark.rule("S-97")
 async def test_pages_that_go_while_messages_of_others_expire(writable: Writable) -> None:
     """Whoever consumes the rest of the pages meanwhile takes them away."""
+    configured_by_broker(writable)
     for number in range(1, 5):
         write_page(writable.little, number, [paged(1000 * number, 1000), paged(1000 * number + 1, 9000)])
     async with writable.open() as store:
         forward, pages = store.expiring.forward, store.core.pages["work"]
 
-        async def consuming(queue: StoreQueue, runs: Sequence[Run]) -> int:
-            left = await forward(queue, runs)
+        async def consuming(queue: StoreQueue, runs: Sequence[Run], why: Why) -> int:
+            left = await forward(queue, runs, why)
             await store.acknowledge(A, [MessageId(1000 * n + i) for n in (1, 2, 3) for i in (0, 1)])
             while pages.numbers() != [4]:
                 await trio.testing.wait_all_tasks_blocked()
@@ -279,6 +284,7 @@ async def test_pages_that_go_while_messages_of_others_expire(writable: Writable)
 
 
 async def test_pages_without_expired_messages_are_not_read_again(writable: Writable) -> None:
+    configured_by_broker(writable)
     write_page(writable.little, 1, [paged(2000, 9000)])
     write_page(writable.little, 2, [paged(3000, 1000), paged(3001, 9000)])
     open_store(writable.root, clock=writable.clock).close()
@@ -394,8 +400,8 @@ async def test_what_is_taken_while_others_expire_leaves_once(
         writable.clock.advance(by_ms=1000)
         forward = store.expiring.forward
 
-        async def remove_then_forward(queue: StoreQueue, runs: Sequence[Run]) -> int:
-            left = await forward(queue, runs)
+        async def remove_then_forward(queue: StoreQueue, runs: Sequence[Run], why: Why) -> int:
+            left = await forward(queue, runs, why)
             await store.acknowledge(A, [second])
             return left
 

@@ -13,7 +13,7 @@ from journalfs.store.write.store import WritingStore
 from tests.reference.amqp import Sections
 from tests.store.conftest import START_MS
 from tests.store.test_pages import small, write_page
-from tests.store.writing.conftest import Writable, lines_of, on_disk, queue_of
+from tests.store.writing.conftest import Writable, configured_by_broker, lines_of, on_disk, queue_of
 
 A = ("work", "work.a")
 SETTINGS = '[address-settings."work"]\ndead-letter-address = "dead"\n'
@@ -205,6 +205,7 @@ async def test_a_copy_of_a_copy_goes_to_queues_of_either_kind(writable: Writable
 @pytest.mark.parametrize("settings", ["", SETTINGS], ids=["no address", "no queue"])
 async def test_nowhere_to_go(writable: Writable, settings: str) -> None:
     configure(writable, settings)
+    configured_by_broker(writable)
     async with writable.open() as store:
         ids = await published(store, {"body": "x"}, {"body": "y", "largeMessage": True})
         assert await store.send_to_dead_letters(A, ids) == 2
@@ -217,6 +218,7 @@ async def test_nowhere_to_go(writable: Writable, settings: str) -> None:
 
 async def test_a_filter_that_refuses_it_drops_it(writable: Writable) -> None:
     configure(writable)
+    configured_by_broker(writable)
     async with writable.open() as store:
         await make_dead(store, "dead")
         await store.set_attribute("dead", "dead", "user.journalfs.filter", b"color = 'red'")
@@ -272,6 +274,7 @@ async def test_what_is_moved_back_may_fail_again(writable: Writable, line: dict[
 
 async def test_what_no_queue_takes_is_told(writable: Writable) -> None:
     configure(writable)
+    configured_by_broker(writable)
     async with writable.open() as store:
         await store.create_address("dead")
         ids = await published(store, {"body": "x"})
