@@ -21,39 +21,50 @@ if TYPE_CHECKING:
 @click.option(
     "--set",
     "assignments",
-    metavar="NAME=VALUE",
+    metavar="[MATCH:]NAME=VALUE",
     multiple=True,
-    help="A setting under the broker's name, such as journal-file-size=1M.",
+    help="A setting under the broker's name, such as journal-file-size=1M, or of addresses, such as "
+    "'orders.#:max-delivery-attempts=3'.",
 )
-def create(*, store: Path, journal_type: str | None, assignments: tuple[str, ...]) -> None:
+@click.option(
+    "--bare", is_flag=True, help="Without the queues DLQ and ExpiryQueue, and settings that name them."
+)
+def create(*, store: Path, journal_type: str | None, assignments: tuple[str, ...], bare: bool) -> None:
     """Make an empty store in the directory STORE, which need not exist.
 
     A broker can be started on it. Settings are kept in STORE/journalfs.toml. In a broker instance that never
     ran, STORE is the instance, and its broker.xml says all.
+
+    Messages that fail too often go to the queue DLQ, those whose time is over to ExpiryQueue, as `artemis
+    create` sets it up.
     """
     from journalfs.clock import SystemClock  # noqa: PLC0415 - these take longer than the help text
     from journalfs.store.creating import create_store  # noqa: PLC0415
 
     given = ([f"journal-type={journal_type}"] if journal_type else []) + list(assignments)
-    made = create_store(store, _settings(given), SystemClock(), warn=_warn)
+    own, addresses = _settings(given)
+    made = create_store(store, own, SystemClock(), warn=_warn, addresses=addresses, bare=bare)
     size = made.settings.file_size_bytes
     print(
         f"{made.layout.root}: an empty store, {made.kind}, journal files of {size} bytes, node {made.node_id}"
     )
 
 
-def _settings(assignments: list[str]) -> dict[str, Value]:
+def _settings(assignments: list[str]) -> tuple[dict[str, Value], dict[str, dict[str, Value]]]:
+    """Those of the whole store, and those of addresses by match."""
     from journalfs.config.journalfs_toml import parse_setting  # noqa: PLC0415
 
-    settings: dict[str, Value] = {}
+    own: dict[str, Value] = {}
+    addresses: dict[str, dict[str, Value]] = {}
     for assignment in assignments:
         try:
-            name, value = parse_setting(assignment)
+            match, name, value = parse_setting(assignment)
         except ValueError as error:
             raise WrongCall(f"--set {error}") from error
+        settings = own if match is None else addresses.setdefault(match, {})
         if settings.setdefault(name, value) != value:
             raise WrongCall(f"--set {name}: it is given twice")
-    return settings
+    return own, addresses
 
 
 def _warn(text: str) -> None:

@@ -45,23 +45,32 @@ def read_journalfs_toml(file: Path, base: BrokerConfig | None = None) -> BrokerC
     return _Reader(file, base).config()
 
 
-def settings_text(settings: Mapping[str, Value]) -> str:
-    """A file that sets just these."""
-    return "".join(tomli_w.dumps({name: value}) for name, value in settings.items())
+def settings_text(
+    settings: Mapping[str, Value], addresses: Mapping[str, Mapping[str, Value]] | None = None
+) -> str:
+    """A file that sets just these: of the whole store, and of addresses by match."""
+    tables = {_ADDRESSES: {match: dict(values) for match, values in addresses.items()}} if addresses else {}
+    return tomli_w.dumps({**settings, **tables})
 
 
-def parse_setting(assignment: str) -> tuple[str, Value]:
-    """One setting given as `name=value` on a command line. Raises `ValueError` that says what is wrong."""
-    name, separator, text = assignment.partition("=")
-    definition = CORE_BY_NAME.get(name.strip())
+def parse_setting(assignment: str) -> tuple[str | None, str, Value]:
+    """One setting given as `name=value` on a command line, or as `match:name=value` one of addresses: the
+    match, its name and value. Raises `ValueError` that says what is wrong.
+    """
+    place, separator, text = assignment.partition("=")
+    match, colon, name = place.rpartition(":")
+    known, name = BY_NAME if colon else CORE_BY_NAME, name.strip()
+    definition = known.get(name)
     if definition is None:
-        raise ValueError(_unknown(name.strip(), CORE_BY_NAME))
+        raise ValueError(_unknown(name, known))
     if not separator:
-        raise ValueError(f"{name}: give it as {name}=VALUE")
+        raise ValueError(f"{place}: give it as {place}=VALUE")
+    if colon and not match:
+        raise ValueError(f"{place}: give it as MATCH:{name}=VALUE, as in '#:{name}={text}'")
     try:
-        return definition.name, parse_value(definition, text)
+        return match if colon else None, definition.name, parse_value(definition, text)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        raise ValueError(f"{place}: {error}") from error
 
 
 class _Reader:
@@ -202,8 +211,8 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     if name in BY_NAME and name not in known:
         table = f'[{_ADDRESSES}."MATCH"]'
         return (
-            f"{name!r} is a setting of addresses: set it under {table} in {TOML_NAME}, or as "
-            f"user.journalfs.{name} of an address's directory"
+            f"{name!r} is a setting of addresses: set it under {table} in {TOML_NAME}, as MATCH:{name}=VALUE "
+            f"where a store is made, or as user.journalfs.{name} of an address's directory"
         )
     if name in CORE_BY_NAME and name not in known:
         return f"{name!r} is a setting of the whole store: set it outside all tables"

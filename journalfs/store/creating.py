@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from journalfs.clock import Clock
 from journalfs.config.files import TOML_NAME
+from journalfs.config.in_force import SettingsInForce
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, plan_store
@@ -20,6 +23,10 @@ from journalfs.config.setting_names import Value
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.links import sync
 from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
+from journalfs.format.bindings import RoutingType
+from journalfs.format.bindings_encode import encode_address_binding, encode_queue_binding
+from journalfs.format.record_types import BindingType
+from journalfs.ids import RecordId
 from journalfs.journal.writer import JournalWriter
 from journalfs.store.bindings import read_bindings
 from journalfs.store.journals import (
@@ -30,7 +37,8 @@ from journalfs.store.journals import (
     message_journal,
 )
 from journalfs.store.node_lock import NodeLock
-from journalfs.store.write.journals import open_journals
+from journalfs.store.write.administering import new_address, new_queue
+from journalfs.store.write.journals import Journals, open_journals
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +50,46 @@ class Created:
     """What the message journal was written with."""
 
 
+AddressSettings: TypeAlias = Mapping[str, Mapping[str, Value]]
+"""By match."""
+
+_WHERE_TO: Final[Mapping[str, Value]] = {"dead-letter-address": "DLQ", "expiry-address": "ExpiryQueue"}
+"""What `artemis create` sets for all addresses."""
+
+
 def create_store(
-    path: Path | str, own: Mapping[str, Value], clock: Clock, *, warn: Callable[[str], None]
+    path: Path | str,
+    own: Mapping[str, Value],
+    clock: Clock,
+    *,
+    warn: Callable[[str], None],
+    addresses: AddressSettings = MappingProxyType({}),
+    bare: bool = True,
 ) -> Created:
     """Make a store at `path`, which need not exist; inside a broker instance, the one its broker.xml says.
 
-    `own` are settings for its journalfs.toml. Raises `WrongCall` if something is there already, `ConfigError`
-    and `SystemFailure`; then nothing is left of the attempt.
+    `own` and `addresses` are settings for its journalfs.toml. Not `bare`, dead letters and expired messages
+    have queues, those that settings name, or as `artemis create` has them. Raises `WrongCall` if something is
+    there already, `ConfigError` and `SystemFailure`; then nothing is left of the attempt.
     """
     place = Path(os.path.abspath(path))
     try:
         with ExitStack() as undo:
             _make_directory(place, undo)
             planned = plan_store(place)
-            if own:
-                _write_settings(planned, own, undo)
+            if not bare and planned.config is None:
+                addresses = {**addresses, "#": {**_WHERE_TO, **addresses.get("#", {})}}
+            if own or addresses:
+                _write_settings(planned, settings_text(own, addresses), undo)
                 planned = plan_store(place)
-            created = _Making(planned, clock, warn, undo).store()
+            created = _Making(planned, clock, warn, undo, bare=bare).store()
             undo.pop_all()
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or place, doing="make a store") from error
     return created
 
 
-def _write_settings(planned: StoreLayout, own: Mapping[str, Value], undo: ExitStack) -> None:
+def _write_settings(planned: StoreLayout, text: str, undo: ExitStack) -> None:
     if planned.broker_xml is not None:
         raise WrongCall(
             f"{planned.broker_xml}: the store belongs to this configuration; change the settings there"
@@ -75,20 +99,27 @@ def _write_settings(planned: StoreLayout, own: Mapping[str, Value], undo: ExitSt
         raise WrongCall(f"{file}: is there already; change the settings there")
     undo.callback(file.unlink, missing_ok=True)
     with file.open("x", encoding="utf-8") as written:
-        written.write(settings_text(own))
+        written.write(text)
         written.flush()
         os.fsync(written.fileno())
 
 
 class _Making:
     def __init__(
-        self, layout: StoreLayout, clock: Clock, warn: Callable[[str], None], undo: ExitStack
+        self,
+        layout: StoreLayout,
+        clock: Clock,
+        warn: Callable[[str], None],
+        undo: ExitStack,
+        *,
+        bare: bool,
     ) -> None:
         self.layout = layout
         self.settings = journal_settings(layout.config)
         self._clock = clock
         self._warn = warn
         self._undo = undo
+        self._bare = bare
 
     def store(self) -> Created:
         layout, settings = self.layout, self.settings
@@ -129,9 +160,23 @@ class _Making:
             opened.callback(journals.abandon)
             _refuse_half(layout.bindings_dir, journals.bindings)
             _refuse_half(layout.journal_dir, journals.messages)
+            if not self._bare:
+                self._make_queues(journals)
             opened.pop_all()
         journals.close()
         return messages.kind
+
+    def _make_queues(self, journals: Journals) -> None:
+        """For what fails or expires: anycast, each named as the address that settings name."""
+        settings = SettingsInForce(self.layout.config, {})
+        bindings, anycast = journals.bindings, RoutingType.ANYCAST
+        for name in dict.fromkeys(one for setting in _WHERE_TO for one in settings.texts(setting)):
+            address = encode_address_binding(new_address(name, anycast))
+            queue = encode_queue_binding(new_queue(settings, name, name, anycast))
+            tx = journals.new_tx()
+            for kind, body in ((BindingType.ADDRESS_BINDING, address), (BindingType.QUEUE_BINDING, queue)):
+                bindings.stage_add_in(tx, RecordId(journals.ids.draw()), kind, body)
+            bindings.stage_commit(tx)
 
 
 def _refuse_half(directory: Path, journal: JournalWriter) -> None:

@@ -30,7 +30,7 @@ FILE_BYTES = 100 * 1024
 
 def created(data: Path, journal_type: JournalType = "NIO") -> Created:
     own: dict[str, Value] = {"journal-type": journal_type, "journal-file-size": FILE_BYTES}
-    return create_store(data, own, SystemClock(), warn=pytest.fail)
+    return create_store(data, own, SystemClock(), warn=pytest.fail, bare=False)
 
 
 def listed(broker: Broker) -> dict[str, int]:

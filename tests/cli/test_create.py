@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def sizes(folder: Path) -> list[int]:
 
 def test_a_new_store(tmp_path: Path) -> None:
     store = tmp_path / "some" / "store"
-    done = journalfs("create", store, "--journal-type", "NIO", "--set", "journal-file-size=64K")
+    done = journalfs("create", store, "--bare", "--journal-type", "NIO", "--set", "journal-file-size=64K")
     assert done.returncode == 0, done.stderr
     said = re.fullmatch(r"(.+): an empty store, NIO, journal files of 65536 bytes, node (\S+)\n", done.stdout)
     assert said is not None
@@ -46,7 +47,7 @@ def test_a_new_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize("journal_type", ["NIO", "ASYNCIO", "MAPPED"])
 def test_it_can_be_opened_and_is_empty(tmp_path: Path, journal_type: str) -> None:
     store = tmp_path / "store"
-    assert journalfs("create", store, "--journal-type", journal_type).returncode == 0
+    assert journalfs("create", "--bare", store, "--journal-type", journal_type).returncode == 0
     opened = open_store(store, clock=FakeClock(), index=False)
     assert opened.addresses() == []
     opened.close()
@@ -57,16 +58,43 @@ def test_it_can_be_opened_and_is_empty(tmp_path: Path, journal_type: str) -> Non
 
 def test_its_only_record_says_where_ids_begin(tmp_path: Path) -> None:
     """No id is 0, which a broker would hand out first on a store without such a record."""
-    assert journalfs("create", tmp_path).returncode == 0
+    assert journalfs("create", "--bare", tmp_path).returncode == 0
     counters = [line for line in objects("print", tmp_path) if line["kind"] == "ADD"]
     assert counters[-1]["userTypeName"] == "ID_COUNTER"
     assert counters[-1]["value"] >= counters[-1]["id"] > 0
     assert not [record for file in read_folder(tmp_path / "journal") for record in file.scan.records]
 
 
+def queues(store: Path) -> dict[str, str]:
+    return {line["queue"]: line["routingType"] for line in objects("ls", "--json", store) if "queue" in line}
+
+
+@pytest.mark.rule("S-166")
+def test_what_fails_or_expires_has_a_place(tmp_path: Path) -> None:
+    """As `artemis create` sets it up."""
+    settings = ("--set", "orders.#:max-delivery-attempts=3", "--set", "#:redelivery-delay=5")
+    assert journalfs("create", *settings, tmp_path).returncode == 0
+    assert queues(tmp_path) == {"DLQ": "ANYCAST", "ExpiryQueue": "ANYCAST"}
+    said = tomllib.loads((tmp_path / "journalfs.toml").read_text())["address-settings"]
+    everywhere = {"dead-letter-address": "DLQ", "expiry-address": "ExpiryQueue", "redelivery-delay": 5}
+    assert said == {"orders.#": {"max-delivery-attempts": 3}, "#": everywhere}
+
+
+@pytest.mark.rule("S-166")
+def test_elsewhere_if_it_is_said(tmp_path: Path) -> None:
+    chosen = ("--set", "#:dead-letter-address=failed", "--set", "#:expiry-address=")
+    assert journalfs("create", *chosen, tmp_path / "store").returncode == 0
+    assert queues(tmp_path / "store") == {"failed": "ANYCAST"}
+    setting = '<address-setting match="#"><dead-letter-address>x</dead-letter-address></address-setting>'
+    (tmp_path / "instance").mkdir()
+    read(tmp_path / "instance", f"<address-settings>{setting}</address-settings>")
+    assert journalfs("create", tmp_path / "instance").returncode == 0
+    assert queues(tmp_path / "instance") == {"x": "ANYCAST"}, "a broker that starts makes it as well"
+
+
 def test_an_empty_directory_becomes_a_store(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
-    assert journalfs("create", tmp_path).returncode == 0
+    assert journalfs("create", "--bare", tmp_path).returncode == 0
     assert not (tmp_path / "journalfs.toml").exists(), "there is nothing to be said in it"
 
 

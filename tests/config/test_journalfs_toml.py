@@ -184,8 +184,21 @@ def test_settings_survive_being_written(tmp_path: Path) -> None:
         ("journal-pool-files = -1", -1),
     ],
 )
-def test_settings_on_a_command_line(assignment: str, value: object) -> None:
-    assert parse_setting(assignment) == (re.split(" *=", assignment)[0], value)
+def test_settings_on_a_command_line(assignment: str, value: Value) -> None:
+    assert parse_setting(assignment) == (None, re.split(" *=", assignment)[0], value)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "match", "value"),
+    [
+        ("orders.#:max-delivery-attempts=3", "orders.#", 3),
+        ("#:dead-letter-address=a:b=c", "#", "a:b=c"),
+        ("a::b:expiry-address=", "a::b", ""),
+    ],
+)
+def test_settings_of_addresses_on_a_command_line(assignment: str, match: str, value: Value) -> None:
+    found = parse_setting(assignment)
+    assert (found[0], found[2]) == (match, value)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +206,9 @@ def test_settings_on_a_command_line(assignment: str, value: object) -> None:
     [
         ("journal-fil-size=1M", "there is no setting 'journal-fil-size'; did you mean 'journal-file-size'?"),
         ("journal-file-size", "journal-file-size: give it as journal-file-size=VALUE"),
+        ("#:journal-file-size=1M", "is a setting of the whole store"),
+        (":max-delivery-attempts=1", "give it as MATCH:max-delivery-attempts=VALUE"),
+        ("max-delivery-attempts=1", "as MATCH:max-delivery-attempts=VALUE"),
         ("journal-file-size=x", "journal-file-size: 'x' is no size"),
         ("journal-pool-files=0", "journal-pool-files: 0 would be none"),
     ],

@@ -79,7 +79,7 @@ class Administering:
     def _add_address(
         self, tx: TxId, name: str, routing: tuple[RoutingType, ...], *, auto_created: bool = False
     ) -> None:
-        binding = AddressBinding(name, routing, auto_created=auto_created, internal=False, unknown=b"")
+        binding = new_address(name, *routing, auto_created=auto_created)
         self._add_in(tx, self._new_id(), BindingType.ADDRESS_BINDING, encode.encode_address_binding(binding))
 
     # ---- queues ----
@@ -93,7 +93,7 @@ class Administering:
             )
         kinds = address.binding.routing_types
         default = self._default_routing(address.name, "default-queue-routing-type")
-        binding = self._new_queue(address.name, name, kinds[0] if len(kinds) == 1 else default)
+        binding = new_queue(self._in_force(), address.name, name, kinds[0] if len(kinds) == 1 else default)
 
         def stage(tx: TxId) -> None:
             self._ensure_routing(tx, address, binding.routing_type)
@@ -105,7 +105,9 @@ class Administering:
         """A queue that nobody asked for by name, with a filter, and its address if that is missing."""
         address = self._state.addresses.get(address_name)
         routing = self._default_routing(address_name, "default-queue-routing-type")
-        binding = self._new_queue(address_name, name, routing, accepted=accepted, auto_created=True)
+        binding = new_queue(
+            self._in_force(), address_name, name, routing, accepted=accepted, auto_created=True
+        )
 
         def stage(tx: TxId) -> None:
             if address is None:
@@ -124,55 +126,6 @@ class Administering:
         if queue.binding.configuration_managed:
             self.core.events.add("configuration", f"{queue.address}::{queue.name}: {_DELETED}")
         return self._delete_statuses(BindingType.QUEUE_STATUS, queue.queue_id) or position
-
-    def _new_queue(
-        self,
-        of: str,
-        name: str,
-        routing: RoutingType,
-        *,
-        accepted: str | None = None,
-        auto_created: bool = False,
-    ) -> QueueBinding:
-        """A durable queue with the defaults that the settings of the address `of` give."""
-        value = self._in_force().value
-
-        def number(setting: str, otherwise: int) -> int:
-            found = value(of, setting)
-            return found if isinstance(found, int) else otherwise
-
-        def text(setting: str) -> str | None:
-            found = value(of, setting)
-            return found if isinstance(found, str) and found else None
-
-        return QueueBinding(
-            name=name,
-            address=of,
-            filter=accepted,
-            metadata="",
-            auto_created=auto_created,
-            max_consumers=number("default-max-consumers", -1),
-            purge_on_no_consumers=bool(value(of, "default-purge-on-no-consumers")),
-            routing_type=routing,
-            exclusive=bool(value(of, "default-exclusive-queue")),
-            last_value=bool(value(of, "default-last-value-queue")),
-            configuration_managed=False,
-            consumers_before_dispatch=number("default-consumers-before-dispatch", 0),
-            delay_before_dispatch_ms=number("default-delay-before-dispatch", -1),
-            last_value_key=text("default-last-value-key"),
-            non_destructive=bool(value(of, "default-non-destructive")),
-            group_rebalance=bool(value(of, "default-group-rebalance")),
-            group_buckets=number("default-group-buckets", -1),
-            auto_delete=bool(value(of, f"auto-delete-{'' if auto_created else 'created-'}queues")),
-            auto_delete_delay_ms=number("auto-delete-queues-delay", 0),
-            auto_delete_message_count=number("auto-delete-queues-message-count", 0),
-            group_first_key=text("default-group-first-key"),
-            ring_size=number("default-ring-size", -1),
-            enabled=True,
-            group_rebalance_pause_dispatch=bool(value(of, "default-group-rebalance-pause-dispatch")),
-            internal=False,
-            unknown=b"",
-        )
 
     def _ensure_routing(self, tx: TxId, address: Address, routing: RoutingType) -> None:
         """An address has the routing type of each of its queues. A change of it is a new record."""
@@ -275,7 +228,7 @@ class Administering:
             raise SettingFixed(name, "it says what the queue is, which cannot be taken back")
         routing = self._default_routing(queue.address, "default-queue-routing-type")
         created = queue.binding.auto_created
-        new = self._new_queue(queue.address, queue.name, routing, auto_created=created)
+        new = new_queue(self._in_force(), queue.address, queue.name, routing, auto_created=created)
         changes: dict[str, object] = {known[0]: getattr(new, known[0])}
         binding = replace(queue.binding, **changes)  # type: ignore[arg-type]
         if binding == queue.binding:
@@ -445,6 +398,60 @@ def planned_address(address: Address, changes: Mapping[str, str]) -> tuple[dict[
         reason = f"{address.name} has no record of its own; it goes with its queues"
         raise SettingRefused(PAUSED, reason)
     return {name: _value(name, text) for name, text in texts.items()}, paused
+
+
+def new_queue(
+    settings: SettingsInForce,
+    of: str,
+    name: str,
+    routing: RoutingType,
+    *,
+    accepted: str | None = None,
+    auto_created: bool = False,
+) -> QueueBinding:
+    """A durable queue with the defaults that the settings of the address `of` give."""
+    value = settings.value
+
+    def number(setting: str, otherwise: int) -> int:
+        found = value(of, setting)
+        return found if isinstance(found, int) else otherwise
+
+    def text(setting: str) -> str | None:
+        found = value(of, setting)
+        return found if isinstance(found, str) and found else None
+
+    return QueueBinding(
+        name=name,
+        address=of,
+        filter=accepted,
+        metadata="",
+        auto_created=auto_created,
+        max_consumers=number("default-max-consumers", -1),
+        purge_on_no_consumers=bool(value(of, "default-purge-on-no-consumers")),
+        routing_type=routing,
+        exclusive=bool(value(of, "default-exclusive-queue")),
+        last_value=bool(value(of, "default-last-value-queue")),
+        configuration_managed=False,
+        consumers_before_dispatch=number("default-consumers-before-dispatch", 0),
+        delay_before_dispatch_ms=number("default-delay-before-dispatch", -1),
+        last_value_key=text("default-last-value-key"),
+        non_destructive=bool(value(of, "default-non-destructive")),
+        group_rebalance=bool(value(of, "default-group-rebalance")),
+        group_buckets=number("default-group-buckets", -1),
+        auto_delete=bool(value(of, f"auto-delete-{'' if auto_created else 'created-'}queues")),
+        auto_delete_delay_ms=number("auto-delete-queues-delay", 0),
+        auto_delete_message_count=number("auto-delete-queues-message-count", 0),
+        group_first_key=text("default-group-first-key"),
+        ring_size=number("default-ring-size", -1),
+        enabled=True,
+        group_rebalance_pause_dispatch=bool(value(of, "default-group-rebalance-pause-dispatch")),
+        internal=False,
+        unknown=b"",
+    )
+
+
+def new_address(name: str, *routing: RoutingType, auto_created: bool = False) -> AddressBinding:
+    return AddressBinding(name, routing, auto_created=auto_created, internal=False, unknown=b"")
 
 
 def address_named(state: BindingsState, name: str) -> Address:

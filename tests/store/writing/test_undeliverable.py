@@ -54,7 +54,7 @@ def shown(store: WritingStore, state: str) -> list[int]:
     view = queue.failed() if state == "failed" else queue.expired()
     listing = view.listing()
     assert len(listing) == len(view) == queue.status()[f"{state}Count"]
-    return [listing.message_id(i) for i in range(len(listing))]
+    return sorted(listing.message_id(i) for i in range(len(listing)))
 
 
 @pytest.mark.rule("S-165")
@@ -118,18 +118,18 @@ async def test_they_go_where_it_is_said_later(writable: Writable, state: str) ->
     configure(writable, '[address-settings."work"]\nmax-delivery-attempts = 1\n')
     write_page(writable.little, 1, [paged(2000, 1000)])
     async with writable.open() as store:
-        bad, *_ = await published(store, {"body": "bad", "expiration": START_MS + 1000})
+        *_, bad = await published(store, {"body": "bad", "expiration": START_MS + 1000})
         if state == "failed":
             await fail(store, 2)
         else:
             writable.clock.advance(by_ms=1000)
         assert await store.expire_due() == 0
-        assert shown(store, state) == [bad, 2000]
+        assert shown(store, state) == [2000, bad]
         await make_dead(store, "dead")
         setting = "dead-letter-address" if state == "failed" else "expiry-address"
         await store.set_attribute("work", None, f"user.journalfs.{setting}", b"dead")
         assert await store.expire_due() == 2
-        assert [copy["body"] for copy in dead(store)] == ["bad", "paged 2000"]
+        assert {copy["body"] for copy in dead(store)} == {"bad", "paged 2000"}
         assert shown(store, state) == []
 
 
@@ -139,11 +139,11 @@ async def test_what_is_over_stays(writable: Writable, settings: str) -> None:
     configure(writable, '[address-settings."work"]\n' + settings)
     write_page(writable.little, 1, [paged(2000, 1000), paged(2001, 9000)])
     async with writable.open() as store:
-        over, *_ = await published(store, {"body": "x", "expiration": START_MS + 1000}, {"body": "stays"})
+        *_, over, _ = await published(store, {"body": "x", "expiration": START_MS + 1000}, {"body": "stays"})
         writable.clock.advance(by_ms=1000)
         assert await store.expire_due() == 0
-        assert shown(store, "expired") == [over, 2000]
-        assert await taken(store) == ["stays", "paged 2001"]
+        assert shown(store, "expired") == [2000, over]
+        assert sorted(map(str, await taken(store))) == ["paged 2001", "stays"]
         assert await store.expire_due() == 0
         (event,) = events(store, "undeliverable")
         assert ".expired" in str(event["message"])
