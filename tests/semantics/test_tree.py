@@ -15,7 +15,17 @@ import pytest
 from tests.mounting import MountedStore
 from tests.semantics.conftest import Account
 
-HIDDEN_IN_A_QUEUE = [".all.jsonl", ".messages", ".where", ".scheduled", ".delivering", ".status", ".settings"]
+HIDDEN_IN_A_QUEUE = [
+    ".all.jsonl",
+    ".failed",
+    ".expired",
+    ".messages",
+    ".where",
+    ".scheduled",
+    ".delivering",
+    ".status",
+    ".settings",
+]
 
 
 def plain(encoded: str) -> str:
