@@ -227,28 +227,36 @@ class QueueContent:
         return due, min(next_ms, default=0)
 
     def delivery(self) -> list[Run]:
-        """The order in which a consumer would get them: journal by priority and arrival, pages, then what it
-        does not get now: not due, failed, expired.
+        """The order in which a consumer would get them: journal by priority and arrival, pages, then what is
+        not due.
         """
-        due, aside = self._due(self.scheduled())
-        return [*due, *aside]
+        later = self.scheduled()
+        return [*self._without(later), *later]
 
     def due(self) -> tuple[list[Run], int]:
         """What a consumer may get now, in its order, and when there may be more: in milliseconds since 1970,
         0: not by time alone.
         """
         later = self._scheduled()
-        return self._due([run for _, run in later])[0], later[0][0] if later else 0
+        aside = [*(run for _, run in later), *self.failed(), *self.expired()]
+        return self._without(aside), later[0][0] if later else 0
 
-    def _due(self, later: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-        """What a consumer may get now, and what not; of that each message once, first `later`."""
-        found: list[Run] = [*later, *self.failed(), *self.expired()]
-        held = _Held()
-        aside = [run for run in map(held.added, found) if len(run)]
-        refs = self.state.refs(self.slot, "delivery", "live")
-        live: list[Run] = [JournalRun(refs), *self.page_runs()]
-        due = [held.without(run) for run in live]
-        return [run for run in due if len(run)], aside
+    def _without(self, aside: Sequence[Run]) -> list[Run]:
+        """All in the order of delivery but some."""
+        refs = {ref for run in aside if isinstance(run, JournalRun) for ref in run.refs}
+        pages: dict[PageNumber, set[int]] = {}
+        for run in aside:
+            if isinstance(run, PageRun):
+                pages.setdefault(run.number, set()).update(run.indexes)
+        live = self.state.refs(self.slot, "delivery", "live")
+        if refs:
+            live = array("I", [ref for ref in live if ref not in refs])
+        paged = self.page_runs()
+        for at, run in enumerate(paged):
+            if run.number in pages:
+                left = array("I", [index for index in run.indexes if index not in pages[run.number]])
+                paged[at] = PageRun(run.number, left)
+        return [*([JournalRun(live)] if live else []), *paged]
 
     def delivering(self) -> list[Run]:
         refs = self.state.refs(self.slot, "arrival", "delivering")
@@ -291,32 +299,6 @@ class QueueContent:
         paged = self.paged
         place = paged.find(self.queue_id, message_id) if paged is not None else None
         return PageRun(place[0], array("I", [place[1]])) if place is not None else None
-
-
-class _Held:
-    """Messages of one queue by where they are."""
-
-    def __init__(self) -> None:
-        self._refs: set[int] = set()
-        self._pages: dict[PageNumber, set[int]] = {}
-
-    def added(self, run: Run) -> Run:
-        """What of a run was not among them. It is from now on."""
-        left = self.without(run)
-        if isinstance(left, JournalRun):
-            self._refs.update(left.refs)
-        elif isinstance(left, PageRun):
-            self._pages.setdefault(left.number, set()).update(left.indexes)
-        return left
-
-    def without(self, run: Run) -> Run:
-        """What of a run is not among them."""
-        if isinstance(run, JournalRun) and self._refs:
-            return JournalRun(array("I", [ref for ref in run.refs if ref not in self._refs]), run.sealed)
-        if isinstance(run, PageRun) and run.number in self._pages:
-            held = self._pages[run.number]
-            return PageRun(run.number, array("I", [index for index in run.indexes if index not in held]))
-        return run
 
 
 def _place(run: Run) -> tuple[int, int]:

@@ -17,17 +17,8 @@ from tests.mount.fake_store import PUBLISHED_NS
 pytestmark = pytest.mark.mount
 
 PARTS = ["part-0001-0000000001.jsonl", "part-0001-0000000002.jsonl"]
-HIDDEN_IN_QUEUE = [
-    ".all.jsonl",
-    ".delivering",
-    ".expired",
-    ".failed",
-    ".messages",
-    ".scheduled",
-    ".settings",
-    ".status",
-    ".where",
-]
+STATES = [".delivering", ".expired", ".failed", ".scheduled"]
+HIDDEN_IN_QUEUE = [".all.jsonl", ".messages", ".settings", ".status", ".where", *STATES]
 
 
 @pytest.fixture(params=["fast", "stock"])

@@ -15,17 +15,8 @@ import pytest
 from tests.mounting import MountedStore
 from tests.semantics.conftest import Account
 
-HIDDEN_IN_A_QUEUE = [
-    ".all.jsonl",
-    ".failed",
-    ".expired",
-    ".messages",
-    ".where",
-    ".scheduled",
-    ".delivering",
-    ".status",
-    ".settings",
-]
+STATES = [".scheduled", ".delivering", ".failed", ".expired"]
+HIDDEN_IN_A_QUEUE = [".all.jsonl", ".messages", ".where", *STATES, ".status", ".settings"]
 
 
 def plain(encoded: str) -> str:

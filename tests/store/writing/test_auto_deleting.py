@@ -105,7 +105,7 @@ async def test_a_queue_that_is_used_stays(writable: Writable) -> None:
 
 @pytest.mark.rule("S-108")
 async def test_removing_messages_is_use_too(writable: Writable) -> None:
-    configure(writable, AUTO_DELETE)
+    configure(writable, AUTO_DELETE + 'expiry-address = ""\n')
     async with writable.open() as store:
         await store.create_queue(*MADE)
         await publish(store, "one")
