@@ -5,10 +5,9 @@ A number says what it stands for, so that a million listed messages cost the dae
     bit 62 set      a message: queue slot (20 bits) and message id (42 bits)
     bit 61 set      any other node: the low 61 bits of a hash of its parent's number, its name and, for
                     content that never changes under one number, its version; for what was removed and made
-                    again also how often it was. Of a part or a tail the upper 34 of these bits are its
-                    number, 0 for a tail: programs that copy a directory take its files in the order of their
-                    inode numbers, and so parts keep theirs. Where they bring parts first there is a tail
-                    before they bring one
+                    again also how often it was. Of a part, and a tail named after it, the upper 34 of these
+                    bits are its number: programs that copy a directory take its files in the order of their
+                    inode numbers, and so messages keep theirs
     1               the root
 
 Both kinds give the same number after a new mount of the same store. Messages are not counted: their number
@@ -24,7 +23,7 @@ from hashlib import blake2b
 from typing import Final, Generic, Protocol, TypeVar
 
 from journalfs.ids import Inode, MessageId
-from journalfs_mount.names import TAIL_NAME, parse_part_name
+from journalfs_mount.names import parse_part_name
 
 ROOT: Final = Inode(1)
 MESSAGE_BIT: Final = 1 << 62
@@ -66,11 +65,8 @@ def parent_and_name(key: bytes) -> tuple[int, bytes]:
 
 
 def _rank(key: bytes) -> int | None:
-    """The place of a part, or a tail, among the files of its queue; None for anything else."""
-    name = key.split(b"/", 2)[1]
-    if name == TAIL_NAME:
-        return 0
-    part = parse_part_name(name)
+    """The place of a part, or of what becomes one, among the files of its queue; None for anything else."""
+    part = parse_part_name(key.split(b"/", 2)[1])
     return None if part is None else part.number & (1 << _RANK_BITS) - 1
 
 

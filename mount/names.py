@@ -49,7 +49,7 @@ _SHORT_FORM: Final = re.compile(rb"~[0-9a-f]{%d}\Z" % limits.NAME_HASH_CHARS)
 _ESCAPE: Final = re.compile(rb"%([0-9A-F]{2})")
 _ESCAPE_IN_EITHER_CASE: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _MESSAGE_NAME: Final = re.compile(rb"(0|[1-9][0-9]{0,18})\.([a-z]{3,4})")
-_PART_NAME: Final = re.compile(rb"part-([0-9]{4,19})-([0-9]{10,19})\.jsonl")
+_PART_NAME: Final = re.compile(rb"(part|_tail)-([0-9]{4,19})-(0|[1-9][0-9]{0,18})-([0-9]{10,19})\.jsonl")
 # C1 controls count too: a terminal may take them for the beginning of a command. None, and U+007F, is in a
 # real name.
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/%\ud800-\udfff]")
@@ -157,12 +157,18 @@ def parse_message_name(file_name: bytes) -> tuple[MessageId, str] | None:
 class PartName:
     generation: int
     """Grows when the index had to be made anew, so that a part's name is never used for other content."""
+    queue_id: int
     number: int
+    is_tail: bool = False
+    """This is how it is listed before it is a part."""
 
 
-def format_part_name(generation: int, number: int) -> bytes:
-    """`part-0001-0000000007.jsonl`."""
-    return b"part-%0*d-%0*d.jsonl" % (PART_GENERATION_DIGITS, generation, PART_NUMBER_DIGITS, number)
+def format_part_name(part: PartName) -> bytes:
+    """`part-0001-23-0000000007.jsonl`."""
+    return b"%s-%0*d-%d-%0*d.jsonl" % (
+        b"_tail" if part.is_tail else b"part",
+        *(PART_GENERATION_DIGITS, part.generation, part.queue_id, PART_NUMBER_DIGITS, part.number),
+    )
 
 
 def parse_part_name(file_name: bytes) -> PartName | None:
@@ -170,8 +176,14 @@ def parse_part_name(file_name: bytes) -> PartName | None:
     match = _PART_NAME.fullmatch(file_name)
     if match is None:
         return None
-    part = PartName(int(match.group(1)), int(match.group(2)))
-    return part if format_part_name(part.generation, part.number) == file_name else None
+    part = PartName(int(match[2]), int(match[3]), int(match[4]), match[1] == b"_tail")
+    return part if format_part_name(part) == file_name else None
+
+
+def is_tail_name(file_name: bytes) -> bool:
+    """True for `_tail.jsonl`, and for what was listed as a tail, here or elsewhere."""
+    part = parse_part_name(file_name)
+    return file_name == TAIL_NAME or (part is not None and part.is_tail)
 
 
 def is_reserved(file_name: bytes) -> bool:

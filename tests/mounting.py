@@ -77,6 +77,20 @@ class MountedStore:
         return number
 
 
+def is_tail(name: str) -> bool:
+    """Whether messages are listed by this name that are in no part yet."""
+    return name.startswith("_tail-") and name.endswith(".jsonl")
+
+
+def parts_and_tail(folder: Path) -> tuple[list[str], list[str]]:
+    """The names listed in a queue: those of parts, in order, and those of what is no part yet."""
+    names = sorted(os.listdir(folder))
+    parts = [name for name in names if name.startswith("part-")]
+    tails = [name for name in names if is_tail(name)]
+    assert sorted(parts + tails) == names
+    return parts, tails
+
+
 def read_lines(folder: Path) -> list[dict[str, Any]]:
     """Every line of a queue or view. A part may go, or be made of the tail, between listing and reading; then
     all is listed again.
@@ -85,7 +99,8 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
         try:
             names = os.listdir(folder)
             found = _read_lines(folder, names)
-            if {*os.listdir(folder)} <= {*names, "_tail.jsonl"}:
+            parts = {name for name in os.listdir(folder) if not is_tail(name)}
+            if parts <= {name.replace("_tail-", "part-") for name in names}:
                 return found
         except OSError as error:
             # ESTALE: it went between two looks of the kernel's at it.

@@ -77,7 +77,7 @@ class Part:
     """A sealed part file of a view."""
 
     name: str
-    """`part-<generation>-<number>.jsonl`; never used again for other content."""
+    """`part-<generation>-<queue id>-<number>.jsonl`: unique in the store, never used for other content."""
     number: int
     size_bytes: int
     mtime_ns: int
@@ -226,10 +226,15 @@ class View(Protocol):
 
     def open_part(self, part: Part) -> ByteSource: ...
 
-    def tail(self) -> Part:
-        """`_tail.jsonl`: what no part holds yet. Its size may be 0."""
+    def tails(self) -> Sequence[Part]:
+        """What no part holds yet, as listed: `_tail-<...>.jsonl` becomes `part-<...>.jsonl`, which has all
+        that it held when it was listed. An empty one where there is nothing else.
+        """
 
-    def open_tail(self) -> ByteSource: ...
+    def tail(self, name: str = ...) -> Part:
+        """`_tail.jsonl`: what no part holds yet, or of it what is listed by `name`. Its size may be 0."""
+
+    def open_tail(self, name: str = ...) -> ByteSource: ...
 
     def all(self) -> Part:
         """`.all.jsonl`: every message, parts first, then the tail."""
@@ -239,7 +244,9 @@ class View(Protocol):
     def listing(self) -> Listing: ...
 
     def message_ids(self, name: str) -> Sequence[MessageId]:
-        """Of the messages that a part, the tail or `.all.jsonl` holds now, by the file's name."""
+        """Of the messages that a part, a tail (or the part that it became) or `.all.jsonl` holds now, by the
+        file's name.
+        """
 
     def shown(self, name: str) -> Shown:
         """What the tail or `.all.jsonl` holds now, to be told from what comes later."""

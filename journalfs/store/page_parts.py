@@ -1,4 +1,5 @@
-"""Parts made of pages: which stretch of which page is which part of a queue.
+"""Parts made of pages: which stretch of which page is which part of a queue; and which number the next part
+of a queue is to get, once a tail was listed by it.
 
 A page grows while the broker appends to it, a part never does; so a page may become several parts. Numbers of
 page parts are those of `part_numbers` on a base of their own, above any number the journal's parts reach.
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from journalfs.ids import PageNumber, QueueId
 from journalfs.paging.address import PagedAddress
+from journalfs.store.part_numbers import PartNumbers
 from journalfs.store.runs import PageRun
 
 PAGE_PART_BASE = 5_000_000_000
@@ -39,6 +41,35 @@ class PageParts:
     next_number: int = PAGE_PART_BASE
     """Above the number of any page part it had."""
     _ends: dict[PageNumber, int] = field(default_factory=dict)
+    promised: int | None = None
+    """Of what is in no part yet and came to the journal: the number of the part that it is going to be, or
+    begins; it was listed by that.
+    """
+    _promised: dict[PageNumber, int] = field(default_factory=dict)
+    """The same of what is in each page."""
+
+    def promise(self, numbers: PartNumbers, next_number: int) -> int | None:
+        """The number of the next part of the journal's, by whose name its messages are listed from now on.
+        None: no number is left.
+        """
+        if self.promised is None or self.promised < next_number:
+            self.promised = numbers.next_from(max(next_number, self.numbers_from))
+        return self.promised
+
+    def promise_page(self, numbers: PartNumbers, paged: PagedAddress, page: PageNumber) -> int | None:
+        """The same for a page. Those before it are promised theirs, too: names go up with pages."""
+        for number in self._unsealed(paged):
+            if number <= page and number not in self._promised:
+                promised = numbers.next_from(max(self.next_number - PAGE_PART_BASE, self.numbers_from))
+                if promised is None:
+                    return None
+                self._promised[number] = PAGE_PART_BASE + promised
+                self.next_number = PAGE_PART_BASE + promised + 1
+        return self._promised.get(page)
+
+    def _unsealed(self, paged: PagedAddress) -> list[PageNumber]:
+        """Pages of which not all is in parts, in order."""
+        return [page for page in paged.numbers() if paged.summary(page).records > self.sealed_end(page)]
 
     def resume(self, parts: Iterable[PagePart], next_number: int) -> None:
         self.parts = sorted(parts, key=lambda part: part.number)
@@ -67,19 +98,18 @@ class PageParts:
         existing = set(paged.numbers())
         self.parts = [part for part in self.parts if part.page in existing]
         self._ends = {page: end for page, end in self._ends.items() if page in existing}
-        for page in paged.numbers():
+        self._promised = {page: number for page, number in self._promised.items() if page in existing}
+        for page in self._unsealed(paged):
             if page in undecided:
                 break
             summary = paged.summary(page)
-            start = self.sealed_end(page)
-            if summary.records <= start:
-                continue
             if self.queue in summary.queues:
-                number = max(self.next_number, PAGE_PART_BASE + numbers.start)
-                if number >= PAGE_PART_BASE + numbers.stop:
+                number = self._promised.get(page) or max(self.next_number, PAGE_PART_BASE + numbers.start)
+                if page not in self._promised and number >= PAGE_PART_BASE + numbers.stop:
                     return False
-                self.parts.append(PagePart(number, page, start, summary.records, now_ms))
-                self.next_number = number + 1
+                self.parts.append(PagePart(number, page, self.sealed_end(page), summary.records, now_ms))
+                self.next_number = max(self.next_number, number + 1)
+            self._promised.pop(page, None)
             self._ends[page] = summary.records
         return True
 

@@ -85,6 +85,12 @@ class PartNumbers:
             self.begin, self.end = above + 1, PART_NUMBER_MAX
         return self.begin < self.end
 
+    def next_from(self, least: int) -> int | None:
+        """The first number from `least` on that is this process's own. None: there are no more."""
+        if max(self.begin, least) >= self.end and not self.take(max(self.highest, least - 1)):
+            return None
+        return max(self.begin, least)
+
     def keep(self, highest: int) -> None:
         """Names of this generation are shown now: the next process is to go on with it."""
         if highest and self.path is not None and not self._published:

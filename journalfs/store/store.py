@@ -256,23 +256,32 @@ class JournalStore:
         """Put a queue's tail into parts. False if there were not enough numbers for it."""
         numbers = self.core.numbers
         content = queue.content
-        own = range(max(numbers.begin, queue.page_parts.numbers_from), numbers.end)
+        parts = queue.page_parts
+        own = range(max(numbers.begin, parts.numbers_from), numbers.end)
+        complete = False
+        if parts.promised is not None:
+            complete = self._seal_journal(content, now_ms, range(parts.promised, parts.promised + 1), made)
+        if not complete and not self._seal_journal(content, now_ms, own, made):
+            return False
+        if content.paged is None:
+            return True
+        undecided = self.core.undecided_pages(queue.model.address)
+        before = parts.parts[-1].number if parts.parts else 0
+        complete = parts.seal(content.paged, now_ms=now_ms, numbers=own, undecided=undecided)
+        numbers.used(parts.next_number - 1 - PAGE_PART_BASE)
+        made += (PagePartOf(content.queue_id, part) for part in parts.parts if part.number > before)
+        return complete
+
+    def _seal_journal(self, content: QueueContent, now_ms: int, own: range, made: list[SealedPart]) -> bool:
+        """The same of what came to the journal, with numbers of `own`."""
         sealed = content.state.seal(
             content.slot, now_ms, max_messages=PART_MESSAGES_MAX, max_bytes=PART_BYTES_MAX, numbers=own
         )
         for part in sealed.parts:
-            numbers.used(part.number)
+            self.core.numbers.used(part.number)
         if self._sealed is not None:
             made += _sealed_of(content, sealed.parts)
-        if content.paged is None or not sealed.complete:
-            return sealed.complete
-        undecided = self.core.undecided_pages(queue.model.address)
-        first = queue.page_parts.next_number
-        complete = queue.page_parts.seal(content.paged, now_ms=now_ms, numbers=own, undecided=undecided)
-        numbers.used(queue.page_parts.next_number - 1 - PAGE_PART_BASE)
-        paged = (part for part in queue.page_parts.parts if part.number >= first)
-        made += (PagePartOf(content.queue_id, part) for part in paged)
-        return complete
+        return sealed.complete
 
     def _all_sealed(self) -> Iterator[SealedPart]:
         """Every part there is."""
@@ -518,6 +527,8 @@ class JournalStore:
         if self._snapshots is not None:
             self._snapshots.close()
         try:
+            if self._addresses and not self._is_gone():
+                self._seal(everything=True)  # what was listed as a tail has its name after this, too
             self.save_index()
         finally:
             if self._sealed is not None:

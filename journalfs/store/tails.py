@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from journalfs.clock import NS_PER_MS
 from journalfs.ids import QueueId
-from journalfs.limits import TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.limits import PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 
@@ -66,7 +66,8 @@ class Tails:
 
     def _is_due(self, queue_id: QueueId, queue: StoreQueue) -> bool:
         now_ms = self._core.clock.monotonic_ns() // NS_PER_MS  # the other clock may be set back
-        messages = queue.tail().messages
+        tail = queue.tail()
+        messages = tail.messages
         if not messages:
             self._waiting.pop(queue_id, None)
             return False
@@ -74,6 +75,8 @@ class Tails:
         if messages != before:
             grown_ms = now_ms
         self._waiting[queue_id] = _Waiting(since_ms, grown_ms, messages)
+        if tail.messages >= PART_MESSAGES_MAX or tail.size_bytes > PART_BYTES_MAX // 2:
+            return True  # what is listed as one tail is to be in one part
         return now_ms - since_ms >= TAIL_WAIT_MS or now_ms - grown_ms >= TAIL_IDLE_MS
 
     def _changed(self) -> set[QueueId]:

@@ -6,11 +6,12 @@ import contextlib
 from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from journalfs.clock import NS_PER_MS
 from journalfs.errors import Gone
-from journalfs.ids import MessageId
+from journalfs.ids import MessageId, QueueId
 from journalfs.limits import WHERE_VIEWS_KEPT_MAX
 from journalfs.paging.cursors import Standing
 from journalfs.store.api import ByteSource, Part, Shown
@@ -24,8 +25,9 @@ from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.store.sources import WatchedSource
 
 ALL_NAME = ".all.jsonl"
+PART_PREFIX = "part-"
+TAIL_PREFIX = "_tail-"
 TAIL_NAME = "_tail.jsonl"
-"""Nanoseconds in a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class QueueView:
             found.append(PartRuns(self._part(number, size_bytes, mtime_ms, sum(map(len, runs))), runs))
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
-        name = format_part_name(self.content.core.numbers.generation, number)
+        name = format_part_name(self.content.core.numbers.generation, self.content.queue_id, number)
         return Part(name, number, size_bytes, mtime_ms * NS_PER_MS, messages, self.content.core.edition)
 
     def _filtered(self, runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -193,14 +195,17 @@ class QueueView:
     def part_runs(self, name: str) -> Sequence[Run]:
         """What a part, the tail or `.all.jsonl` holds now. Raises `Gone` when there is no such part now."""
         self._refresh()
-        if name == TAIL_NAME:
-            return self._tail
         if name == ALL_NAME:
             parts = [run for part_name in self._parts for run in self._runs_of(part_name)]
             return [*parts, *self._tail]
-        if name not in self._parts:
+        if name == TAIL_NAME:
+            return self._tail
+        part_name = became(name)
+        if part_name in self._parts and not self._pending(name):
+            return self._runs_of(part_name)
+        if part_name == name:
             raise Gone(name)
-        return self._runs_of(name)
+        return self._pending(name)
 
     def parts(self) -> Sequence[Part]:
         self._refresh()
@@ -236,20 +241,45 @@ class QueueView:
             return [(runs[0], part.size_bytes)]
         return [(run, run.size_bytes(self.content)) for run in runs]
 
-    def _sized_tail(self) -> list[tuple[Run, int]]:
+    def _sized_tail(self, name: str = TAIL_NAME) -> list[tuple[Run, int]]:
         sized: list[tuple[Run, int]] = []
-        for run in self._tail:
+        for run in self._tail if name == TAIL_NAME else self._pending(name):
             with contextlib.suppress(Gone):  # all of it was consumed since the last look
                 sized.append((run, run.size_bytes(self.content)))
         return sized
 
-    def tail(self) -> Part:
-        self._refresh()
-        size_bytes = sum(size_bytes for _, size_bytes in self._sized_tail())
-        return Part(TAIL_NAME, 0, size_bytes, self.mtime_ns, sum(map(len, self._tail)))
+    # -- the tail: a part to be for what came to the journal, and one for each page --------------------------
 
-    def open_tail(self) -> ByteSource:
-        return self._opened(self._sized_tail)
+    def _pending(self, name: str) -> tuple[Run, ...]:
+        """What there is by now of the part to be that has this name."""
+        return tuple(run for run in self._tail if self._tail_name(run) == name)
+
+    def _tail_name(self, run: Run | None) -> str:
+        """The name of the part that `run` is going to be, which it is promised by this."""
+        content, parts = self.content, self.page_parts
+        if isinstance(run, PageRun) and content.paged is not None:
+            number = parts.promise_page(content.core.numbers, content.paged, run.number)
+        else:
+            number = parts.promise(content.core.numbers, content.state.queue(content.slot).next_part)
+        if number is None:
+            return TAIL_NAME
+        return TAIL_PREFIX + format_part_name(
+            content.core.numbers.generation, content.queue_id, number
+        ).removeprefix(PART_PREFIX)
+
+    def tails(self) -> Sequence[Part]:
+        self._refresh()
+        runs = self._tail or (() if self._parts else (None,))
+        return [self.tail(name) for name in dict.fromkeys(map(self._tail_name, runs))]
+
+    def tail(self, name: str = TAIL_NAME) -> Part:
+        self._refresh()
+        sized = self._sized_tail(name)
+        messages = sum(len(run) for run, _ in sized)
+        return Part(name, 0, sum(size_bytes for _, size_bytes in sized), self.mtime_ns, messages)
+
+    def open_tail(self, name: str = TAIL_NAME) -> ByteSource:
+        return self._opened(partial(self._sized_tail, name))
 
     def all(self) -> Part:
         tail = self.tail()
@@ -349,6 +379,9 @@ class DeliveringView(QueueView):
     def _tail_runs(self) -> list[Run]:
         return [*self.content.delivering(), *self.content.with_readers()]
 
+    def tails(self) -> Sequence[Part]:
+        return [self.tail()]
+
     def _delivery(self) -> Sequence[Run]:
         return self._filtered(self._tail_runs())
 
@@ -372,6 +405,11 @@ class DeliveringView(QueueView):
         return DeliveringView(self.content, self.page_parts, chosen)
 
 
-def format_part_name(generation: int, number: int) -> str:
-    """`part-0001-0000000007.jsonl`: sorts by generation, then number."""
-    return f"part-{generation:04d}-{number:010d}.jsonl"
+def format_part_name(generation: int, queue_id: QueueId, number: int) -> str:
+    """`part-0001-23-0000000007.jsonl`: unique in a store; of a queue they sort by generation, then number."""
+    return f"{PART_PREFIX}{generation:04d}-{queue_id}-{number:010d}.jsonl"
+
+
+def became(name: str) -> str:
+    """The name of the part that what was listed by the name of a tail becomes."""
+    return PART_PREFIX + name.removeprefix(TAIL_PREFIX) if name.startswith(TAIL_PREFIX) else name

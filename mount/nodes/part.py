@@ -115,7 +115,6 @@ class PartFile(LinesFile):
         return OpenedFile(self.inode, part.mtime_ns, source, direct_io=False, keep_cache=True)
 
     def open_to_write(self, flags: int) -> OpenedFile:
-        """Each queue counts its parts from 1, so a part of another queue may well have this name."""
         raise Refused(errno.EPERM, _PART_IS_THERE)
 
 
@@ -127,9 +126,15 @@ class AsOpened:
 
 
 class TailFile(LinesFile):
-    """`_tail.jsonl`. What it holds moves, so it is read past the kernel's cache."""
+    """`_tail.jsonl`, or what of it is listed by the name of the part that it becomes. What it holds moves, so
+    it is read past the kernel's cache.
+    """
 
-    __slots__ = ()
+    __slots__ = ("_name",)
+
+    def __init__(self, context: MountContext, directory: ViewDirectory, name: bytes = TAIL_NAME) -> None:
+        super().__init__(context, directory)
+        self._name = name
 
     def open_to_write(self, flags: int) -> OpenedFile:
         """What is written to a queue's tail is new messages, and those are shown there first. So a copy of a
@@ -138,7 +143,7 @@ class TailFile(LinesFile):
         if not self._directory.keeps_parts:
             return super().open_to_write(flags)
         address_name, queue_name = self._directory.queue_path()
-        opened = Target(address_name, queue_name).publish(self, TAIL_NAME, flags)
+        opened = Target(address_name, queue_name).publish(self, self._name, flags)
         # Whether more than that is wanted shows when something is written: `cp` empties what it writes to.
         opened.empties = bool(flags & os.O_TRUNC and self._now().size_bytes)
         return opened
@@ -181,10 +186,8 @@ class TailFile(LinesFile):
         await super().move(target, name)
 
     def _refuse_became_part(self) -> None:
-        """Who got the name of a tail from a listing, and it would not be listed any more, means what is in a
-        part by now, and would take it for done.
-        """
-        if self.holds_nothing() and not self._directory.lists_tail():
+        """Who means what is in a part by now would take it for done."""
+        if self._name == TAIL_NAME and self.holds_nothing() and self._directory.view().parts():
             raise refuse(errno.ENOENT)
 
     async def remove_shown(self, shown: Shown) -> None:
@@ -192,7 +195,7 @@ class TailFile(LinesFile):
         await self.context.removing().acknowledge_shown(self._directory.queue_path(), shown)
 
     def _name_in_store(self) -> str:
-        return TAIL_NAME.decode()
+        return self._name.decode()
 
     def attributes(self) -> EntryAttributes:
         lasting_s = self.context.caching.tail_s
@@ -206,15 +209,23 @@ class TailFile(LinesFile):
         )
 
     def open(self) -> OpenedFile:
-        fixed = self.context.caching.tail_is_fixed
-        view = self._directory.view()
-        if fixed:
-            return OpenedFile(self.inode, view.mtime_ns, view.open_tail(), direct_io=False, keep_cache=True)
-        source = TailSource(self._directory)
+        view, name = self._directory.view(), self._name_in_store()
+        if self._became() is not None:
+            raise gone()  # a part since it was looked up, which has another number
+        if self.context.caching.tail_is_fixed:
+            opened = view.open_tail(name)
+            return OpenedFile(self.inode, view.mtime_ns, opened, direct_io=False, keep_cache=True)
+        source = TailSource(self._directory, name)
         return OpenedFile(self.inode, view.mtime_ns, source, direct_io=True, keep_cache=False, growing=source)
 
     def _now(self) -> Part:
-        return self._directory.view().tail()
+        return self._became() or self._directory.view().tail(self._name_in_store())
+
+    def _became(self) -> Part | None:
+        """The part that has all of it by now."""
+        if self._name == TAIL_NAME or self._directory.view().tail(self._name_in_store()).messages:
+            return None
+        return self._directory.became(self._name)
 
 
 class AllFile(TailFile):

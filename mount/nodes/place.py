@@ -10,7 +10,7 @@ from pathlib import Path
 from journalfs.errors import BadEnvelope
 from journalfs_mount.interruptions import CALLING, RenamersPatience
 from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
-from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved
+from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
@@ -88,7 +88,7 @@ class Place(Directory):
     async def receive(self, staged: Staged, name: bytes) -> None:
         fate = self._fate(name)
         # `rsync` gives the tail its name from one with a dot; `sed -i` from one without would add all anew.
-        copied = name == TAIL_NAME and is_reserved(staged.name)
+        copied = is_tail_name(name) and is_reserved(staged.name)
         if fate is Fate.PUBLISHED and not copied and self.find(name) is not None:
             raise Refused(errno.EPERM, _NAME_IS_THERE)
         self._refuse_reserved(name, fate)
@@ -112,7 +112,7 @@ class Place(Directory):
         """New messages are shown in a queue's tail first, so what is written to it is that. In this way the
         copy of a queue's directory can be copied back.
         """
-        if name == TAIL_NAME and self.receiving_queue() is not None:
+        if is_tail_name(name) and (name != TAIL_NAME or self.receiving_queue() is not None):
             return Fate.PUBLISHED
         return Fate.STAGED if is_backup(name) else fate_of(name)
 

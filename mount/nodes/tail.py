@@ -1,4 +1,4 @@
-"""An open `_tail.jsonl`: it keeps what it had, and whoever reads on at its end gets what came since.
+"""An open tail: it keeps what it had, and whoever reads on at its end gets what came since.
 
 That is what `tail -f` needs, and what one expects of a file that somebody appends to. When lines of it went
 into a part or were acknowledged, the handle ends where it ended. Reading it again from the front, as `tail`
@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Final
 from pyfuse3 import FUSEError
 
 from journalfs.store.api import Bytes, ByteSource, View
-from journalfs_mount.names import TAIL_NAME
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory
 
-TAIL: Final = TAIL_NAME.decode()
 COMPARED_BYTES: Final = 4_096
 """How much of the end must stand where it stood. A line names its message and lines only ever move forwards,
 so the last one at its old place means that none before it went."""
@@ -26,14 +24,14 @@ so the last one at its old place means that none before it went."""
 class TailSource:
     """The content of one handle."""
 
-    __slots__ = ("_at_end", "_directory", "_looked_at", "_source", "_version", "shown")
+    __slots__ = ("_at_end", "_directory", "_looked_at", "_name", "_source", "_version", "shown")
 
-    def __init__(self, directory: ViewDirectory) -> None:
+    def __init__(self, directory: ViewDirectory, name: str) -> None:
         view = directory.view()
-        self._directory = directory
+        self._directory, self._name = directory, name
         self._version = self._looked_at = view.version
-        self._source: ByteSource = view.open_tail()
-        self.shown = view.shown(TAIL)
+        self._source: ByteSource = view.open_tail(name)
+        self.shown = view.shown(name)
         self._at_end = False
 
     @property
@@ -59,11 +57,11 @@ class TailSource:
         self._source.close()
 
     def _change_over(self, view: View, *, only_if_grown: bool) -> None:
-        fresh = view.open_tail()
+        fresh = view.open_tail(self._name)
         if not only_if_grown or self._grew(fresh):
             self._source, fresh = fresh, self._source
             self._version = self._looked_at = view.version
-            self.shown = view.shown(TAIL)
+            self.shown = view.shown(self._name)
         fresh.close()
 
     def _grew(self, fresh: ByteSource) -> bool:

@@ -1,6 +1,6 @@
 """Directories that show a view: a queue, the messages in one of its states, or what a selector leaves.
 
-All of them offer the same names. Listed are only the parts and the tail, which together hold every message
+All of them offer the same names. Listed are only the parts and the tails, which together hold every message
 once: `grep -r` and `cp -r` must neither read anything twice nor wander into what can be reached by name
 beside them.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -28,6 +29,8 @@ from journalfs_mount.names import (
     TAKE_NAME,
     WHERE_DIRECTORY,
     encode_name,
+    format_part_name,
+    is_tail_name,
     parse_part_name,
 )
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
@@ -92,9 +95,10 @@ class ViewDirectory(Directory):
         return self.address_name == address_name
 
     def find(self, name: bytes) -> Node | None:
-        if parse_part_name(name) is not None:
-            part = self.view().part(name.decode("ascii"))
-            return None if part is None else self._part(part)
+        if (part := parse_part_name(name)) is not None:
+            tail = self._tail(name) if part.is_tail else None
+            became = self.became(name) if tail is None else None
+            return tail if became is None else self._part(became)
         if name in _STREAMS and self.selectors() is not None and not self.context.fixed:
             return self.enter(name, partial(_STREAMS[name], self.context, self))
         if name not in self._fixed_names():
@@ -122,16 +126,32 @@ class ViewDirectory(Directory):
         }
 
     def entries(self) -> Sequence[Entry]:
-        """The tail first: what takes file by file as they are listed takes it before it becomes a part."""
-        parts: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in self.view().parts()]
-        return [(TAIL_NAME, partial(self.child, TAIL_NAME)), *parts] if self.lists_tail() else parts
-
-    def lists_tail(self) -> bool:
-        """An empty tail is listed only where `*.jsonl` would find nothing otherwise: in a new directory that
-        parts are copied into there is a tail already, and `cp -r` does not write what is there.
-        """
+        """In the order of arrival. An empty tail is listed only where `*.jsonl` would find nothing else."""
         view = self.view()
-        return view.tail().size_bytes > 0 or not view.parts()
+        tails = [tail.name.encode() for tail in view.tails()]
+        parts: list[Entry] = [(part.name.encode(), partial(self._part, part)) for part in view.parts()]
+        return [*parts, *((name, partial(self._shown_as, name)) for name in tails)]
+
+    def _shown_as(self, name: bytes) -> Node:
+        """What was listed as a tail by this name, as it is by now."""
+        return self.find(name) or self._tail_file(name)
+
+    def _tail(self, name: bytes) -> Node | None:
+        """What is listed by this name, and is in no part yet."""
+        is_there = any(tail.name.encode() == name for tail in self.view().tails())
+        return self._tail_file(name) if is_there else None
+
+    def _tail_file(self, name: bytes) -> Node:
+        return self.enter(name, partial(TailFile, self.context, self, name))
+
+    def became(self, name: bytes) -> Part | None:
+        """The part of this name, or that what was listed as a tail by it became."""
+        part = parse_part_name(name)
+        return (
+            None
+            if part is None
+            else self.view().part(format_part_name(replace(part, is_tail=False)).decode())
+        )
 
     def _part(self, part: Part) -> Node:
         make = partial(PartFile, self.context, self, part)
@@ -159,15 +179,15 @@ class QueueDirectory(Place, ViewDirectory):
         return self.address_name, self.queue_name
 
     def find(self, name: bytes) -> Node | None:
-        return None if name == TAIL_NAME and self._lacks_tail() else super().find(name)
+        return None if is_tail_name(name) and self._lacks_tail() else super().find(name)
 
     def entries(self) -> Sequence[Entry]:
         entries = super().entries()
-        return [one for one in entries if one[0] != TAIL_NAME] if self._lacks_tail() else entries
+        return [one for one in entries if not is_tail_name(one[0])] if self._lacks_tail() else entries
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
         created = await super().create(name, flags, mode)
-        if name == TAIL_NAME:
+        if is_tail_name(name):
             self._has_tail()
         return created
 

@@ -32,6 +32,8 @@ from journalfs.store.changes import Changes
 
 PUBLISHED_NS = 1_700_000_000 * 1_000_000_000
 SEALED_NS = 1_710_000_000 * 1_000_000_000
+TAIL_NUMBER = 1000
+"""Of the part that a tail is going to be."""
 
 
 class FakeSource:
@@ -185,11 +187,16 @@ class FakeView:
     def open_part(self, part: Part) -> ByteSource:
         return FakeSource(self._lines(lambda number: number == part.number))
 
-    def tail(self) -> Part:
-        lines = self._lines(lambda number: number == 0)
-        return Part("_tail.jsonl", 0, len(lines), self.mtime_ns, lines.count(b"\n"))
+    def tails(self) -> Sequence[Part]:
+        tail = self.tail(f"_tail-0001-{self._queue.slot}-{TAIL_NUMBER:010}.jsonl")
+        return [tail] if tail.messages or not self.parts() else []
 
-    def open_tail(self) -> ByteSource:
+    def tail(self, name: str = "_tail.jsonl") -> Part:
+        lines = self._lines(lambda number: number == 0)
+        return Part(name, 0, len(lines), self.mtime_ns, lines.count(b"\n"))
+
+    def open_tail(self, name: str = "_tail.jsonl") -> ByteSource:
+        del name
         return FakeSource(self._lines(lambda number: number == 0))
 
     def all(self) -> Part:
@@ -204,6 +211,7 @@ class FakeView:
 
     def message_ids(self, name: str) -> Sequence[MessageId]:
         parts = {part.name: part.number for part in self.parts()} | {"_tail.jsonl": 0}
+        parts |= {tail.name: 0 for tail in self.tails()}
         return [
             message.message_id
             for message in self._messages()
@@ -234,7 +242,7 @@ class FakeView:
 
     def _part(self, number: int) -> Part:
         lines = self._lines(lambda part: part == number)
-        name = f"part-0001-{number:010}.jsonl"
+        name = f"part-0001-{self._queue.slot}-{number:010}.jsonl"
         return Part(name, number, len(lines), SEALED_NS + number, lines.count(b"\n"))
 
 

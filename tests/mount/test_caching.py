@@ -13,7 +13,7 @@ from tests.mount.conftest import MountFake, until
 
 pytestmark = pytest.mark.mount
 
-PART = "orders/billing/part-0001-0000000001.jsonl"
+PART = "orders/billing/part-0001-1-0000000001.jsonl"
 
 
 def ids(lines: bytes) -> list[int]:
@@ -176,7 +176,7 @@ def test_a_queue_that_went_takes_its_files_along(mount_fake: MountFake) -> None:
 
 def test_selected_parts_follow_the_queue(mount_fake: MountFake) -> None:
     mounted = mount_fake("small")
-    part = mounted.path / "orders/billing/.where/color = 'green'/part-0001-0000000001.jsonl"
+    part = mounted.path / "orders/billing/.where/color = 'green'/part-0001-1-0000000001.jsonl"
     assert ids(part.read_bytes()) == [1, 4, 7, 10]
     mounted.tell("remove", "orders", "billing", [4])
     assert ids(part.read_bytes()) == [1, 7, 10]

@@ -17,7 +17,7 @@ from tests.tools.crash_copy import copy_as_left
 pytestmark = pytest.mark.mount
 
 OPEN_FILES = [
-    "part-0001-0000000001.jsonl",
+    "part-0001-1-0000000001.jsonl",
     "_tail.jsonl",
     ".all.jsonl",
     ".messages/3.txt",

@@ -65,7 +65,7 @@ def test_a_mount_in_use_is_not_unmounted_and_its_users_are_named(mount_fake: Mou
 
 def test_a_lazily_unmounted_file_can_be_read_to_its_end(mount_fake: MountFake) -> None:
     mounted = mount_fake("small")
-    with open(mounted.path / "orders/billing/part-0001-0000000001.jsonl", "rb") as file:
+    with open(mounted.path / "orders/billing/part-0001-1-0000000001.jsonl", "rb") as file:
         unmount(mounted.path, lazy=True)
         assert not mounted.is_mounted()
         assert file.read().count(b"\n") == 10

@@ -118,18 +118,31 @@ def test_other_names_are_no_messages(name: bytes) -> None:
     assert names.parse_message_name(name) is None
 
 
-@given(st.integers(0, 10**10 - 1), st.integers(0, 2**63 - 1))
-def test_part_name_leads_back(generation: int, number: int) -> None:
-    encoded = names.format_part_name(generation, number)
-    assert names.parse_part_name(encoded) == names.PartName(generation, number)
+@given(
+    st.builds(
+        names.PartName,
+        st.integers(0, 10**10 - 1),
+        st.integers(0, 2**63 - 1),
+        st.integers(0, 2**63 - 1),
+        st.booleans(),
+    )
+)
+def test_part_name_leads_back(part: names.PartName) -> None:
+    encoded = names.format_part_name(part)
+    assert names.parse_part_name(encoded) == part
+    assert names.is_tail_name(encoded) == part.is_tail
 
 
 def test_part_name_spelling() -> None:
-    assert names.format_part_name(1, 7) == b"part-0001-0000000007.jsonl"
+    assert names.format_part_name(names.PartName(1, 23, 7)) == b"part-0001-23-0000000007.jsonl"
+    assert names.format_part_name(names.PartName(1, 23, 7, is_tail=True)) == b"_tail-0001-23-0000000007.jsonl"
+    assert names.is_tail_name(b"_tail.jsonl")
     for other in (
-        b"part-1-7.jsonl",
-        b"part-0001-00000000007.jsonl",
-        b"part-0001-0000000007.json",
+        b"part-1-23-7.jsonl",
+        b"part-0001-0000000007.jsonl",
+        b"part-0001-023-0000000007.jsonl",
+        b"part-0001-23-00000000007.jsonl",
+        b"part-0001-23-0000000007.json",
         b"_tail.jsonl",
     ):
         assert names.parse_part_name(other) is None
@@ -137,7 +150,9 @@ def test_part_name_spelling() -> None:
 
 @given(st.integers(0, 10**10 - 1), st.lists(st.integers(0, 10**10 - 1), min_size=2, unique=True))
 def test_part_names_sort_as_their_numbers(generation: int, numbers: list[int]) -> None:
-    by_name = sorted(numbers, key=lambda number: names.format_part_name(generation, number))
+    by_name = sorted(
+        numbers, key=lambda number: names.format_part_name(names.PartName(generation, 23, number))
+    )
     assert by_name == sorted(numbers)
 
 

@@ -20,7 +20,7 @@ def test_every_listed_name_can_be_opened_and_leads_to_its_queue(mount_fake: Moun
     assert set(listed) == {encode_name(name) for name in odd}
     for name in listed:
         assert len(name) <= 255
-        part = os.path.join(os.fsencode(mounted.path), name, name, b"part-0001-0000000001.jsonl")
+        part = os.path.join(os.fsencode(mounted.path), name, name, b"part-0001-1-0000000001.jsonl")
         with open(part, "rb") as file:
             assert b'"id": 1' in file.read()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from journalfs.errors import WrongCall
 from journalfs.ids import Inode, MessageId
 from journalfs_mount.inodes import MESSAGE_BIT, NodeTable, message_inode, message_of, node_key
-from journalfs_mount.names import TAIL_NAME, format_part_name
+from journalfs_mount.names import PartName, format_part_name
 from journalfs_mount.options import MountOptions, described, described_words, parse_options
 from tests.mounting import journalfs
 
@@ -149,9 +149,11 @@ def test_two_keys_with_one_hash_get_two_numbers(monkeypatch: pytest.MonkeyPatch)
 
 @given(parent=st.integers(1, (1 << 63) - 1), first=st.integers(1, 9_999_999_998), version=st.binary())
 def test_numbers_of_parts_rise_with_them(parent: int, first: int, version: bytes) -> None:
-    """And the tail comes first."""
+    """And so do those of what becomes parts."""
     table: NodeTable[_Node] = NodeTable(_Node(), lambda inode: _Node())
-    names = [TAIL_NAME, format_part_name(1, first), format_part_name(1, first + 1)]
+    names = [
+        format_part_name(PartName(1, 23, number, number == first)) for number in (first - 1, first, first + 1)
+    ]
     numbers = [table.enter(node_key(parent, name, version), _Node).inode for name in names]
     assert numbers == sorted(set(numbers))
     assert MESSAGE_BIT > numbers[-1] > numbers[0] > 1

@@ -35,7 +35,7 @@ def test_a_mistake_in_the_program_ends_a_request_and_not_the_mount(mount_fake: M
     assert failing((queue / ".messages/1.txt").stat) == "EIO"
     assert failing((queue / ".status").read_bytes) == "EIO"
     # Everything else goes on, in the same queue and beside it.
-    assert (queue / "part-0001-0000000001.jsonl").read_bytes().count(b"\n") == 1
+    assert (queue / "part-0001-4-0000000001.jsonl").read_bytes().count(b"\n") == 1
     assert len(os.listdir(mounted.path / "orders/billing/.messages")) == 26
     assert mounted.process.poll() is None
 
@@ -64,7 +64,7 @@ def test_what_is_no_selector_is_invalid_and_the_reason_can_be_read(mount_fake: M
 
 
 def changes(path: Path) -> dict[str, Callable[[], object]]:
-    part = path / "orders/billing/part-0001-0000000001.jsonl"
+    part = path / "orders/billing/part-0001-1-0000000001.jsonl"
     return {
         "create": lambda: open(path / "orders/billing/new.txt", "w"),
         "write": lambda: os.open(part, os.O_WRONLY),
@@ -115,7 +115,7 @@ def test_what_the_kernel_refuses_is_said_once_and_for_all(mount_fake: MountFake,
 @pytest.mark.parametrize("options", ["", "ro"])
 def test_tools_that_ask_first_are_told_that_it_is_read_only(mount_fake: MountFake, options: str) -> None:
     mounted = mount_fake("small", options)
-    part = mounted.path / "orders/billing/part-0001-0000000001.jsonl"
+    part = mounted.path / "orders/billing/part-0001-1-0000000001.jsonl"
     assert part.stat().st_mode & 0o777 == 0o444
     for path in (mounted.path, part.parent, part):
         assert os.access(path, os.R_OK)

@@ -16,7 +16,8 @@ from tests.mount.fake_store import PUBLISHED_NS
 
 pytestmark = pytest.mark.mount
 
-PARTS = ["part-0001-0000000001.jsonl", "part-0001-0000000002.jsonl"]
+PARTS = ["part-0001-1-0000000001.jsonl", "part-0001-1-0000000002.jsonl"]
+TAIL = "_tail-0001-1-0000001000.jsonl"
 STATES = [".delivering", ".expired", ".failed", ".scheduled"]
 HIDDEN_IN_QUEUE = [".all.jsonl", ".messages", ".settings", ".status", ".where", *STATES]
 
@@ -44,7 +45,7 @@ def ids(lines: bytes | str) -> list[int]:
 def test_directories_list_addresses_queues_parts_and_tail_only(mounted: MountedFake) -> None:
     assert sorted(os.listdir(mounted.path)) == ["DLQ", "orders"]
     assert sorted(os.listdir(mounted.path / "orders")) == ["billing", "empty"]
-    assert sorted(os.listdir(mounted.path / "orders" / "billing")) == ["_tail.jsonl", *PARTS]
+    assert sorted(os.listdir(mounted.path / "orders" / "billing")) == [TAIL, *PARTS]
     assert shell("ls -a", mounted.path / "orders").split() == [".", "..", "billing", "empty"]
 
 
@@ -65,17 +66,17 @@ def test_parts_and_tail_hold_every_message_once(mounted: MountedFake) -> None:
     queue = mounted.path / "orders" / "billing"
     assert ids(shell("cat *.jsonl | sort -t: -k2n", queue)) == [*range(1, 26), 1 << 50]
     assert ids((queue / ".all.jsonl").read_bytes()) == [*range(1, 26), 1 << 50]
-    assert shell("wc -l < part-0001-0000000001.jsonl", queue).strip() == "10"
+    assert shell("wc -l < part-0001-1-0000000001.jsonl", queue).strip() == "10"
 
 
 def test_walking_tools_read_every_message_once_and_nothing_else(mounted: MountedFake, tmp_path: Path) -> None:
     assert shell("grep -rh '\"id\": 7,' . | wc -l", mounted.path).strip() == "1"
     found = shell("find . -type f | sort", mounted.path).split()
     assert found == [
-        "./DLQ/DLQ/_tail.jsonl",
-        "./orders/billing/_tail.jsonl",
+        "./DLQ/DLQ/_tail-0001-3-0000001000.jsonl",
+        f"./orders/billing/{TAIL}",
         *(f"./orders/billing/{part}" for part in PARTS),
-        "./orders/empty/_tail.jsonl",
+        "./orders/empty/_tail-0001-2-0000001000.jsonl",
     ]
     shell(f"cp -r . {tmp_path}/copy", mounted.path)
     assert (tmp_path / "copy/orders/billing" / PARTS[0]).read_bytes() == (
@@ -94,7 +95,7 @@ def test_tar_keeps_sizes_and_times(mounted: MountedFake, tmp_path: Path) -> None
 
 def test_size_is_right_before_the_first_read(mounted: MountedFake) -> None:
     queue = mounted.path / "orders" / "billing"
-    for name in [*PARTS, "_tail.jsonl", ".all.jsonl", ".status", ".settings", ".messages/1.txt"]:
+    for name in [*PARTS, TAIL, "_tail.jsonl", ".all.jsonl", ".status", ".settings", ".messages/1.txt"]:
         size_bytes = (queue / name).stat().st_size
         assert size_bytes == len((queue / name).read_bytes()), name
 
@@ -119,7 +120,7 @@ def test_states_show_their_messages_and_only_those(mounted: MountedFake) -> None
 def test_a_selector_is_a_directory_like_a_queue(mounted: MountedFake) -> None:
     green = mounted.path / "orders/billing/.where/color = 'green'"
     expected = [number for number in [*range(1, 26), 1 << 50] if number % 3 == 1]
-    assert sorted(os.listdir(green)) == ["_tail.jsonl", *PARTS]
+    assert sorted(os.listdir(green)) == [TAIL, *PARTS]
     assert ids((green / ".all.jsonl").read_bytes()) == expected
     assert [int(name.removesuffix(".txt")) for name in os.listdir(green / ".messages")] == expected
     assert ids((green / ".where" / "color = 'red'" / ".all.jsonl").read_bytes()) == []

@@ -15,7 +15,7 @@ from journalfs_mount.written_names import Fate, fate_of, is_temporary
     ("name", "fate"),
     [
         (b"in.txt", Fate.PUBLISHED),
-        (b"part-0001-0000000001.jsonl", Fate.PUBLISHED),
+        (b"part-0001-1-0000000001.jsonl", Fate.PUBLISHED),
         (b"a._SUCCESS", Fate.PUBLISHED),
         (b"a.crc", Fate.PUBLISHED),
         (b"%5Fname", Fate.PUBLISHED),

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.mount.conftest import until
-from tests.mounting import MountedStore, QueueOnDisk, mounted_for_writing
+from tests.mounting import MountedStore, QueueOnDisk, is_tail, mounted_for_writing
 from tests.spark.committer import HadoopJob
 from tests.writing.conftest import Address, bodies, new_store
 from tests.writing.test_jobs import driver
@@ -73,9 +73,7 @@ def has_open(process: int, folder: Path) -> bool:
 def left_behind(folder: Path) -> list[str]:
     """Names that Spark makes beside its output and that must be gone."""
     candidates = ["_temporary", "_SUCCESS", "._SUCCESS.crc", ".part-00000.crc", "_spark_metadata"]
-    unexpected = [
-        name for name in os.listdir(folder) if not name.startswith("part-") and name != "_tail.jsonl"
-    ]
+    unexpected = [name for name in os.listdir(folder) if not name.startswith("part-") and not is_tail(name)]
     return [name for name in candidates if (folder / name).exists()] + unexpected
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from journalfs_mount.names import decode_name, is_short_form
+from tests.mounting import parts_and_tail
 from tests.truth.account import address_account, prepared_account, queue_account
 from tests.truth.bodies import check_file
 
@@ -24,9 +25,8 @@ def attributes_of(path: Path) -> dict[str, bytes]:
 
 def lines_of(directory: Path) -> list[Line]:
     """The lines of the parts and the tail, as a shell's `*.jsonl` finds them; `.all.jsonl` has the same."""
-    names = sorted(set(os.listdir(directory)) - {"_tail.jsonl"})
-    assert all(name.startswith("part-") for name in names)
-    content = b"".join(read_whole(directory / name) for name in [*names, "_tail.jsonl"])
+    parts, tails = parts_and_tail(directory)
+    content = b"".join(read_whole(directory / name) for name in [*parts, *tails])
     assert content == read_whole(directory / ".all.jsonl")
     return [json.loads(line) for line in content.splitlines()]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.mount.conftest import until
-from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk
+from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, parts_and_tail
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
 
 LINES = [f"line {number}" for number in range(100)]
@@ -49,7 +49,8 @@ def test_tools_publish_lines_and_see_them_at_once(address: Address, tmp_path: Pa
     assert seen[-1] == str(len(LINES))
     assert bodies(address.first) == LINES
     assert bodies(address.second) == []
-    assert sorted(os.listdir(address.first.path)) == ["_tail.jsonl"]
+    parts, tails = parts_and_tail(address.first.path)
+    assert (parts, len(tails)) == ([], 1)
     assert address.refusals() == []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mounting import QueueOnDisk
+from tests.mounting import QueueOnDisk, parts_and_tail
 from tests.writing.conftest import Address, Remount, bodies, errno_of, shell, write_at_once
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -393,7 +393,7 @@ def test_editing_the_tail_in_place_changes_nothing(address: Address) -> None:
     with (path / "in.txt").open("wb", buffering=0) as file:
         file.write(b"one\n")
         deadline = time.monotonic() + DEADLINE_S
-        while "_tail.jsonl" not in os.listdir(path) and time.monotonic() < deadline:
+        while not parts_and_tail(path)[1] and time.monotonic() < deadline:
             file.write(b"one\n")
         before = bodies(address.first)
         shell("sed -i s/one/two/ _tail.jsonl", path, succeeds=False)
