@@ -39,7 +39,9 @@ class PageParts:
     """Numbers of all parts of the queue are at least this: a queue of the same name may have used others."""
     parts: list[PagePart] = field(default_factory=list)
     next_number: int = PAGE_PART_BASE
-    """Above the number of any page part it had."""
+    """Above the number of any page part that it had, or was promised."""
+    version: int = 0
+    """Another one when something became a part."""
     _ends: dict[PageNumber, int] = field(default_factory=dict)
     promised: int | None = None
     """Of what is in no part yet and came to the journal: the number of the part that it is going to be, or
@@ -109,6 +111,7 @@ class PageParts:
                     return False
                 self.parts.append(PagePart(number, page, self.sealed_end(page), summary.records, now_ms))
                 self.next_number = max(self.next_number, number + 1)
+                self.version += 1
             self._promised.pop(page, None)
             self._ends[page] = summary.records
         return True

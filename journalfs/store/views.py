@@ -102,7 +102,7 @@ class QueueView:
     def _now(self) -> Hashable:
         return (
             self.content.version,
-            self.page_parts.next_number,
+            self.page_parts.version,
             self.content.core.numbers.generation,
             self.content.core.bodies.version,
             self.content.core.in_delivery.version,
