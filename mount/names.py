@@ -1,8 +1,9 @@
 """The grammar of file names, both directions. Pure: knows nothing of the store but names.
 
 Addresses and queues. A name stands for itself where it can. Escaped as `%` and two upper-case hexadecimal
-digits for each byte of its UTF-8 form are: `/`, `%`, control characters, a leading `.` or `_`, and lone
-surrogates (as the three bytes they would have). The empty name is `%`. What would be longer than 255 bytes
+digits for each byte of its UTF-8 form are: `/`, `%`, control characters, a leading `.` or `_`, lone
+surrogates (as the three bytes they would have), and `=` and `:`, which in a path mean something else to Spark
+and Hadoop: these two are found as they are, too. The empty name is `%`. What would be longer than 255 bytes
 becomes `<beginning>~<16 digits>`, where the digits are a hash of the whole name: always the same, and found
 again among the names that exist. A name that itself looks like such a short form has its `~` escaped.
 
@@ -52,11 +53,17 @@ _MESSAGE_NAME: Final = re.compile(rb"(0|[1-9][0-9]{0,18})\.([a-z]{3,4})")
 _PART_NAME: Final = re.compile(rb"(part|_tail)-([0-9]{4,19})-(0|[1-9][0-9]{0,18})-([0-9]{10,19})\.jsonl")
 # C1 controls count too: a terminal may take them for the beginning of a command. None, and U+007F, is in a
 # real name.
-_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/%\ud800-\udfff]")
+_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/%=:\ud800-\udfff]")
 
 
 def encode_name(name: str) -> bytes:
     """The file name that stands for an address or queue; at most 255 bytes."""
+    encoded = escape_name(name)
+    return encoded if len(encoded) <= limits.NAME_BYTES_MAX else _shorten(encoded, name)
+
+
+def escape_name(name: str) -> bytes:
+    """The same, however long."""
     if not name:
         return _EMPTY
     text = _ESCAPED.sub(lambda match: _escape(match.group()), name)
@@ -66,9 +73,7 @@ def encode_name(name: str) -> bytes:
     if _SHORT_FORM.search(encoded):
         before, _, digits = encoded.rpartition(b"~")
         encoded = before + b"%7E" + digits
-    if len(encoded) <= limits.NAME_BYTES_MAX:
-        return encoded
-    return _shorten(encoded, name)
+    return encoded
 
 
 def is_short_form(file_name: bytes) -> bool:
@@ -80,8 +85,8 @@ def decode_name(file_name: bytes) -> str:
     """The name that `file_name` stands for.
 
     Raises `NameRefused` for what no name is encoded as: short forms (ask a `NameTable`), broken or needless
-    escapes, a leading `.` or `_`, and bytes that are no UTF-8. Refusing all but the one right spelling
-    keeps a file from having two names.
+    escapes, a leading `.` or `_`, and bytes that are no UTF-8. Refusing all but the one right spelling, in
+    which `=` and `:` may stand for themselves, keeps names of the store apart.
     """
     if is_short_form(file_name):
         raise NameRefused(file_name, "this is the short form of a long name, and no such name exists")
@@ -91,7 +96,8 @@ def decode_name(file_name: bytes) -> str:
         name = _unescaped(file_name, _ESCAPE)
     except UnicodeDecodeError as error:
         raise NameRefused(file_name, "it is no UTF-8") from error
-    if encode_name(name) != file_name:
+    spelled = file_name.replace(b"=", b"%3D").replace(b":", b"%3A")
+    if escape_name(name) != spelled or (spelled == file_name and len(file_name) > limits.NAME_BYTES_MAX):
         raise NameRefused(file_name, _spelling(file_name, encode_name(name)))
     return name
 

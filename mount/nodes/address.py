@@ -76,15 +76,15 @@ class AddressDirectory(Place):
             return self.enter(name, partial(SettingsFile, self.context, self._settings, self.address_name))
         address = self.address()
         queue = find_named(name, address.queue, address.queues)
-        return None if queue is None else self._queue(name, queue)
+        return None if queue is None else self._queue(queue)
 
     def entries(self) -> Sequence[Entry]:
-        named = ((encode_name(queue.name), queue) for queue in self.address().queues())
-        return [(name, partial(self._queue, name, queue)) for name, queue in named]
+        queues = self.address().queues()
+        return [(encode_name(queue.name), partial(self._queue, queue)) for queue in queues]
 
-    def _queue(self, name: bytes, queue: Queue) -> Node:
+    def _queue(self, queue: Queue) -> Node:
         make = partial(QueueDirectory, self.context, self.inode, self.address_name, queue.name)
-        return self.enter(name, make)
+        return self.enter(encode_name(queue.name), make)
 
     def _status(self) -> RenderedFile:
         return RenderedFile(lambda: json_text(self.address().status()), self.mtime_ns)

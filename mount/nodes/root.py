@@ -41,7 +41,7 @@ class RootDirectory(Place):
             return self.enter(name, self._made_control)
         store = self.context.store
         address = find_named(name, store.address, store.addresses)
-        return None if address is None else self._address(name, address)
+        return None if address is None else self._address(address)
 
     def _made_control(self) -> Node:
         from journalfs_mount.nodes.snapshots import ControlNode  # noqa: PLC0415  (it imports this)
@@ -51,9 +51,9 @@ class RootDirectory(Place):
         return ControlNode(self.context, self.inode, lambda: self._control)
 
     def entries(self) -> Sequence[Entry]:
-        named = ((encode_name(address.name), address) for address in self.context.store.addresses())
-        return [(name, partial(self._address, name, address)) for name, address in named]
+        addresses = self.context.store.addresses()
+        return [(encode_name(address.name), partial(self._address, address)) for address in addresses]
 
-    def _address(self, name: bytes, address: Address) -> Node:
+    def _address(self, address: Address) -> Node:
         make = partial(AddressDirectory, self.context, self.inode, address.name)
-        return self.enter(name, make)
+        return self.enter(encode_name(address.name), make)

@@ -66,11 +66,11 @@ class SnapshotsDirectory(Directory):
             return self.enter(name, partial(MeasuredFile, self.context, self._status, self.mtime_ns))
         snapshots = self.context.store.snapshots
         snapshot = find_named(name, snapshots.named, snapshots.all)
-        return None if snapshot is None else self._node(name, snapshot)
+        return None if snapshot is None else self._node(snapshot)
 
     def entries(self) -> Sequence[Entry]:
-        named = ((encode_name(snapshot.name), snapshot) for snapshot in self.context.store.snapshots.all())
-        return [(name, partial(self._node, name, snapshot)) for name, snapshot in named]
+        snapshots = self.context.store.snapshots.all()
+        return [(encode_name(snapshot.name), partial(self._node, snapshot)) for snapshot in snapshots]
 
     async def _status(self) -> Mapping[str, object]:
         return await self.context.store.snapshots.status()
@@ -79,9 +79,9 @@ class SnapshotsDirectory(Directory):
         await self.context.changing().snapshots.create(new_name(name))
         return self.child(name)
 
-    def _node(self, name: bytes, snapshot: Snapshot) -> Node:
+    def _node(self, snapshot: Snapshot) -> Node:
         make = partial(SnapshotDirectory, self.context, self.inode, snapshot)
-        return self.enter(name, make, snapshot.identity.encode())
+        return self.enter(encode_name(snapshot.name), make, snapshot.identity.encode())
 
 
 class SnapshotDirectory(RootDirectory):

@@ -14,7 +14,7 @@ from journalfs_mount import names
 
 # Text with lone surrogates: queue names come from UTF-16 that nobody checked.
 ANY_NAME = st.text(st.characters(exclude_categories=()), max_size=120)
-AWKWARD_NAME = st.text(st.sampled_from("._%/~aF0\0\n\x7f\x9b é名🜁\ud800\udfff"), max_size=300)
+AWKWARD_NAME = st.text(st.sampled_from("._%/~=:aF0\0\n\x7f\x9b é名🜁\ud800\udfff"), max_size=300)
 NAME = ANY_NAME | AWKWARD_NAME | st.builds(lambda a, b: a + b, AWKWARD_NAME, ANY_NAME)
 
 
@@ -41,7 +41,7 @@ def test_name_leads_back(name: str) -> None:
 def test_file_name_is_legal_everywhere(name: str) -> None:
     encoded = names.encode_name(name)
     assert 1 <= len(encoded) <= 255
-    assert not re.search(rb"[\0-\x1f/]", encoded)
+    assert not re.search(rb"[\0-\x1f/=:]", encoded)
     assert not names.is_reserved(encoded)
     encoded.decode("utf-8")  # cut neither within a character ...
     assert not re.search(rb"%(?![0-9A-F]{2})", encoded) or encoded == b"%"  # ... nor within an escape
@@ -67,7 +67,19 @@ def test_only_the_one_spelling_is_taken(file_name: bytes) -> None:
         name = names.decode_name(file_name)
     except NameRefused:
         return
-    assert names.encode_name(name) == file_name
+    assert names.encode_name(name) == file_name.replace(b"=", b"%3D").replace(b":", b"%3A")
+
+
+@given(NAME)
+@example("priority=high")
+@example("topic://orders:a")
+@example("=" * 85)
+@example("=" * 86)
+def test_equals_signs_and_colons_are_found_as_they_are(name: str) -> None:
+    """However long they make the name: what is looked up is not longer than a file name may be."""
+    literal = names.escape_name(name).replace(b"%3D", b"=").replace(b"%3A", b":")
+    if len(literal) <= 255 and not names.is_short_form(literal):
+        assert names.decode_name(literal) == name
 
 
 @pytest.mark.parametrize(
@@ -80,6 +92,8 @@ def test_only_the_one_spelling_is_taken(file_name: bytes) -> None:
         ("_temporary", b"%5Ftemporary"),
         ("percent%2Fname", b"percent%252Fname"),
         ("with space", b"with space"),
+        ("priority=high", b"priority%3Dhigh"),
+        ("topic://a", b"topic%3A%2F%2Fa"),
         ("ключ.名前", "ключ.名前".encode()),
         ("$sys.mqtt.sessions", b"$sys.mqtt.sessions"),
         ("a\nb", b"a%0Ab"),
