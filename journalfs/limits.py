@@ -28,6 +28,12 @@ OWN_FILES_LISTED_SHARE: Final = 64
 """Who writes a journal lists all its files when it went on in another as often as a share of so many of them:
 each time where there are few, and at a cost that does not grow where there are thousands."""
 
+LOST_QUEUES_SHOWN_MAX: Final = 4096
+"""Queues without bindings that are shown: each takes some kilobytes, and a record that names one 40 bytes."""
+
+NOTE_BYTES_MAX: Final = 1024 * 1024
+"""Longest text of our own about where something belongs."""
+
 LISTINGS_MAX: Final = 3
 """Times a directory is listed again because a file went between listing and opening; once is already rare."""
 
@@ -40,8 +46,25 @@ RECORD_STRING_BYTES_MAX: Final = 64 * 1024 * 1024
 RECORD_ITEMS_MAX: Final = 1_000_000
 """Most entries a list in a bindings record may claim, whatever its count field says."""
 
-BROKER_XML_BYTES_MAX: Final = 16 * 1024 * 1024
+BROKER_XML_BYTES_MAX: Final = 4 * 1024 * 1024
 """Largest configuration file parsed; the biggest seen in the field are below 2 MiB."""
+
+BROKER_XML_ELEMENTS_MAX: Final = 200_000
+"""Most elements of a configuration with all that it includes: some 60 MB of memory. 10,000 addresses with
+settings of their own take a tenth of it."""
+
+CONFIG_TEXT_CHARS_MAX: Final = 1024 * 1024
+"""Longest text that `${...}` may grow to: properties that name each other double it at every step."""
+
+UNKNOWN_PROPERTIES_TOLD_MAX: Final = 64
+"""Names in `${...}` that nothing is known of and that are told, each once."""
+
+TOML_BYTES_MAX: Final = 1024 * 1024
+"""Largest journalfs.toml or `.settings`; settings for 10,000 addresses fit."""
+
+TOML_NESTED_MAX: Final = 64
+"""Most dots and brackets in a line of TOML that begins with a key or a table: what reads it takes memory and
+time for each that is squared."""
 
 BROKER_XML_DEPTH_MAX: Final = 64
 """Deepest nesting of elements; the schema needs 8."""

@@ -28,6 +28,7 @@ from journalfs.config.broker_xml import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import CORE_BY_NAME, ConfiguredValue
 from journalfs.config.files import TOML_NAME, read_beginning
 from journalfs.config.setting_names import BY_NAME, SettingDefinition, Value, native_value, parse_value
+from journalfs.config.toml_text import NoToml, load_toml
 from journalfs.config.wildcards import ROUTING, SYNTAX_FIELDS, WILDCARDS, WildcardSyntax
 from journalfs.errors import ConfigError
 
@@ -35,7 +36,6 @@ _ADDRESSES: Final = "address-settings"
 _KEY: Final = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _KEYS: Final = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
 _TABLE: Final = re.compile(rf"\s*\[\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]\s*(?:#.*)?")
-_PLACE: Final = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)")
 
 
 def read_journalfs_toml(file: Path, base: BrokerConfig | None = None) -> BrokerConfig:
@@ -77,21 +77,11 @@ class _Reader:
     def __init__(self, file: Path, base: BrokerConfig | None) -> None:
         self.file = file
         self._base = base or _nothing(file)
-        raw = read_beginning(file, limits.BROKER_XML_BYTES_MAX + 1)
-        if len(raw) > limits.BROKER_XML_BYTES_MAX:
-            raise ConfigError(
-                file, f"a configuration of more than {limits.BROKER_XML_BYTES_MAX} bytes is not read"
-            )
+        raw = read_beginning(file, limits.TOML_BYTES_MAX + 1)
         try:
-            self._content = tomllib.loads(raw.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            line = raw.count(b"\n", 0, error.start) + 1
-            raise ConfigError(file, "is not UTF-8 text", line=line) from error
-        except tomllib.TOMLDecodeError as error:
-            found = _PLACE.fullmatch(str(error))
-            assert found is not None, "the library always says where"
-            line = int(found[2]) if found[2] else max(1, len(raw.splitlines()))
-            raise ConfigError(file, f"is not TOML: {found[1]}", line=line) from error
+            self._content = load_toml(raw)
+        except NoToml as error:
+            raise ConfigError(file, error.reason, line=error.line) from error
         self._lines = _lines_of_keys(raw.decode("utf-8"))
         self._syntax = self._wildcards(self._content.pop(WILDCARDS, {}))
 

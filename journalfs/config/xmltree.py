@@ -7,7 +7,6 @@ small file fill the memory or fetch others. Only files on this machine are inclu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ from journalfs import limits
 from journalfs.config.files import read_beginning
 from journalfs.errors import ConfigError
 
-_PROPERTY: Final = re.compile(r"\$\{([^}]*)\}")
 _SUBSTITUTION_PASSES_MAX: Final = 8
 
 
@@ -54,6 +52,9 @@ class Loader:
     broker.
     """
     warnings: list[str] = field(default_factory=list)
+    _unknown: set[str] = field(default_factory=set)
+    elements: int = 0
+    """How many there are in all files."""
     files: list[Path] = field(default_factory=list)
     """What was opened, each file as often as it is included."""
 
@@ -67,7 +68,7 @@ class Loader:
             raise ConfigError(
                 path, f"more than {limits.XINCLUDE_FILES_MAX} files are included; do they go in circles?"
             )
-        root = _parse(path, _read(path))
+        root = _parse(path, _read(path), self)
         self._resolve(root, depth)
         return root
 
@@ -103,16 +104,33 @@ class Loader:
         for _ in range(_SUBSTITUTION_PASSES_MAX):
             if "${" not in text:
                 break
-            text = _PROPERTY.sub(lambda match: self._property(match.group(1), element), text)
+            text = self._substituted_once(text, element)
         return text
+
+    def _substituted_once(self, text: str, element: Element) -> str:
+        """Each `${` with what stands up to the next brace, from left to right."""
+        pieces: list[str] = []
+        at = length = 0
+        while (begin := text.find("${", at)) >= 0 and (end := text.find("}", begin)) >= 0:
+            pieces += text[at:begin], self._property(text[begin + 2 : end], element)
+            length += len(pieces[-2]) + len(pieces[-1])
+            at = end + 1
+            if length > limits.CONFIG_TEXT_CHARS_MAX:
+                raise element.error(
+                    f"its ${{...}} become more than {limits.CONFIG_TEXT_CHARS_MAX} characters"
+                )
+        return "".join((*pieces, text[at:]))
 
     def _property(self, expression: str, element: Element) -> str:
         name, has_default, default = expression.partition(":")
         value = self.properties.get(name.strip())
         if value is None:
-            if not has_default:
-                place = f"{element.file}:{element.line}"
-                self.warnings.append(f"{place}: ${{{name.strip()}}} is not known here and is taken as empty")
+            if not has_default and name not in self._unknown:
+                self._unknown.add(name)
+                if len(self._unknown) <= limits.UNKNOWN_PROPERTIES_TOLD_MAX:
+                    shown = name.strip()[: limits.NAME_BYTES_MAX]
+                    place = f"{element.file}:{element.line}"
+                    self.warnings.append(f"{place}: ${{{shown}}} is not known here and is taken as empty")
             value = default.strip()
         return value
 
@@ -126,8 +144,8 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _parse(path: Path, data: bytes) -> Element:
-    builder = _Builder(path)
+def _parse(path: Path, data: bytes, loader: Loader) -> Element:
+    builder = _Builder(path, loader)
     try:
         builder.parser.Parse(data, True)
     except expat.ExpatError as error:
@@ -142,10 +160,12 @@ class _Builder:
     another one, while it is parsed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, loader: Loader) -> None:
+        self._loader = loader
         self.root: Element | None = None
         self._path = path
         self._open: list[Element] = []
+        self._texts: list[list[str]] = []
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -162,18 +182,23 @@ class _Builder:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= limits.BROKER_XML_DEPTH_MAX:
             raise ConfigError(self._path, "elements are nested too deeply", line=self._line)
+        self._loader.elements += 1
+        if self._loader.elements > limits.BROKER_XML_ELEMENTS_MAX:
+            reason = f"a configuration of more than {limits.BROKER_XML_ELEMENTS_MAX} elements is not read"
+            raise ConfigError(self._path, reason, line=self._line)
         element = Element(name.rpartition(":")[2], self._path, self._line, attributes)
         if self._open:
             self._open[-1].children.append(element)
         else:
             self.root = element
         self._open.append(element)
+        self._texts.append([])
 
     def _end(self, _name: str) -> None:
-        self._open.pop()
+        self._open.pop().text = "".join(self._texts.pop())
 
     def _characters(self, content: str) -> None:
-        self._open[-1].text += content
+        self._texts[-1].append(content)
 
     def _refuse_entity(self, *_declared: object) -> NoReturn:
         reason = "entity declarations are refused; use xi:include for parts of a configuration"

@@ -13,6 +13,8 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import Final
 
+import msgspec
+
 from journalfs.errors import DecodeError
 
 _MARK: Final = b"jfsnote1"
@@ -50,7 +52,9 @@ def decode_note(data: bytes) -> tuple[FlushNote, bytes]:
         end = len(data) - _END.size
         if mark != _MARK or length > end or zlib.crc32(data[:end]) != checksum:
             raise ValueError("its end is missing, or it was changed")
-        note = FlushNote(**json.loads(data[end - length : end]))
-    except (struct.error, ValueError, TypeError) as error:
+        note = msgspec.json.decode(data[end - length : end], type=FlushNote, strict=True)
+        if bytes.fromhex(note.note_id).hex() != note.note_id or note.size_bytes < 0:
+            raise ValueError("what it says of itself cannot be")
+    except (struct.error, ValueError, RecursionError) as error:
         raise DecodeError(max(len(data) - _END.size, 0), f"no note of what was flushed: {error}") from None
     return note, data[: end - length]

@@ -18,6 +18,7 @@ from journalfs.engine.links import sync
 from journalfs.errors import Damaged, DecodeError
 from journalfs.format.flush_note import FlushNote, decode_note, encode_note
 from journalfs.large.writing import write_all
+from journalfs.limits import NOTE_BYTES_MAX, PUBLISHED_PIECE_BYTES_MAX
 from journalfs.ownership import give_to_owner, make_directory
 
 _NOTE: Final = ".note"
@@ -148,6 +149,9 @@ class FlushedFolder:
     @staticmethod
     def _read(path: Path) -> tuple[FlushNote, bytes]:
         try:
+            size_bytes = path.stat().st_size
+            if size_bytes > PUBLISHED_PIECE_BYTES_MAX + NOTE_BYTES_MAX:
+                raise DecodeError(0, f"no note of what was flushed is {size_bytes} bytes long")
             return decode_note(path.read_bytes())
         except DecodeError as error:
             raise Damaged(path, error.offset, error.reason) from None

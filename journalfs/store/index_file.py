@@ -128,7 +128,7 @@ def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     try:
         head = msgspec.json.decode(view[start : start + length], type=Described)
         description = msgspec.json.decode(head.description, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise IndexUnusable(path, "written by another version of journalfs") from error
     at = start + length
     sections: list[memoryview] = []
@@ -150,7 +150,7 @@ def _content(path: Path, file: BinaryIO) -> bytes:
     head = file.read(length)
     try:
         section_bytes = msgspec.json.decode(head, type=Described).section_bytes
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise IndexUnusable(path, f"its description cannot be read: {error}") from error
     rest_bytes = sum(section_bytes) + _CHECKSUM.size
     if size_bytes != _START_BYTES + length + rest_bytes or min(section_bytes, default=0) < 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from journalfs.damage import Damage, name_of
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.state_batch import file_slots
 from journalfs.ids import QueueId
+from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from journalfs.store.envelope import decode_envelope
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class LostBindings:
     core: Core
     queues: dict[QueueId, Queue] = field(default_factory=dict)
     _messages: Counter[QueueId] = field(default_factory=Counter)
+    _hidden: int = 0
+    """How many are not shown."""
 
     def look(self) -> bool:
         """Find them anew. Returns whether there are others than before."""
@@ -46,15 +49,21 @@ class LostBindings:
         in_journal = self._in_journal()
         if bindings.queues and not self.core.bindings_damage:
             newer = self.core.live_broker or self.core.loader.following
-            surely = (one for one in sorted(in_journal) if bindings.surely_bound(one, may_be_newer=newer))
-            self.queues = {queue_id: before.get(queue_id) or self._queue(queue_id) for queue_id in surely}
+            surely = [one for one in sorted(in_journal) if bindings.surely_bound(one, may_be_newer=newer)]
+            shown = self._first(surely)
+            self.queues = {queue_id: before.get(queue_id) or self._queue(queue_id) for queue_id in shown}
         else:
             in_pages = self._addresses_by_pages()
             self.queues = {
                 queue_id: before.get(queue_id) or self._queue(queue_id, in_pages.get(queue_id))
-                for queue_id in sorted(in_journal | in_pages.keys())
+                for queue_id in self._first(sorted(in_journal | in_pages.keys()))
             }
         return self.queues.keys() != before.keys()
+
+    def _first(self, queue_ids: Sequence[QueueId]) -> Sequence[QueueId]:
+        """Those that are shown: a few bytes of a journal name one, and showing it takes kilobytes."""
+        self._hidden = max(0, len(queue_ids) - LOST_QUEUES_SHOWN_MAX)
+        return queue_ids[:LOST_QUEUES_SHOWN_MAX]
 
     def queues_by_address(self) -> dict[str, list[Queue]]:
         """Bound and lost queues together, each address's by name."""
@@ -92,6 +101,13 @@ class LostBindings:
             )
             yield Damage(file, 0, 0, "lost-binding", reason)
 
+        if self._hidden:
+            reason = (
+                f"no binding names {self._hidden} more queues to which messages refer; of lost queues "
+                f"{LOST_QUEUES_SHOWN_MAX} are shown"
+            )
+            yield Damage(file, 0, 0, "lost-binding", reason)
+
     def _in_journal(self) -> set[QueueId]:
         found: set[QueueId] = set()
         for number, messages in self.core.loader.state.queue_messages().items():
@@ -115,8 +131,7 @@ class LostBindings:
 
     def _queue(self, queue_id: QueueId, address: str | None = None) -> Queue:
         name = f"queue-{queue_id}"
-        taken = {queue.name for queue in self.core.bindings.queues.values()}
-        while name in taken:
+        while self.core.bindings.queue_named(name) is not None:
             name += "-lost"
         return lost_queue(queue_id, name, address or self._address_by_messages(queue_id) or name)
 

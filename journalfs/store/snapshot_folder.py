@@ -92,7 +92,7 @@ def read_description(folder: Path) -> SnapshotDescription:
         if crc32c(bytes(written.snapshot)) != written.crc32c:
             raise Damaged(path, 0, "the checksum does not match the content")
         description = msgspec.json.decode(written.snapshot, type=SnapshotDescription)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(path, 0, f"no description of a snapshot: {error}") from error
     if description.format != FORMAT:
         raise Damaged(path, 0, f"format {description.format}, this journalfs reads {FORMAT}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from journalfs.config.toml_text import NoToml, load_toml
 from journalfs.errors import SettingRefused
 from journalfs.store.core import Core
 from journalfs.store.settings import PAUSED, queue_settings, settings_in_force
@@ -36,8 +36,8 @@ def changed_settings(core: Core, address: str, queue: str | None, text: bytes) -
     Raises `SettingRefused` for text that is no TOML, and for what is neither text, number nor boolean.
     """
     try:
-        edited = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        edited = load_toml(text)
+    except NoToml as error:
         raise SettingRefused(".settings", f"no TOML: {error}") from None
     address_model = address_named(core.bindings, address)
     in_force: Mapping[str, object] = {
