@@ -52,6 +52,12 @@ _ARITHMETIC = {
     "/": ordering.divide,
     "%": ordering.remainder,
 }
+INTEGERS: dict[str, Callable[[str], int]] = {
+    "decimal": lambda digits: int(digits.rstrip("lL")),
+    "hexadecimal": lambda digits: int(digits, 16),
+    "octal": lambda digits: int(digits, 8),
+}
+"""Forms of integer literals, by their name in the grammar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Compiler:
         place = self._parsed.offset + tree.meta.start_pos
         if depth > DEPTH_MAX:
             raise self._error(place, f"nested more than {DEPTH_MAX} deep")
-        operands = [self._expression(child, depth + 1) for child in _operands(tree)]
+        operands = [self._expression(child, depth + 1) for child in operands_of(tree)]
         tokens = [c for c in tree.children if isinstance(c, Token)]
         compiled: Expression = getattr(self, f"_{tree.data}")(place, operands, tokens)
         return compiled
@@ -187,11 +193,11 @@ class Compiler:
 
     def _like(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
         strings = [token for token in tokens if token.type == "STRING"]
-        escape = _unquote(strings[1]) if len(strings) > 1 else None
+        escape = unquote(strings[1]) if len(strings) > 1 else None
         if escape is not None and len(utf16(escape)) != 2:
             raise self._error(self._place(strings[1]), "ESCAPE takes a string of one character")
         try:
-            matches = compile_like(_unquote(strings[0]), escape)
+            matches = compile_like(unquote(strings[0]), escape)
         except ValueError as error:
             raise self._error(self._place(strings[0]), str(error)) from None
         get = operands[0].get
@@ -211,7 +217,7 @@ class Compiler:
         if operands[0].name is None:
             raise self._error(operands[0].place, "only an identifier can stand before IN")
         get = operands[0].get
-        members = frozenset(_unquote(token) for token in tokens if token.type == "STRING")
+        members = frozenset(unquote(token) for token in tokens if token.type == "STRING")
 
         def is_member(envelope: Envelope) -> bool | None:
             value = get(envelope)
@@ -266,24 +272,24 @@ class Compiler:
         return Expression(get, place, name=name)
 
     def _string(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return _literal(_unquote(tokens[0]), place)
+        return _literal(unquote(tokens[0]), place)
 
     def _floating(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
         return _literal(float(tokens[0]), place)
 
     def _decimal(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return _literal(_sized(int(tokens[0].rstrip("lL"))), place)
+        return _literal(sized(INTEGERS["decimal"](tokens[0])), place)
 
     def _hexadecimal(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return self._within_long(int(tokens[0], 16), place)
+        return self._within_long(INTEGERS["hexadecimal"](tokens[0]), place)
 
     def _octal(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
-        return self._within_long(int(tokens[0], 8), place)
+        return self._within_long(INTEGERS["octal"](tokens[0]), place)
 
     def _within_long(self, number: int, place: int) -> Expression:
         if number >= 2**63:
             raise self._error(place, "this number does not fit 63 bits")
-        return _literal(_sized(number), place)
+        return _literal(sized(number), place)
 
     def _true(self, place: int, operands: list[Expression], tokens: list[Token]) -> Expression:
         return _literal(True, place, condition=True)
@@ -298,7 +304,7 @@ class Compiler:
         return self._parsed.offset + (token.start_pos or 0)
 
 
-def _operands(tree: Tree[Token]) -> list[Tree[Token]]:
+def operands_of(tree: Tree[Token]) -> list[Tree[Token]]:
     """The operands of a node; those of a chain of one logical operator all together, however long it is."""
     operands = [child for child in tree.children if isinstance(child, Tree)]
     if tree.data not in ("or_", "and_"):
@@ -310,11 +316,11 @@ def _operands(tree: Tree[Token]) -> list[Tree[Token]]:
     return [*operands, *reversed(chain)]
 
 
-def _unquote(token: Token) -> str:
+def unquote(token: Token) -> str:
     return token[1:-1].replace("''", "'")
 
 
-def _sized(number: int) -> Value:
+def sized(number: int) -> Value:
     """An int if the low 64 bits fit one (the broker looks at no more), else a long, else a big integer."""
     low = wrap(number, 64)
     if INT_MIN <= low <= INT_MAX:

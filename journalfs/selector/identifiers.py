@@ -29,6 +29,8 @@ JMS_TO_BROKER = {
     "JMSXGroupID": "AMQGroupID",
 }
 """What clients make of the names of headers. `JMSDeliveryMode` is compared with other words, too."""
+NATIVE_ID = "NATIVE_MESSAGE_ID"
+"""The property that says the id of a message whose header has none."""
 _ANNOTATION_PREFIX = "m."
 _BROKER_PREFIX = "_AMQ_"
 _HOPS_PREFIX = "_AMQ_Hops"
@@ -61,6 +63,11 @@ def is_plain_property(name: str, *, stored: bool) -> bool:
     name = broker_name(name, stored=stored)
     special = name in _AMQP_FIELDS or name in HEADER_KEYS or name == "AMQSize"
     return not special and not name.startswith((_ANNOTATION_PREFIX, _HOPS_PREFIX))
+
+
+def names_amqp_field(name: str) -> bool:
+    """True for a broker's name that stands for a property in core messages and for something else in AMQP ones."""
+    return name in _AMQP_FIELDS or name.startswith(_ANNOTATION_PREFIX)
 
 
 def compile_identifier(name: str, *, stored: bool) -> Getter:
@@ -165,7 +172,7 @@ def _extra_property(envelope: Envelope, name: str) -> Value:
 
 
 def _native_message_id(envelope: Envelope) -> Value:
-    value = _own_property(envelope, "NATIVE_MESSAGE_ID")
+    value = _own_property(envelope, NATIVE_ID)
     return value if type(value) is str else None
 
 

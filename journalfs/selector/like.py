@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_ANY = object()
-_ONE = object()
+ANY = object()
+"""Any number of characters."""
+ONE = object()
+"""Any one character."""
 
 
 def compile_like(pattern: str, escape: str | None) -> Callable[[str], bool]:
@@ -16,8 +18,8 @@ def compile_like(pattern: str, escape: str | None) -> Callable[[str], bool]:
     counts only before `%`, `_` or itself; elsewhere it stands for itself, as in the broker. Raises
     `ValueError` where the broker refuses the pattern.
     """
-    parts = _split(pattern, escape)
-    if _ONE not in parts:
+    parts = split_pattern(pattern, escape)
+    if ONE not in parts:
         simple = _without_expression(parts)
         if simple is not None:
             return simple
@@ -33,16 +35,16 @@ def _expression(parts: list[object]) -> str:
     """
     runs: list[str] = [""]
     for part in parts:
-        if part is _ANY:
+        if part is ANY:
             runs.append("")
         else:
-            runs[-1] += "." if part is _ONE else re.escape(str(part))
+            runs[-1] += "." if part is ONE else re.escape(str(part))
     middle = "".join(f"(?>.*?{run})" for run in runs[1:-1])
     return runs[0] + middle + (f".*?{runs[-1]}" if len(runs) > 1 else "")
 
 
-def _split(pattern: str, escape: str | None) -> list[object]:
-    """Literal runs, `_ANY` and `_ONE`; a run of `_ANY` is one."""
+def split_pattern(pattern: str, escape: str | None) -> list[object]:
+    """Literal runs, `ANY` and `ONE`; a run of `ANY` is one. Raises `ValueError` as `compile_like` does."""
     parts: list[object] = []
     literal: list[str] = []
 
@@ -61,11 +63,11 @@ def _split(pattern: str, escape: str | None) -> list[object]:
             continue
         if char == "%":
             flush()
-            if not parts or parts[-1] is not _ANY:
-                parts.append(_ANY)
+            if not parts or parts[-1] is not ANY:
+                parts.append(ANY)
         elif char == "_":
             flush()
-            parts.append(_ONE)
+            parts.append(ONE)
         else:
             literal.append(char)
         place += 1
@@ -91,14 +93,14 @@ def _without_expression(parts: list[object]) -> Callable[[str], bool] | None:
         return lambda text: text == ""
     if len(parts) == 1:
         only = parts[0]
-        return (lambda text: True) if only is _ANY else (lambda text: text == only)
-    if len(parts) == 2 and parts[1] is _ANY:
+        return (lambda text: True) if only is ANY else (lambda text: text == only)
+    if len(parts) == 2 and parts[1] is ANY:
         start = str(parts[0])
         return lambda text: text.startswith(start)
-    if len(parts) == 2 and parts[0] is _ANY:
+    if len(parts) == 2 and parts[0] is ANY:
         end = str(parts[1])
         return lambda text: text.endswith(end)
-    if len(parts) == 3 and parts[0] is _ANY and parts[2] is _ANY:
+    if len(parts) == 3 and parts[0] is ANY and parts[2] is ANY:
         middle = str(parts[1])
         return lambda text: middle in text
     return None

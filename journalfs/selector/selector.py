@@ -10,6 +10,7 @@ from journalfs.selector.failure import EvaluationFailed
 
 if TYPE_CHECKING:
     from journalfs.selector.identifiers import Envelope
+    from journalfs.selector.program import Program
 
 _CACHE_ENTRIES = 256
 """Enough for the filters of the queues of one address and the views that are open."""
@@ -18,7 +19,7 @@ _CACHE_ENTRIES = 256
 class Selector:
     """Decides which messages a selector accepts. Made by `compile_selector`; immutable and safe to share."""
 
-    __slots__ = ("_accepts", "identifiers", "keys", "text")
+    __slots__ = ("_accepts", "identifiers", "keys", "program", "text")
 
     def __init__(
         self,
@@ -26,6 +27,7 @@ class Selector:
         accepts: Callable[[Envelope], bool | None],
         identifiers: frozenset[str],
         keys: frozenset[str] | None,
+        program: Program | None,
     ) -> None:
         self._accepts = accepts
         self.text = text
@@ -33,6 +35,8 @@ class Selector:
         """The identifiers as they are written in the text."""
         self.keys = keys
         """The envelope's keys that `accepts` reads, so that no other need be decoded; None: any of them."""
+        self.program = program
+        """The same as steps, which judge records without their envelopes; None: there are none for this one."""
 
     @property
     def asks_size(self) -> bool:
@@ -74,16 +78,19 @@ def compile_selector(text: str, *, stored: bool = False) -> Selector:
 @lru_cache(maxsize=_CACHE_ENTRIES)
 def _compile(text: str, stored: bool) -> Selector:
     if not text.strip():
-        return Selector(text, lambda envelope: True, frozenset(), frozenset())
+        return Selector(text, lambda envelope: True, frozenset(), frozenset(), None)
     # Whoever may filter imports this module, but few do filter: all the rest loads when it is needed.
     from journalfs.selector.compiler import Compiler  # noqa: PLC0415
     from journalfs.selector.grammar import parse  # noqa: PLC0415
+    from journalfs.selector.program import assemble  # noqa: PLC0415
 
-    compiler = Compiler(parse(text), stored=stored)
+    parsed = parse(text)
+    compiler = Compiler(parsed, stored=stored)
     accepts = compiler.compile().accepts
     assert accepts is not None
     identifiers = frozenset(compiler.identifiers)
-    return Selector(text, accepts, identifiers, _keys(identifiers, stored=stored))
+    keys = _keys(identifiers, stored=stored)
+    return Selector(text, accepts, identifiers, keys, assemble(parsed, stored=stored))
 
 
 def _keys(identifiers: frozenset[str], *, stored: bool) -> frozenset[str] | None:

@@ -1,0 +1,125 @@
+"""Judging messages by the steps of a selector, in C, straight from mapped files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.status import check
+
+NO: Final[int] = lib.JFS_VERDICT_NO
+YES: Final[int] = lib.JFS_VERDICT_YES
+ASK: Final[int] = lib.JFS_VERDICT_ASK
+"""The core does not know: decode the line."""
+
+
+class Name(Protocol):
+    @property
+    def text(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+
+
+class Step(Protocol):
+    @property
+    def code(self) -> str: ...
+    @property
+    def target(self) -> tuple[str, int]: ...
+    @property
+    def a(self) -> tuple[str, int]: ...
+    @property
+    def b(self) -> tuple[str, int]: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def jump(self) -> int: ...
+    @property
+    def to(self) -> int: ...
+
+
+class Program(Protocol):
+    """As `journalfs.selector.program` makes it."""
+
+    @property
+    def names(self) -> Sequence[Name]: ...
+    @property
+    def constants(self) -> Sequence[object]: ...
+    @property
+    def characters(self) -> Sequence[int]: ...
+    @property
+    def steps(self) -> Sequence[Step]: ...
+    @property
+    def temporaries(self) -> int: ...
+
+
+class Judge:
+    """A program in the core's form. Any number of threads may use it."""
+
+    __slots__ = ("_keep", "_program")
+
+    def __init__(self, program: Program) -> None:
+        names, constants = len(program.names), len(program.constants)
+        self._keep: list[Any] = []
+        made = self._program = ffi.new("jfs_select_program *")
+        made.names = self._array("jfs_select_name[]", names)
+        for place, name in enumerate(program.names):
+            one = made.names[place]
+            one.utf16, one.utf16_bytes = self._text(name.text.encode("utf-16-le"))
+            one.utf8, one.utf8_bytes = self._text(name.text.encode())
+            one.kind = getattr(lib, f"JFS_N_{name.kind}")
+        made.constants = self._array("jfs_select_value[]", constants)
+        for place, constant in enumerate(program.constants):
+            self._fill(made.constants[place], constant)
+        made.characters = self._array("int32_t[]", program.characters)
+        made.steps = self._array("jfs_select_step[]", len(program.steps))
+        first = {"name": 0, "constant": names, "temporary": names + constants}
+        for place, step in enumerate(program.steps):
+            one = made.steps[place]
+            one.code = getattr(lib, f"JFS_S_{step.code}")
+            one.target, one.a, one.b = (first[kind] + at for kind, at in (step.target, step.a, step.b))
+            if step.code in ("LIKE", "IN"):
+                one.b = step.first + (names if step.code == "IN" else 0)
+            one.count, one.jump, one.to = step.count, step.jump, step.to or place + 1
+        made.name_count, made.constant_count = names, constants
+        made.character_count, made.step_count = len(program.characters), len(program.steps)
+        made.result = names + constants
+        made.register_count = made.result + program.temporaries
+
+    def _array(self, kind: str, content: object) -> Any:
+        array = ffi.new(kind, content)
+        self._keep.append(array)
+        return array
+
+    def _text(self, content: bytes) -> tuple[Any, int]:
+        """Bytes that C may point to; never NULL."""
+        return self._array("uint8_t[]", content + b"\0"), len(content)
+
+    def _fill(self, value: Any, constant: object) -> None:
+        if constant is None:
+            value.type = lib.JFS_V_NULL
+        elif isinstance(constant, bool):
+            value.type, value.number = lib.JFS_V_BOOLEAN, constant
+        elif isinstance(constant, str):
+            value.type = lib.JFS_V_STRING
+            value.utf16, value.utf16_bytes = self._text(constant.encode("utf-16-le"))
+            value.utf8, value.utf8_bytes = self._text(constant.encode())
+        elif isinstance(constant, float):
+            value.type, value.real = lib.JFS_V_DOUBLE, constant
+        else:
+            assert isinstance(constant, int)
+            value.type = lib.JFS_V_INT if type(constant) is int else lib.JFS_V_LONG
+            value.number = constant
+
+    def judge(
+        self, lines: Any, count: int, verdicts: Any, *, budget_ns: int = 0, stop: Any = ffi.NULL
+    ) -> int:
+        """Judge the first of `count` messages of a `jfs_line[]` into a `uint8_t[]`: as many as there is time for,
+        0: no limit, and until `*stop` is set. Returns how many. Large bodies need not be there. Raises FileTorn.
+        """
+        judged = ffi.new("uint32_t *")
+        status = lib.jfs_select_judge(self._program, lines, count, budget_ns, stop, verdicts, judged)
+        check(status, "judging messages")
+        return int(judged[0])
