@@ -18,13 +18,18 @@ static int is_real(uint8_t type) { return type >= JFS_V_FLOAT; }
 
 static int is_number(uint8_t type) { return type >= JFS_V_BYTE; }
 
-static jfs_select_value truth(int value) { return (jfs_select_value){.type = JFS_V_BOOLEAN, .number = value}; }
+/* A condition has one of these; a flag each, as in jfs_select_step.jump. */
+typedef enum { IS_TRUE = JFS_J_TRUE, IS_FALSE = JFS_J_FALSE, IS_UNKNOWN = JFS_J_UNKNOWN } truth;
 
-static const jfs_select_value unknown = {.type = JFS_V_NULL};
+static truth truth_of(int value) { return value ? IS_TRUE : IS_FALSE; }
 
-static int is_true(const jfs_select_value *value) { return value->type == JFS_V_BOOLEAN && value->number != 0; }
+/* Of a register: whether it is TRUE, and unknown where it has nothing. */
+static truth truth_in(const jfs_select_value *value) {
+    if (value->type == JFS_V_NULL) return IS_UNKNOWN;
+    return truth_of(value->type == JFS_V_BOOLEAN && value->number != 0);
+}
 
-static int is_false(const jfs_select_value *value) { return value->type == JFS_V_BOOLEAN && value->number == 0; }
+static const jfs_select_value nothing = {.type = JFS_V_NULL};
 
 /* -1, 0 or 1 in the order in which -0.0 < 0.0 and NaN is above all. */
 static int compare_reals(double left, double right) {
@@ -76,31 +81,31 @@ static int same_text(const jfs_select_value *a, const jfs_select_value *b) {
     return -1;
 }
 
-/* Two unknowns are equal. */
-static outcome equal(const jfs_select_value *a, const jfs_select_value *b, jfs_select_value *out) {
+/* Two unknowns are equal. `a` is known to be none to ask for. */
+static outcome equal(const jfs_select_value *a, const jfs_select_value *b, truth *out) {
     if (a->type == JFS_V_NULL) {
         if (b->type == JFS_V_ASK) return ASK;
-        *out = b->type == JFS_V_NULL ? truth(1) : unknown;
+        *out = b->type == JFS_V_NULL ? IS_TRUE : IS_UNKNOWN;
         return KNOWN;
     }
-    if (a->type == JFS_V_ASK || b->type == JFS_V_ASK) return ASK;
+    if (b->type == JFS_V_ASK) return ASK;
     if (b->type == JFS_V_NULL) {
-        *out = truth(0);
+        *out = IS_FALSE;
         return KNOWN;
     }
     if (a->type == JFS_V_OPAQUE || b->type == JFS_V_OPAQUE) return ASK;
     if (a->type == JFS_V_BYTES && b->type == JFS_V_BYTES) return ASK;
     if (a->type == JFS_V_STRING && b->type == JFS_V_STRING) {
         const int same = same_text(a, b);
-        *out = truth(same);
+        *out = truth_of(same == 1);
         return same < 0 ? ASK : KNOWN;
     }
-    *out = truth(compare(a, b) == 0);
+    *out = truth_of(compare(a, b) == 0);
     return KNOWN;
 }
 
-static outcome ordered(uint8_t code, const jfs_select_value *a, const jfs_select_value *b, jfs_select_value *out) {
-    *out = unknown;
+static outcome ordered(uint8_t code, const jfs_select_value *a, const jfs_select_value *b, truth *out) {
+    *out = IS_UNKNOWN;
     if (a->type <= JFS_V_OPAQUE) return ASK;
     if (a->type == JFS_V_NULL) return KNOWN;
     if (a->type == JFS_V_BYTES) return FAILS;
@@ -109,10 +114,10 @@ static outcome ordered(uint8_t code, const jfs_select_value *a, const jfs_select
     if (b->type == JFS_V_BYTES) return FAILS;
     if (a->type == JFS_V_STRING && b->type == JFS_V_STRING) return ASK;
     const int answer = compare(a, b);
-    *out = truth(answer != INCOMPARABLE && (code == JFS_S_LESS         ? answer < 0
-                                            : code == JFS_S_LESS_EQUAL ? answer <= 0
-                                            : code == JFS_S_GREATER    ? answer > 0
-                                                                       : answer >= 0));
+    *out = truth_of(answer != INCOMPARABLE && (code == JFS_S_LESS         ? answer < 0
+                                               : code == JFS_S_LESS_EQUAL ? answer <= 0
+                                               : code == JFS_S_GREATER    ? answer > 0
+                                                                          : answer >= 0));
     return KNOWN;
 }
 
@@ -137,7 +142,7 @@ static double remainder_of(double a, double b) {
 }
 
 static outcome calculate(uint8_t code, const jfs_select_value *a, const jfs_select_value *b, jfs_select_value *out) {
-    *out = unknown;
+    *out = nothing;
     if (a->type == JFS_V_ASK) return ASK;
     if (a->type == JFS_V_NULL) return KNOWN;
     if (b->type == JFS_V_ASK) return ASK;
@@ -161,7 +166,7 @@ static outcome calculate(uint8_t code, const jfs_select_value *a, const jfs_sele
 
 static outcome negate(const jfs_select_value *a, jfs_select_value *out) {
     const uint64_t bits = 0 - (uint64_t)a->number;
-    *out = unknown;
+    *out = nothing;
     switch (a->type) {
     case JFS_V_ASK: return ASK;
     case JFS_V_INT: *out = (jfs_select_value){.type = JFS_V_INT, .number = low32(bits)}; return KNOWN;
@@ -185,65 +190,63 @@ typedef struct {
     jfs_select_work work;
 } judge_job;
 
-static outcome member(const judge_job *job, const jfs_select_step *step, const jfs_select_value *a,
-                      jfs_select_value *out) {
-    *out = unknown;
-    if (a->type == JFS_V_ASK) return ASK;
-    if (a->type != JFS_V_STRING) return KNOWN;
-    *out = truth(0);
+static truth is_member(const judge_job *job, const jfs_select_step *step, const jfs_select_value *a) {
+    if (a->type != JFS_V_STRING) return IS_UNKNOWN;
     for (uint32_t i = 0; i < step->count; i++)
-        if (same_text(a, &job->registers[step->b + i]) == 1) {
-            *out = truth(1);
-            break;
-        }
-    return KNOWN;
+        if (same_text(a, &job->registers[step->b + i]) == 1) return IS_TRUE;
+    return IS_FALSE;
 }
 
-/* Of three values: FALSE decides AND, TRUE decides OR. */
-static jfs_select_value joined(uint8_t code, const jfs_select_value *a, const jfs_select_value *b) {
-    const int decisive = code == JFS_S_OR;
-    if (decisive ? is_true(a) || is_true(b) : is_false(a) || is_false(b)) return truth(decisive);
-    return a->type == JFS_V_NULL || b->type == JFS_V_NULL ? unknown : truth(!decisive);
+static truth is_like(judge_job *job, const jfs_select_step *step, const jfs_select_value *a) {
+    const int32_t *const pattern = job->program->characters + step->b;
+    if (a->type == JFS_V_NULL) return IS_UNKNOWN;
+    return truth_of(a->type == JFS_V_STRING && jfs_select_like(a, pattern, step->count, &job->work));
 }
 
-/* `out` is none of the registers. */
-static outcome run_step(judge_job *job, const jfs_select_step *step, jfs_select_value *out) {
-    /* Of LIKE and IN `b` is no register. */
+/* FALSE decides AND, TRUE decides OR. */
+static truth joined(truth decisive, truth a, truth b) {
+    if (a == decisive || b == decisive) return decisive;
+    return a == IS_UNKNOWN || b == IS_UNKNOWN ? IS_UNKNOWN : decisive ^ (IS_TRUE | IS_FALSE);
+}
+
+/* Steps that come to a condition. */
+static outcome run_test(judge_job *job, const jfs_select_step *step, truth *out) {
     const jfs_select_value *const a = &job->registers[step->a];
-    const jfs_select_value *const b = &job->registers[step->code == JFS_S_LIKE || step->code == JFS_S_IN ? 0 : step->b];
+    if (a->type == JFS_V_ASK) return ASK;
     switch (step->code) {
-    case JFS_S_MOVE: *out = *a; return KNOWN;
-    case JFS_S_TRUTH:
-        if (a->type == JFS_V_ASK) return ASK;
-        *out = a->type == JFS_V_NULL ? unknown : truth(is_true(a));
-        return KNOWN;
-    case JFS_S_NOT: *out = a->type == JFS_V_NULL ? unknown : truth(!is_true(a)); return KNOWN;
-    case JFS_S_AND:
-    case JFS_S_OR: *out = joined(step->code, a, b); return KNOWN;
-    case JFS_S_EQUAL: return equal(a, b, out);
-    case JFS_S_IS_NULL:
-        *out = truth(a->type == JFS_V_NULL);
-        return a->type == JFS_V_ASK ? ASK : KNOWN;
-    case JFS_S_LIKE:
-        if (a->type == JFS_V_ASK) return ASK;
-        *out = a->type == JFS_V_NULL ? unknown
-                                     : truth(a->type == JFS_V_STRING &&
-                                             jfs_select_like(a, job->program->characters + step->b, step->count,
-                                                             &job->work));
-        return KNOWN;
-    case JFS_S_IN: return member(job, step, a, out);
-    case JFS_S_NEGATE: return negate(a, out);
-    case JFS_S_LESS:
-    case JFS_S_LESS_EQUAL:
-    case JFS_S_GREATER:
-    case JFS_S_GREATER_EQUAL: return ordered(step->code, a, b, out);
-    default: return calculate(step->code, a, b, out);
+    case JFS_S_TRUTH: *out = truth_in(a); return KNOWN;
+    case JFS_S_NOT: *out = truth_in(a) == IS_UNKNOWN ? IS_UNKNOWN : truth_of(truth_in(a) == IS_FALSE); return KNOWN;
+    case JFS_S_AND: *out = joined(IS_FALSE, truth_in(a), truth_in(&job->registers[step->b])); return KNOWN;
+    case JFS_S_OR: *out = joined(IS_TRUE, truth_in(a), truth_in(&job->registers[step->b])); return KNOWN;
+    case JFS_S_EQUAL: return equal(a, &job->registers[step->b], out);
+    case JFS_S_IS_NULL: *out = truth_of(a->type == JFS_V_NULL); return KNOWN;
+    case JFS_S_LIKE: *out = is_like(job, step, a); return KNOWN;
+    case JFS_S_IN: *out = is_member(job, step, a); return KNOWN;
+    default: return ordered(step->code, a, &job->registers[step->b], out);
     }
 }
 
-static int jumps(const jfs_select_step *step, const jfs_select_value *out) {
-    const uint8_t is = out->type == JFS_V_NULL ? JFS_J_UNKNOWN : is_true(out) ? JFS_J_TRUE : JFS_J_FALSE;
-    return (step->jump & is) != 0;
+/* Steps that come to a value. */
+static outcome run_value(judge_job *job, const jfs_select_step *step, truth *out) {
+    const jfs_select_value *const a = &job->registers[step->a], *const b = &job->registers[step->b];
+    jfs_select_value made = *a;
+    const outcome result = step->code == JFS_S_MOVE     ? KNOWN
+                           : step->code == JFS_S_NEGATE ? negate(a, &made)
+                                                        : calculate(step->code, a, b, &made);
+    job->registers[step->target] = made;
+    *out = truth_in(&made);
+    return result;
+}
+
+static outcome run_step(judge_job *job, const jfs_select_step *step, truth *out) {
+    if (step->code == JFS_S_MOVE || step->code >= JFS_S_ADD) return run_value(job, step, out);
+    const outcome result = run_test(job, step, out);
+    jfs_select_value *const target = &job->registers[step->target];
+    if (result == KNOWN) {
+        target->type = *out == IS_UNKNOWN ? JFS_V_NULL : JFS_V_BOOLEAN;
+        target->number = *out == IS_TRUE;
+    }
+    return result;
 }
 
 static uint8_t judge(judge_job *job, const jfs_line *line) {
@@ -256,13 +259,12 @@ static uint8_t judge(judge_job *job, const jfs_line *line) {
     jfs_select_load(program, &message, user_id, job->registers);
     for (uint32_t at = 0; at < program->step_count;) {
         const jfs_select_step *const step = &program->steps[at];
-        jfs_select_value out;
+        truth out;
         const outcome result = run_step(job, step, &out);
         if (result != KNOWN) return result == ASK ? JFS_VERDICT_ASK : JFS_VERDICT_NO;
-        job->registers[step->target] = out;
-        at = step->jump && jumps(step, &out) ? step->to : at + 1;
+        at = step->jump & out ? step->to : at + 1;
     }
-    return is_true(&job->registers[program->result]) ? JFS_VERDICT_YES : JFS_VERDICT_NO;
+    return truth_in(&job->registers[program->result]) == IS_TRUE ? JFS_VERDICT_YES : JFS_VERDICT_NO;
 }
 
 static uint64_t now_ns(void) {
