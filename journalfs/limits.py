@@ -164,9 +164,6 @@ TAIL_IDLE_MS: Final = 1_000
 FOLLOW_INTERVAL_S: Final = 0.2
 """Pause between two looks at a store that something else may be writing."""
 
-WHERE_VIEWS_KEPT_MAX: Final = 64
-"""Selector views kept per queue, those used last: each remembers a verdict per message."""
-
 DAMAGED_BYTES_SHOWN_MAX: Final = 64 * 1024 * 1024
 """Most raw bytes that one `damaged/*.bin` file gives; the file itself is in the store for more."""
 

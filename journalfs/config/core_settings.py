@@ -106,6 +106,7 @@ CORE_SETTINGS: Final = (
     _setting("id-cache-size", Kind.INTEGER, 20_000, "ids", 0),
     _setting("persist-id-cache", Kind.BOOLEAN, True),
     _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),
+    _own("selection-memory-bytes", Kind.BYTES, 64 * 1024 * 1024, "bytes", 0),
 )
 
 CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in CORE_SETTINGS}
@@ -126,6 +127,7 @@ AT_ONCE: Final = frozenset(
         "id-cache-size",
         "persist-id-cache",
         "persist-delivery-count-before-delivery",
+        "selection-memory-bytes",
     }
 )
 """What takes effect while the store is open; the others say where the store is and how it is written."""

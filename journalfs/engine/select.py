@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from journalfs.engine._native import ffi, lib
+from journalfs.engine.arrays import u32_pointer
+from journalfs.engine.lines import uninitialized
 from journalfs.engine.status import check
 
 NO: Final[int] = lib.JFS_VERDICT_NO
@@ -53,6 +56,18 @@ class Program(Protocol):
     def steps(self) -> Sequence[Step]: ...
     @property
     def temporaries(self) -> int: ...
+
+
+class Stop:
+    """Ends judging from another thread."""
+
+    __slots__ = ("pointer",)
+
+    def __init__(self) -> None:
+        self.pointer = ffi.new("int32_t *")
+
+    def set(self) -> None:
+        self.pointer[0] = 1
 
 
 class Judge:
@@ -114,12 +129,58 @@ class Judge:
             value.number = constant
 
     def judge(
-        self, lines: Any, count: int, verdicts: Any, *, budget_ns: int = 0, stop: Any = ffi.NULL
+        self, lines: Any, count: int, verdicts: Any, *, budget_ns: int = 0, stop: Stop | None = None
     ) -> int:
         """Judge the first of `count` messages of a `jfs_line[]` into a `uint8_t[]`: as many as there is time for,
-        0: no limit, and until `*stop` is set. Returns how many. Large bodies need not be there. Raises FileTorn.
+        0: no limit, and until `stop` is set. Returns how many. Large bodies need not be there. Raises FileTorn.
         """
         judged = ffi.new("uint32_t *")
-        status = lib.jfs_select_judge(self._program, lines, count, budget_ns, stop, verdicts, judged)
+        until = ffi.NULL if stop is None else stop.pointer
+        status = lib.jfs_select_judge(self._program, lines, count, budget_ns, until, verdicts, judged)
         check(status, "judging messages")
         return int(judged[0])
+
+
+def verdict_room(count: int) -> Any:
+    """A `uint8_t[]` for as many verdicts."""
+    return uninitialized("uint8_t[]", count)
+
+
+def chosen(said: Any, values: array[int], which: int) -> array[int]:
+    """Those of an array('I') of which a verdict in `said` is `which`."""
+    out = array("I", bytes(4 * len(values)))
+    if values:
+        count = lib.jfs_verdicts_choose(said, u32_pointer(values), len(values), which, u32_pointer(out))
+        del out[count:]
+    return out
+
+
+class Verdicts:
+    """What a selector said of messages, by id: about three bits each where ids are near each other."""
+
+    __slots__ = ("_pointer",)
+
+    def __init__(self) -> None:
+        out = ffi.new("jfs_verdicts **")
+        check(lib.jfs_verdicts_new(out), "preparing to judge")
+        self._pointer = ffi.gc(out[0], lib.jfs_verdicts_free)
+
+    def note(self, ids: array[int], said: Any) -> None:
+        """Take over YES and NO from a `uint8_t[]` of one verdict for each of an array('q')."""
+        if ids:
+            check(
+                lib.jfs_verdicts_note(self._pointer, ffi.from_buffer("int64_t[]", ids), said, len(ids)), "judging"
+            )
+
+    def of(self, ids: array[int], said: Any) -> int:
+        """Fill in what is known: YES, NO, or ASK. Returns how often it is ASK."""
+        if not ids:
+            return 0
+        return int(lib.jfs_verdicts_of(self._pointer, ffi.from_buffer("int64_t[]", ids), len(ids), said))
+
+    @property
+    def size_bytes(self) -> int:
+        return int(lib.jfs_verdicts_bytes(self._pointer))
+
+    def __len__(self) -> int:
+        return int(lib.jfs_verdicts_count(self._pointer))

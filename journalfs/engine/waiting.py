@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from time import monotonic_ns
 from types import TracebackType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
 
@@ -20,6 +20,21 @@ async def offload(work: Callable[[], _Result]) -> _Result:
     end.
     """
     return await trio.to_thread.run_sync(work)
+
+
+SLICES_MAX: Final = 2
+_slices = trio.CapacityLimiter(SLICES_MAX)
+
+
+async def in_slices(work: Callable[[], None], stop: Callable[[], None]) -> None:
+    """Run a piece of long work in a thread, of which few do so at a time: whoever has more of it comes again, and
+    stands in line behind others. When cancelled nobody waits for it any more: `stop` tells it so.
+    """
+    try:
+        await trio.to_thread.run_sync(work, limiter=_slices, abandon_on_cancel=True)
+    except trio.Cancelled:
+        stop()
+        raise
 
 
 async def together(*works: Callable[[], Awaitable[None]]) -> None:

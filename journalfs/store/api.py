@@ -258,6 +258,14 @@ class View(Protocol):
         Raises `SelectorError` with the place of the mistake.
         """
 
+    def is_found(self) -> bool:
+        """Whether what is in the view is known, so that asking for it takes no time."""
+
+    async def find(self) -> None:
+        """Find out what is in the view while others are served: before it is asked for by whoever must not keep
+        others waiting. When cancelled, what was found out so far stays known.
+        """
+
     def follow(self) -> Follower:
         """A reader of what comes from now on, in the order in which it arrives."""
 

@@ -158,6 +158,13 @@ class Core:
         return self._explanations
 
     @property
+    def selection_bytes_max(self) -> int:
+        """What the selections of the process may have together, `selection-memory-bytes`."""
+        value = self.layout.value_in_force("selection-memory-bytes")
+        assert isinstance(value, int)
+        return value
+
+    @property
     def root(self) -> Path:
         return self.layout.root
 

@@ -7,6 +7,7 @@ page parts are those of `part_numbers` on a base of their own, above any number 
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
@@ -85,6 +86,10 @@ class PageParts:
             self.parts.append(part)
             self.next_number = part.number + 1
             self._ends[part.page] = max(part.end, self._ends.get(part.page, 0))
+
+    def numbered(self, number: int) -> PagePart | None:
+        place = bisect.bisect_left(self.parts, number, key=lambda part: part.number)
+        return self.parts[place] if place < len(self.parts) and self.parts[place].number == number else None
 
     def sealed_end(self, page: PageNumber) -> int:
         """Records of the page before this index are in parts."""

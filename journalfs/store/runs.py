@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
-from journalfs.engine.state_batch import file_slots, large_messages
+from journalfs.engine.state_batch import file_slots, large_messages, message_ids
 from journalfs.errors import Gone, StaleView
 from journalfs.format.journal_file import read_header
 from journalfs.ids import PageNumber
@@ -51,6 +51,19 @@ class Run(Protocol):
     def columns(self, content: QueueContent) -> Listing: ...
 
     def split(self, messages_max: int) -> Sequence[Run]: ...
+
+    @property
+    def numbers(self) -> array[int]:
+        """What the run says its messages by: references, or records of its page."""
+
+    def of(self, numbers: array[int]) -> Run:
+        """The run of some of its messages."""
+
+    def ids(self, content: QueueContent) -> array[int]:
+        """Of its messages."""
+
+    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+        """A `jfs_line[]` without large bodies, what must live as long as it, and the files as of `opened`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +108,29 @@ class JournalRun:
     def segment(self, content: QueueContent, size_bytes: int) -> Segment:
         return JournalSegment(*self.opened(content))
 
-    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+    def _held(self, content: QueueContent) -> tuple[dict[int, MappedFile], list[HeldFile]]:
         files = self._files(content)
         held = [HeldFile(content.files.read_file(slot).file, mapped) for slot, mapped in files.items()]
         content.core.held.update(held)
+        return files, held
+
+    def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
+        files, held = self._held(content)
         return self._batch_from(files, content), held
+
+    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+        files, held = self._held(content)
+        return *content.state.fill_lines(self.refs, files, sealed=self.sealed), held
+
+    @property
+    def numbers(self) -> array[int]:
+        return self.refs
+
+    def of(self, numbers: array[int]) -> JournalRun:
+        return JournalRun(numbers, self.sealed)
+
+    def ids(self, content: QueueContent) -> array[int]:
+        return message_ids(content.state, self.refs)
 
     def columns(self, content: QueueContent) -> Listing:
         return content.state.listing(self.refs)
@@ -186,6 +217,20 @@ class PageRun:
     def opened(self, content: QueueContent) -> tuple[LineBatch, list[HeldFile]]:
         return self.batch(content), []
 
+    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+        batch = content.page_scan(self.number).fill_lines(self.indexes, queue=None, now_ms=0)
+        return batch.lines, batch, []
+
+    @property
+    def numbers(self) -> array[int]:
+        return self.indexes
+
+    def of(self, numbers: array[int]) -> PageRun:
+        return PageRun(self.number, numbers, self.sealed_ms)
+
+    def ids(self, content: QueueContent) -> array[int]:
+        return self.columns(content).ids
+
     def columns(self, content: QueueContent) -> Listing:
         return content.page_columns(self.number, self.indexes)
 
@@ -229,6 +274,19 @@ class CountedRun:
 
     def split(self, messages_max: int) -> Sequence[Run]:
         return [self]
+
+    @property
+    def numbers(self) -> array[int]:
+        return self.run.numbers
+
+    def of(self, numbers: array[int]) -> CountedRun:
+        return CountedRun(self.run.of(numbers), self.attempts)
+
+    def ids(self, content: QueueContent) -> array[int]:
+        return self.run.ids(content)
+
+    def headers(self, content: QueueContent) -> tuple[Any, Any, list[HeldFile]]:
+        return self.run.headers(content)
 
 
 def pages_of(runs: Iterable[Run]) -> set[PageNumber]:

@@ -10,18 +10,20 @@ from functools import partial
 from typing import cast
 
 from journalfs.clock import NS_PER_MS
+from journalfs.engine.state_types import PartInfo
+from journalfs.engine.waiting import checkpoint
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, QueueId
-from journalfs.limits import WHERE_VIEWS_KEPT_MAX
-from journalfs.paging.cursors import Standing
+from journalfs.paging.address import PagedAddress
 from journalfs.store.api import ByteSource, Part, Shown
-from journalfs.store.closer_look import CloserLook, looking_again
+from journalfs.store.closer_look import NOT_AS_MEASURED, OVERTAKEN, CloserLook, looking_again
 from journalfs.store.content import QueueContent
 from journalfs.store.filters import Filter, SelectorFilter
 from journalfs.store.following import Follower
 from journalfs.store.message import SUFFIXES, StoreMessage
-from journalfs.store.page_parts import PageParts
+from journalfs.store.page_parts import PAGE_PART_BASE, PagePart, PageParts
 from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
+from journalfs.store.selections import PART_BYTES, SELECTION_BYTES, SELECTIONS
 from journalfs.store.sources import WatchedSource
 
 ALL_NAME = ".all.jsonl"
@@ -72,18 +74,30 @@ class MessageListing:
 class QueueView:
     """All live messages of a queue, or those that a filter lets through."""
 
-    def __init__(self, content: QueueContent, page_parts: PageParts, selected: Filter | None = None) -> None:
+    def __init__(
+        self,
+        content: QueueContent,
+        page_parts: PageParts,
+        selected: Filter | None = None,
+        of: tuple[QueueView, str] | None = None,
+    ) -> None:
+        """`of`: the view that a selector, which made `selected`, was given to."""
         self.content = content
         self.page_parts = page_parts
         self._selected = selected
+        self._of = of
+        self.awaited = 0
+        """How many wait until it is found out what is in the view."""
         self._version = 0
         self._seen: Hashable = None
         self._mtime_ms = 0
         self.made_ms = 0
         """When the queue was made, if that was while the store was open."""
         self._parts: dict[str, PartRuns] = {}
-        self._of_pages: dict[int, tuple[tuple[Standing, int], list[PartRuns]]] = {}
+        self._of_pages: dict[int, tuple[Hashable, list[PartRuns]]] = {}
         """Those made of pages, by number, and as of when: empty where nothing is left."""
+        self._of_journal: dict[int, tuple[Hashable, list[PartRuns]]] = {}
+        """The same of those that are in the journal, where a lasting selection made them."""
         self._tail: tuple[Run, ...] = ()
         self._wheres: dict[str, QueueView] = {}
 
@@ -130,20 +144,59 @@ class QueueView:
 
     # -- parts -----------------------------------------------------------------------------------------------
 
+    def _journal_infos(self) -> Sequence[PartInfo]:
+        return self.content.state.parts(self.content.slot)
+
+    def _page_infos(self) -> Sequence[PagePart]:
+        return self.page_parts.parts
+
     def _journal_parts(self) -> list[PartRuns]:
-        content = self.content
         found: list[PartRuns] = []
-        for info in content.state.parts(content.slot):
+        before, self._of_journal = self._of_journal, {}
+        prefix_bytes = len(self.content.prefix)
+        for info in self._journal_infos():
             if self._selected is None:
-                size_bytes = info.live_bytes + info.live_count * len(content.prefix)
+                size_bytes = info.live_bytes + info.live_count * prefix_bytes
                 part = self._part(info.number, size_bytes, info.mtime_ms, info.live_count)
                 found.append(PartRuns(part, ()))
                 continue
-            runs = self._filtered(
-                [JournalRun(content.state.part_refs(content.slot, info.number), sealed=True)]
-            )
-            self._add(found, info.number, runs, info.mtime_ms)
+            known = before.get(info.number)
+            if known is None or known[0] != self._as_of(info.live_count):
+                known = self._found_in_journal(info)
+            if self._selected.lasting:
+                self._of_journal[info.number] = known
+            found += known[1]
         return found
+
+    def _as_of(self, live_count: int) -> Hashable:
+        """A part only shrinks, so how much is left of it says what is."""
+        return live_count, self.content.core.epoch, self.content.core.bodies.version
+
+    def _found_in_journal(self, info: PartInfo) -> tuple[Hashable, list[PartRuns]]:
+        run = self._journal_run(info.number)
+        return self._as_of(len(run)), self._chosen_part(info.number, run, info.mtime_ms)
+
+    def _page_as_of(self, paged: PagedAddress, page_part: PagePart) -> Hashable:
+        return paged.standing(page_part.page, self.content.queue_id), self.content.core.bodies.version
+
+    def _found_in_page(self, paged: PagedAddress, page_part: PagePart) -> tuple[Hashable, list[PartRuns]]:
+        as_of = self._page_as_of(paged, page_part)
+        run = self.page_parts.run(paged, page_part)
+        return as_of, self._chosen_part(page_part.number, run, page_part.sealed_ms)
+
+    def _journal_run(self, number: int) -> JournalRun:
+        return JournalRun(self.content.state.part_refs(self.content.slot, number), sealed=True)
+
+    def _chosen_part(self, number: int, run: Run, mtime_ms: int) -> list[PartRuns]:
+        """A part with what the filter leaves of it, if that is anything."""
+        runs = self._filtered([run])
+        if not runs:
+            return []
+        size_bytes = sum(one.size_bytes(self.content) for one in runs)
+        part = self._part(number, size_bytes, mtime_ms, sum(map(len, runs)))
+        lasting = self._selected is not None and self._selected.lasting
+        # What is found again whenever it is read takes no memory until then.
+        return [PartRuns(part, () if lasting else runs)]
 
     def _page_parts(self) -> list[PartRuns]:
         paged = self.content.paged
@@ -151,25 +204,15 @@ class QueueView:
         before, self._of_pages = self._of_pages, {}
         if paged is None:
             return found
-        bodies = self.content.core.bodies.version
-        for page_part in self.page_parts.parts:
+        for page_part in self._page_infos():
             # Most are as they were: a queue may have very many.
-            as_of = paged.standing(page_part.page, self.content.queue_id), bodies
             known = before.get(page_part.number)
-            if known is None or known[0] != as_of:
-                made: list[PartRuns] = []
-                runs = self._filtered([self.page_parts.run(paged, page_part)])
-                self._add(made, page_part.number, runs, page_part.sealed_ms)
-                known = as_of, made
-            if self._selected is None:
+            if known is None or known[0] != self._page_as_of(paged, page_part):
+                known = self._found_in_page(paged, page_part)
+            if self._selected is None or self._selected.lasting:
                 self._of_pages[page_part.number] = known
             found += known[1]
         return found
-
-    def _add(self, found: list[PartRuns], number: int, runs: tuple[Run, ...], mtime_ms: int) -> None:
-        if runs:
-            size_bytes = sum(run.size_bytes(self.content) for run in runs)
-            found.append(PartRuns(self._part(number, size_bytes, mtime_ms, sum(map(len, runs))), runs))
 
     def _part(self, number: int, size_bytes: int, mtime_ms: int, messages: int) -> Part:
         name = format_part_name(self.content.core.numbers.generation, self.content.queue_id, number)
@@ -188,9 +231,14 @@ class QueueView:
 
     def _runs_of(self, name: str) -> tuple[Run, ...]:
         entry = self._parts[name]
-        if entry.runs or self._selected is not None:
+        if entry.runs or not (self._selected is None or self._selected.lasting):
             return entry.runs
-        return (JournalRun(self.content.state.part_refs(self.content.slot, entry.part.number), sealed=True),)
+        number = entry.part.number
+        if number < PAGE_PART_BASE:
+            return self._filtered([self._journal_run(number)])
+        paged = self.content.paged
+        page_part = self.page_parts.numbered(number)
+        return self._filtered([self.page_parts.run(paged, page_part)]) if paged and page_part else ()
 
     def part_runs(self, name: str) -> Sequence[Run]:
         """What a part, the tail or `.all.jsonl` holds now. Raises `Gone` when there is no such part now."""
@@ -350,19 +398,85 @@ class QueueView:
         return Follower(self.content, self._selected)
 
     def where(self, selector: str) -> QueueView:
-        view = self._wheres.pop(selector, None)
+        view = self._wheres.get(selector)
         if view is None:
             from journalfs.selector import compile_selector  # noqa: PLC0415 - most views are whole queues
 
             chosen = SelectorFilter(self.content, compile_selector(selector), self._selected)
-            while len(self._wheres) >= WHERE_VIEWS_KEPT_MAX:
-                del self._wheres[next(iter(self._wheres))]
-            view = self._narrowed(chosen)
-        self._wheres[selector] = view  # the one used last is the last to go
+            view = self._wheres[selector] = type(self).narrowed(self, selector, chosen)
+        SELECTIONS.used(view, self.content.core.selection_bytes_max)
         return view
 
-    def _narrowed(self, chosen: Filter) -> QueueView:
-        return QueueView(self.content, self.page_parts, chosen)
+    @staticmethod
+    def narrowed(view: QueueView, selector: str, chosen: Filter) -> QueueView:
+        return QueueView(view.content, view.page_parts, chosen, (view, selector))
+
+    # -- what takes long -------------------------------------------------------------------------------------
+
+    def is_found(self) -> bool:
+        """Whether it is known what is in the view, so that asking for it takes no time."""
+        return self._selected is None or self._now() == self._seen
+
+    async def find(self) -> None:
+        """Find that out, while others are served. Where messages cannot be read, or went meanwhile, whoever asks
+        for them learns of it.
+        """
+        if self._selected is None:
+            return
+        self.awaited += 1
+        try:
+            if isinstance(self._selected, SelectorFilter):
+                self._selected.forget_gone(self.content.count())
+            await self._find(self._selected)
+            if self._of is not None:
+                SELECTIONS.used(self, self.content.core.selection_bytes_max)
+        finally:
+            self.awaited -= 1
+        self._refresh()
+
+    async def _find(self, selected: Filter) -> None:
+        for info in self._journal_infos():
+            known = self._of_journal.get(info.number)
+            if known is None or known[0] != self._as_of(info.live_count):
+                with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
+                    await selected.learn(self._journal_run(info.number))
+                    if selected.lasting:
+                        self._of_journal[info.number] = self._found_in_journal(info)
+                await checkpoint()
+        for page_part in self._page_infos():
+            await self._find_page(selected, page_part)
+        with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
+            for run in self._tail_runs():
+                await selected.learn(run)
+
+    async def _find_page(self, selected: Filter, page_part: PagePart) -> None:
+        paged = self.content.paged
+        if paged is None or page_part.page not in paged.files:
+            return
+        known = self._of_pages.get(page_part.number)
+        if known is None or known[0] != self._page_as_of(paged, page_part):
+            with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):
+                await selected.learn(self.page_parts.run(paged, page_part))
+                if selected.lasting:
+                    self._of_pages[page_part.number] = self._found_in_page(paged, page_part)
+            await checkpoint()
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that only this view needs, roughly."""
+        known = self._selected.size_bytes if self._selected is not None else 0
+        tail = sum(4 * len(run) for run in self._tail)
+        return SELECTION_BYTES + known + tail + PART_BYTES * len(self._of_journal | self._of_pages)
+
+    def forget(self) -> None:
+        """Whoever asks for it once more has it made anew; who has it open finds all out again."""
+        if self._selected is not None:
+            self._selected.forget()
+        self._parts, self._of_journal, self._of_pages, self._tail, self._seen = {}, {}, {}, (), None
+        if self._of is not None:
+            of, selector = self._of
+            if of._wheres.get(selector) is self:
+                del of._wheres[selector]
 
 
 class DeliveringView(QueueView):
@@ -370,10 +484,10 @@ class DeliveringView(QueueView):
     for here they have no parts.
     """
 
-    def _journal_parts(self) -> list[PartRuns]:
+    def _journal_infos(self) -> Sequence[PartInfo]:
         return []
 
-    def _page_parts(self) -> list[PartRuns]:
+    def _page_infos(self) -> Sequence[PagePart]:
         return []
 
     def _tail_runs(self) -> list[Run]:
@@ -401,8 +515,9 @@ class DeliveringView(QueueView):
                 return PageRun(held.number, array("I", [held.indexes[ids.index(message_id)]]))
         return None
 
-    def _narrowed(self, chosen: Filter) -> QueueView:
-        return DeliveringView(self.content, self.page_parts, chosen)
+    @staticmethod
+    def narrowed(view: QueueView, selector: str, chosen: Filter) -> QueueView:
+        return DeliveringView(view.content, view.page_parts, chosen, (view, selector))
 
 
 def format_part_name(generation: int, queue_id: QueueId, number: int) -> str:

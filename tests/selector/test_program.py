@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from journalfs.engine._native import ffi
 from journalfs.engine.lines import LineBatch
-from journalfs.engine.select import ASK, NO, YES, Judge
+from journalfs.engine.select import ASK, NO, YES, Judge, Stop
 from journalfs.errors import BadEnvelope, SelectorError
 from journalfs.selector import Selector, compile_selector
 from journalfs.store.envelope_message import read_envelope
@@ -165,7 +165,7 @@ def test_judging_ends_when_nobody_waits_for_it() -> None:
     """A pattern that takes very long on one long text: it is given up in the middle of that."""
     selector = compile_selector(f"color LIKE '%{'a_' * 20_000}b'")
     batch = LineBatch.of_payloads([payload({"color": ("string", "a" * 4_000_000)})], queue="q")
-    verdicts, stop = ffi.new("uint8_t[]", 1), ffi.new("int32_t *")
+    verdicts, stop = ffi.new("uint8_t[]", 1), Stop()
     assert selector.program is not None
     judge, answers = Judge(selector.program), []
     thread = threading.Thread(
@@ -173,7 +173,7 @@ def test_judging_ends_when_nobody_waits_for_it() -> None:
     )
     thread.start()
     assert thread.is_alive()
-    stop[0] = 1
+    stop.set()
     thread.join(timeout=20)
     assert answers == [0]
 
