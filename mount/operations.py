@@ -16,6 +16,7 @@ import os
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import Final, NoReturn
 
 import pyfuse3
@@ -136,13 +137,15 @@ class Operations(pyfuse3.Operations):
     async def lookup(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> EntryAttributes:
         if len(name) > NAME_BYTES_MAX and not self._context.takes_long_names(parent_inode):
             raise refuse(errno.ENAMETOOLONG)
-        parent = await self._settled(parent_inode)
+        parent = await self._settled(parent_inode, ctx.pid)
         if parent.opens:
             await parent.open_up()
+        if isinstance(parent, Directory) and parent.takes_long_names:
+            await self._long(partial(parent.look_ahead, name), ctx.pid)
         try:
             node = parent.child(name)
-            if node.measured:
-                await self._measured(node)
+            if node.measured or node.selection is not None:
+                await self._known(node, ctx.pid)
             if isinstance(node, StreamFile):
                 node = self._finders.found(ctx.pid, node)
             return self._entry(node)
@@ -160,9 +163,9 @@ class Operations(pyfuse3.Operations):
     @guarded
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
         try:
-            node = await self._settled(inode)
+            node = await self._settled(inode, ctx.pid)
             if node.measured:
-                await self._measured(node)
+                await self._known(node, ctx.pid)
             if not isinstance(node, StreamFile):
                 return node.attributes()
         except FUSEError:
@@ -207,7 +210,7 @@ class Operations(pyfuse3.Operations):
     async def opendir(self, inode: InodeT, ctx: RequestContext) -> FileHandleT:
         # Whoever goes on to list something has found what it renamed, if it looked at all.
         self._given.forget(ctx.pid)
-        node = await self._settled(inode)
+        node = await self._settled(inode, ctx.pid)
         if node.opens:
             await node.open_up()
         return FileHandleT(self._directories.add(OpenedDirectory(node)))
@@ -224,10 +227,10 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
-        node = await self._settled(inode)
+        node = await self._settled(inode, ctx.pid)
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             if node.measured:
-                await self._measured(node)
+                await self._known(node, ctx.pid)
             if isinstance(node, StreamFile):
                 self._finders.opens(ctx.pid, node)
             opened = node.open_stream(flags) if isinstance(node, StreamFile) else node.open()
@@ -281,6 +284,7 @@ class Operations(pyfuse3.Operations):
             opened.polled = poll_handle
             self._polled.add(opened)
             self._polling.set()
+        await opened.find()
         if opened.ready():
             return select.POLLIN | select.POLLRDNORM
         self._until.deadline = min(self._until.deadline, trio.current_time() + opened.due_s())
@@ -288,6 +292,10 @@ class Operations(pyfuse3.Operations):
 
     async def notify(self) -> None:
         """Wake those who poll streams when there is something to read, until cancelled."""
+        async with trio.open_nursery() as finders:
+            await self._notify(finders)
+
+    async def _notify(self, finders: trio.Nursery) -> None:
         changes = self._context.store.changes
         while True:
             if not self._polled:
@@ -295,14 +303,26 @@ class Operations(pyfuse3.Operations):
                 self._polling = trio.Event()
                 await self._polling.wait()
             seen = changes.count
-            for opened in [opened for opened in self._polled if opened.ready()]:
-                self._polled.discard(opened)
-                if opened.polled is not None:
-                    opened.polled.notify()
-                    opened.polled = None
+            for opened in list(self._polled):
+                if opened.is_found():
+                    self._wake(opened)
+                else:
+                    finders.start_soon(self._find_and_wake, opened)
             due_s = min((opened.due_s() for opened in self._polled), default=math.inf)
             with trio.CancelScope(deadline=trio.current_time() + due_s) as self._until:
                 await changes.beyond(seen)
+
+    async def _find_and_wake(self, opened: Stream) -> None:
+        await opened.find()
+        if opened in self._polled:
+            self._wake(opened)
+
+    def _wake(self, opened: Stream) -> None:
+        if opened.ready():
+            self._polled.discard(opened)
+            if opened.polled is not None:
+                opened.polled.notify()
+                opened.polled = None
 
     @guarded
     async def flush(self, fh: FileHandleT) -> None:
@@ -502,13 +522,30 @@ class Operations(pyfuse3.Operations):
         node.lookups += 1
         return entry
 
-    async def _measured(self, node: Node) -> None:
-        """Have a node measured, which nobody takes for unused meanwhile."""
+    async def _known(self, node: Node, thread: int) -> None:
+        """Find out what takes long of a node, which nobody takes for unused meanwhile."""
         node.lookups += 1
         try:
-            await node.measure()
-        finally:
+            if node.measured:
+                await node.measure()
+            await self._found(node, thread)
+        except BaseException:
             node.lookups -= 1
+            self._context.nodes.drop_unused(node)
+            raise
+        node.lookups -= 1
+
+    async def _found(self, node: Node, thread: int) -> None:
+        """Find out what a node of a selection shows messages of, as long as its caller waits for that."""
+        if node.selection is not None and not node.selection.is_found():
+            await self._long(node.selection.find_out, thread)
+
+    async def _long(self, work: Callable[[], Awaitable[None]], thread: int) -> None:
+        """What takes long, given up when the caller is ended meanwhile; 0: nobody knows who that is."""
+        if thread:
+            await self._context.interruptions.during(work, EndingCaller(thread))
+        else:
+            await work()
 
     async def _handle(self, opened: OpenedFile, ctx: RequestContext) -> FileInfo:
         opened.opened_by(ctx.pid)
@@ -519,13 +556,15 @@ class Operations(pyfuse3.Operations):
             raise
         return FileInfo(fh=FileHandleT(handle), direct_io=opened.direct_io, keep_cache=opened.keep_cache)
 
-    async def _settled(self, inode: int) -> Node:
+    async def _settled(self, inode: int, thread: int = 0) -> Node:
         """The node, when what is being published and concerns it is done."""
         node = self._node(inode)
         if self._publications and not node.context.fixed:
             await self._publications.settled(node.concerns)
         if self._endings and not node.context.fixed:
             await self._endings.settled(node.concerns)
+        if node.selection is not None:
+            await self._found(node, thread)
         return node
 
     async def _directory(self, inode: int, name: bytes) -> Directory:

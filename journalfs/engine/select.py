@@ -131,8 +131,9 @@ class Judge:
     def judge(
         self, lines: Any, count: int, verdicts: Any, *, budget_ns: int = 0, stop: Stop | None = None
     ) -> int:
-        """Judge the first of `count` messages of a `jfs_line[]` into a `uint8_t[]`: as many as there is time for,
-        0: no limit, and until `stop` is set. Returns how many. Large bodies need not be there. Raises FileTorn.
+        """Judge the first of `count` messages of a `jfs_line[]` into a `uint8_t[]`: as many as there is time
+        for, 0: no limit, and until `stop` is set. Returns how many. Large bodies need not be there. Raises
+        FileTorn.
         """
         judged = ffi.new("uint32_t *")
         until = ffi.NULL if stop is None else stop.pointer
@@ -155,6 +156,10 @@ def chosen(said: Any, values: array[int], which: int) -> array[int]:
     return out
 
 
+def _i64(values: array[int]) -> Any:
+    return ffi.from_buffer("int64_t[]", values)
+
+
 class Verdicts:
     """What a selector said of messages, by id: about three bits each where ids are near each other."""
 
@@ -169,14 +174,15 @@ class Verdicts:
         """Take over YES and NO from a `uint8_t[]` of one verdict for each of an array('q')."""
         if ids:
             check(
-                lib.jfs_verdicts_note(self._pointer, ffi.from_buffer("int64_t[]", ids), said, len(ids)), "judging"
+                lib.jfs_verdicts_note(self._pointer, ffi.from_buffer("int64_t[]", ids), said, len(ids)),
+                "judging",
             )
 
     def of(self, ids: array[int], said: Any) -> int:
         """Fill in what is known: YES, NO, or ASK. Returns how often it is ASK."""
         if not ids:
             return 0
-        return int(lib.jfs_verdicts_of(self._pointer, ffi.from_buffer("int64_t[]", ids), len(ids), said))
+        return int(lib.jfs_verdicts_of(self._pointer, _i64(ids), len(ids), said))
 
     @property
     def size_bytes(self) -> int:

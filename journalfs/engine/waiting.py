@@ -27,8 +27,8 @@ _slices = trio.CapacityLimiter(SLICES_MAX)
 
 
 async def in_slices(work: Callable[[], None], stop: Callable[[], None]) -> None:
-    """Run a piece of long work in a thread, of which few do so at a time: whoever has more of it comes again, and
-    stands in line behind others. When cancelled nobody waits for it any more: `stop` tells it so.
+    """Run a piece of long work in a thread, of which few do so at a time: whoever has more of it comes again,
+    and stands in line behind others. When cancelled nobody waits for it any more: `stop` tells it so.
     """
     try:
         await trio.to_thread.run_sync(work, limiter=_slices, abandon_on_cancel=True)

@@ -66,7 +66,7 @@ def is_plain_property(name: str, *, stored: bool) -> bool:
 
 
 def names_amqp_field(name: str) -> bool:
-    """True for a broker's name that stands for a property in core messages and for something else in AMQP ones."""
+    """True for a broker's name of a property of core messages that is something else in AMQP ones."""
     return name in _AMQP_FIELDS or name.startswith(_ANNOTATION_PREFIX)
 
 

@@ -60,8 +60,8 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`code` as the core's JFS_S_*: what it makes of registers `a` and `b` goes to `target`. Of LIKE and IN, `first`
-    and `count` say which characters or constants; then there is no `b`.
+    """`code` as the core's JFS_S_*: what it makes of registers `a` and `b` goes to `target`. Of LIKE and IN,
+    `first` and `count` say which characters or constants; then there is no `b`.
     """
 
     code: str
@@ -139,9 +139,7 @@ class _Assembler:
             self._value_to(Tree(_NEGATED[tree.data], tree.children, tree.meta), target)
         self._emit("NOT", target, ("temporary", target))
 
-    def _joined(
-        self, operands: list[Tree[Token]], target: int, *, either: bool, only_true: bool
-    ) -> None:
+    def _joined(self, operands: list[Tree[Token]], target: int, *, either: bool, only_true: bool) -> None:
         jumps = []
         for place, operand in enumerate(operands):
             last = place == len(operands) - 1
@@ -149,11 +147,16 @@ class _Assembler:
                 self.test(operand, target, only_true=only_true)
             else:
                 self.test(operand, target + 1, only_true=False)
-                self._emit("OR" if either else "AND", target, ("temporary", target), ("temporary", target + 1))
+                self._emit(
+                    "OR" if either else "AND", target, ("temporary", target), ("temporary", target + 1)
+                )
             if not last:
                 jumps.append(self._last_step(target))
         ends = TRUE if either else FALSE | UNKNOWN if only_true else FALSE
         self._jump_to_end(jumps, ends)
+
+    def _join(self, target: int, other: int, *, either: bool) -> None:
+        self._emit("OR" if either else "AND", target, ("temporary", target), ("temporary", other))
 
     def _last_step(self, target: int) -> int:
         """The step that was emitted last; one that jumps already is followed by one that may."""
@@ -176,7 +179,7 @@ class _Assembler:
         jumps = [self._last_step(target)]
         self._binary(_ORDERS[second], value, high, place)
         if not only_true:
-            self._emit("OR" if either else "AND", target, ("temporary", target), ("temporary", place))
+            self._join(target, place, either=either)
         ends = TRUE if either else FALSE | UNKNOWN if only_true else FALSE
         self._jump_to_end(jumps, ends)
 
@@ -276,7 +279,9 @@ class _Assembler:
                 raise NoStepsError
             names.append(name)
             if name.kind == "USER_ID":
-                names.append(Name(NATIVE_ID, "PROPERTY"))  # which comes next where a message has no such header
+                names.append(
+                    Name(NATIVE_ID, "PROPERTY")
+                )  # which comes next where a message has no such header
             _whole(name.text)
         return "name", names.index(name)
 

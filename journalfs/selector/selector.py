@@ -36,7 +36,7 @@ class Selector:
         self.keys = keys
         """The envelope's keys that `accepts` reads, so that no other need be decoded; None: any of them."""
         self.program = program
-        """The same as steps, which judge records without their envelopes; None: there are none for this one."""
+        """The same as steps, which judge records without envelopes; None: there are none for this one."""
 
     @property
     def asks_size(self) -> bool:

@@ -140,6 +140,12 @@ class Follower(Protocol):
     def ended(self) -> bool:
         """The queue is gone, so nothing will come."""
 
+    def is_found(self) -> bool:
+        """Whether `ready` and `take` need no time, since it is known which messages are for it."""
+
+    async def find(self) -> None:
+        """Find that out, while others are served."""
+
     def ready(self) -> bool:
         """Whether there is a line."""
 
@@ -170,6 +176,12 @@ class Consumer(Protocol):
     @property
     def ended(self) -> bool:
         """The queue is gone, so nothing will come."""
+
+    def is_found(self) -> bool:
+        """Whether `ready` and `take` need no time, since it is known which messages are for it."""
+
+    async def find(self) -> None:
+        """Find that out, while others are served."""
 
     def ready(self) -> bool:
         """Whether there is a message for this consumer at this moment."""
@@ -258,12 +270,15 @@ class View(Protocol):
         Raises `SelectorError` with the place of the mistake.
         """
 
+    async def understand(self, selector: str) -> None:
+        """Read a selector while others are served, so that `where` takes no time. Raises the same."""
+
     def is_found(self) -> bool:
         """Whether what is in the view is known, so that asking for it takes no time."""
 
     async def find(self) -> None:
-        """Find out what is in the view while others are served: before it is asked for by whoever must not keep
-        others waiting. When cancelled, what was found out so far stays known.
+        """Find out what is in the view while others are served: before it is asked for by whoever must not
+        keep others waiting. When cancelled, what was found out so far stays known.
         """
 
     def follow(self) -> Follower:

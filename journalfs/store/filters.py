@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from journalfs.store.content import QueueContent
 
 PIECE_MESSAGES: Final = 8192
-"""Messages that are judged in one go: what is laid out for the core takes a millisecond, and half a megabyte."""
+"""Messages that are judged in one go: to lay them out takes a millisecond and half a megabyte."""
 
 ASKED_MESSAGES: Final = 256
 """And those of which lines are decoded."""

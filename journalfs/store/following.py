@@ -96,6 +96,13 @@ class Arrivals:
             last = (number, max(after, paged.summary(number).records - 1))
         return found, last
 
+    def came(self) -> list[Run]:
+        """The same, which stays new."""
+        if self._content.version == self._known.version:
+            return []
+        refs = self._journal()[0]
+        return [*([JournalRun(refs)] if refs else []), *self._pages()[0]]
+
     def new(self, choose: Callable[[Run], Run] = lambda run: run) -> list[Run]:
         """What `choose` leaves of what came since the last call or `skip`. All that came is new again to the
         next call when this one fails.
@@ -124,6 +131,17 @@ class Follower:
     def ended(self) -> bool:
         """The queue is gone, so nothing will come."""
         return self._content.gone
+
+    def is_found(self) -> bool:
+        """Whether it is known which of what came is for it, so that `ready` and `take` need no time."""
+        return self._selected is None or bool(self._waiting) or not self._arrivals.came()
+
+    async def find(self) -> None:
+        """Find that out, while others are served."""
+        if self._selected is not None and not self._waiting and not self.ended:
+            for run in self._arrivals.came():
+                with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):  # whoever renders them is told
+                    await self._selected.learn(run)
 
     def ready(self) -> bool:
         """Whether there is a line."""
@@ -155,6 +173,7 @@ class Follower:
         changes = self._content.core.changes
         while True:
             seen = changes.count
+            await self.find()
             source = self.take()
             if source is not None or self.ended:
                 return source

@@ -36,7 +36,7 @@ class Selections:
         return len(self._kept)
 
     def used(self, selection: Selection, bytes_max: int) -> None:
-        """Somebody uses it: count it anew, and let others go that were used longer ago than all together may have."""
+        """Somebody uses it: count it anew, and let those go that were used longest ago, if need be."""
         key, size_bytes = id(selection), selection.kept_bytes
         self._drop(key)
         self._kept[key] = ref(selection, lambda _: self._drop(key)), size_bytes

@@ -11,7 +11,7 @@ from typing import cast
 
 from journalfs.clock import NS_PER_MS
 from journalfs.engine.state_types import PartInfo
-from journalfs.engine.waiting import checkpoint
+from journalfs.engine.waiting import checkpoint, offload
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, QueueId
 from journalfs.paging.address import PagedAddress
@@ -407,6 +407,13 @@ class QueueView:
         SELECTIONS.used(view, self.content.core.selection_bytes_max)
         return view
 
+    async def understand(self, selector: str) -> None:
+        """Raises `SelectorError`."""
+        from journalfs.selector import compile_selector  # noqa: PLC0415 - as above
+
+        if selector not in self._wheres:
+            await offload(partial(compile_selector, selector))
+
     @staticmethod
     def narrowed(view: QueueView, selector: str, chosen: Filter) -> QueueView:
         return QueueView(view.content, view.page_parts, chosen, (view, selector))
@@ -418,8 +425,8 @@ class QueueView:
         return self._selected is None or self._now() == self._seen
 
     async def find(self) -> None:
-        """Find that out, while others are served. Where messages cannot be read, or went meanwhile, whoever asks
-        for them learns of it.
+        """Find that out, while others are served. Where messages cannot be read, or went meanwhile, whoever
+        asks for them learns of it.
         """
         if self._selected is None:
             return

@@ -38,11 +38,15 @@ class OpenedFile:
     keep_cache: bool
     growing: Growing | None = field(default=None, kw_only=True)
     """What it shows, where messages may have come since."""
+    selection: Selection | None = field(default=None, kw_only=True)
+    """What has to be found out before it is read."""
 
     def opened_by(self, thread: int) -> None:
         """Who opened it; of importance only where somebody may have to wait for others."""
 
     async def read(self, offset: int, length: int) -> Bytes:
+        if self.selection is not None:
+            await self.selection.find_out()
         return self.source.read(offset, length)
 
     async def write(self, offset: int, data: bytes) -> None:
@@ -79,6 +83,16 @@ class Unreadable:
         """There is nothing to let go of."""
 
 
+class Selection(Protocol):
+    """Messages that a selector chooses, which takes the longer the more there are."""
+
+    def is_found(self) -> bool:
+        """Whether it is known which."""
+
+    async def find_out(self) -> None:
+        """Find that out, while others are served."""
+
+
 class Node(ABC):
     """A file or directory as the kernel knows it. `inode`, `key` and `lookups` are the node table's."""
 
@@ -102,6 +116,11 @@ class Node(ABC):
 
     def __init__(self, context: MountContext) -> None:
         self.context = context
+
+    @property
+    def selection(self) -> Selection | None:
+        """What has to be found out before anything is said of this."""
+        return None
 
     @abstractmethod
     def attributes(self) -> EntryAttributes:
@@ -220,6 +239,9 @@ class Directory(Node):
     @abstractmethod
     def entries(self) -> Sequence[Entry]:
         """What readdir lists: much less than what can be reached by name."""
+
+    async def look_ahead(self, name: bytes) -> None:
+        """Find out what `find` would take long for, while others are served."""
 
     @abstractmethod
     def find(self, name: bytes) -> Node | None:

@@ -20,6 +20,7 @@ from journalfs_mount.nodes.base import (
     Entry,
     Node,
     OpenedFile,
+    Selection,
     Snapshot,
     moving_target,
     reply_dots,
@@ -136,6 +137,10 @@ class MessagesDirectory(Directory):
     def __init__(self, context: MountContext, parent: ViewDirectory) -> None:
         super().__init__(context, parent.inode)
         self._view_directory = parent
+
+    @property
+    def selection(self) -> Selection | None:
+        return self._view_directory.selection
 
     def mtime_ns(self) -> int:
         return self._view_directory.mtime_ns()

@@ -16,7 +16,7 @@ from journalfs.store.api import Part, Shown
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.names import ALL_NAME, TAIL_NAME
-from journalfs_mount.nodes.base import Directory, Node, OpenedFile, moving_target
+from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Selection, moving_target
 from journalfs_mount.nodes.tail import TailSource
 from journalfs_mount.nodes.written import NOT_EMPTIED, Target, WritingFile
 from journalfs_mount.refusals import Refused
@@ -47,6 +47,10 @@ class LinesFile(Node):
     def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
         super().__init__(context)
         self._directory = directory
+
+    @property
+    def selection(self) -> Selection | None:
+        return self._directory.selection
 
     def concerns(self, address_name: str) -> bool:
         return self._directory.concerns(address_name)
@@ -216,7 +220,15 @@ class TailFile(LinesFile):
             opened = view.open_tail(name)
             return OpenedFile(self.inode, view.mtime_ns, opened, direct_io=False, keep_cache=True)
         source = TailSource(self._directory, name)
-        return OpenedFile(self.inode, view.mtime_ns, source, direct_io=True, keep_cache=False, growing=source)
+        return OpenedFile(
+            self.inode,
+            view.mtime_ns,
+            source,
+            direct_io=True,
+            keep_cache=False,
+            growing=source,
+            selection=self.selection,
+        )
 
     def _now(self) -> Part:
         return self._became() or self._directory.view().tail(self._name_in_store())

@@ -25,7 +25,7 @@ from journalfs_mount.endings import Ending
 from journalfs_mount.errnos import refuse
 from journalfs_mount.inodes import parent_and_name
 from journalfs_mount.limits import FOLLOWED_MORE_BYTES, FOLLOWED_SIZE_BYTES
-from journalfs_mount.nodes.base import Node, OpenedFile, Unreadable
+from journalfs_mount.nodes.base import Node, OpenedFile, Selection, Unreadable
 from journalfs_mount.reader import Reader, Seen
 from journalfs_mount.refusals import Refused
 
@@ -95,6 +95,7 @@ class Stream(OpenedFile):
             if not self._within(offset):
                 self._check_place(offset)
                 await self._came_back()
+                await self.find()
                 line = self._take()
                 if line is None and (self._ended() or self._may_be_empty(offset, length)):
                     return b""
@@ -124,6 +125,14 @@ class Stream(OpenedFile):
     @abstractmethod
     def _ended(self) -> bool:
         """True when nothing will come any more."""
+
+    @abstractmethod
+    def is_found(self) -> bool:
+        """Whether `ready` needs no time."""
+
+    @abstractmethod
+    async def find(self) -> None:
+        """See to that, while others are served."""
 
     @abstractmethod
     def ready(self) -> bool:
@@ -195,6 +204,12 @@ class Following(Stream):
             return True
         return False
 
+    def is_found(self) -> bool:
+        return self._follower.is_found()
+
+    async def find(self) -> None:
+        await self._follower.find()
+
     def ready(self) -> bool:
         return self._follower.ready() or self._follower.ended
 
@@ -244,6 +259,12 @@ class Taking(Stream):
     def _was_read(self) -> bool:
         """Whether its reader has all of the message, if maybe not the line feed behind it."""
         return self._read_to >= self.position - 1
+
+    def is_found(self) -> bool:
+        return self._consumer.is_found()
+
+    async def find(self) -> None:
+        await self._consumer.find()
 
     def ready(self) -> bool:
         return self._consumer.ready() or self._consumer.ended
@@ -357,6 +378,10 @@ class StreamFile(Node):
         node = self._directory.enter(name, partial(type(self), self.context, self._directory), which)
         assert isinstance(node, StreamFile), "it was made as one"
         return node
+
+    @property
+    def selection(self) -> Selection | None:
+        return self._directory.selection
 
     def concerns(self, address_name: str) -> bool:
         return self._directory.concerns(address_name)

@@ -17,7 +17,7 @@ from journalfs.errors import SelectorError
 from journalfs.store.api import View
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
-from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.base import Directory, Entry, Node, Selection
 from journalfs_mount.nodes.view import QueueDirectory, ViewDirectory
 
 log = logging.getLogger("journalfs.mount")
@@ -37,6 +37,10 @@ class WhereDirectory(Directory):
         super().__init__(context, of.inode)
         self._of = of
 
+    @property
+    def selection(self) -> Selection | None:
+        return self._of.selection
+
     def mtime_ns(self) -> int:
         return self._of.mtime_ns()
 
@@ -46,14 +50,25 @@ class WhereDirectory(Directory):
     def concerns(self, address_name: str) -> bool:
         return self._of.concerns(address_name)
 
-    def find(self, name: bytes) -> Node | None:
-        """EINVAL for what is no selector: ENOENT would say that there are no such messages."""
+    async def look_ahead(self, name: bytes) -> None:
+        """A selector that is new is read in a thread: that takes tens of milliseconds."""
+        selector = self._selector(name)
+        try:
+            await self._of.view().understand(selector)
+        except SelectorError as error:
+            raise self._refused(name, str(error)) from None
+
+    def _selector(self, name: bytes) -> str:
         if _BARE.search(name):
             raise self._refused(name, "a % of the selector is to be written %25, and a / %2F")
         try:
-            selector = unquote_to_bytes(name).decode()
+            return unquote_to_bytes(name).decode()
         except UnicodeDecodeError:
             raise self._refused(name, "the selector is not valid UTF-8") from None
+
+    def find(self, name: bytes) -> Node | None:
+        """EINVAL for what is no selector: ENOENT would say that there are no such messages."""
+        selector = self._selector(name)
         node = self.enter(name, partial(SelectionDirectory, self.context, self, self._of, selector))
         assert isinstance(node, SelectionDirectory)
         try:
@@ -81,8 +96,18 @@ class SelectionDirectory(ViewDirectory):
         self._of = of
         self._selector = selector
 
+    @property
+    def selection(self) -> Selection | None:
+        return self
+
     def view(self) -> View:
         return self._of.view().where(self._selector)
+
+    def is_found(self) -> bool:
+        return self.view().is_found()
+
+    async def find_out(self) -> None:
+        await self.view().find()
 
     def queue_directory(self) -> QueueDirectory:
         return self._of.queue_directory()

@@ -145,6 +145,12 @@ class FakeFollower:
 
     ended = False
 
+    def is_found(self) -> bool:
+        return True
+
+    async def find(self) -> None:
+        """There is nothing to find."""
+
     def ready(self) -> bool:
         return False
 
@@ -230,6 +236,15 @@ class FakeView:
             raise SelectorError(selector, 0, "only colors can be asked for")
         color = selector.removeprefix("color = '").removesuffix("'")
         return FakeView(self._queue, lambda message: self._accepts(message) and message.color == color)
+
+    async def understand(self, selector: str) -> None:
+        self.where(selector)
+
+    def is_found(self) -> bool:
+        return True
+
+    async def find(self) -> None:
+        """It is known."""
 
     def follow(self) -> Follower:
         return FakeFollower()

@@ -1,4 +1,4 @@
-"""The steps that judge records in C say what the functions say that judge envelopes, or that they cannot tell."""
+"""The steps that judge records in C say what the functions say of envelopes, or that they cannot tell."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from tests.selector.evaluate import Properties, envelope_of
 
 NOW_MS = 1_764_000_000_000
 NAMED = (
-    "JMSPriority > 3", "JMSTimestamp < 5", "JMSExpiration <> 0 OR AMQDurable = 'DURABLE'", "AMQAddress = 'orders'",
-    "JMSMessageID LIKE 'ID:%'", "JMSXGroupID = 'a' OR JMSType = 'b'", "_AMQ_GROUP_ID IS NULL", "NOT a", "a LIKE '%_b'",
-    "a IN ('', 'x', 'é')", "NOT (a BETWEEN b AND 5)", "AMQUserID IS NULL",
+    "JMSPriority > 3", "JMSTimestamp < 5", "JMSExpiration <> 0 OR AMQDurable = 'DURABLE'", "NOT a",
+    "JMSMessageID LIKE 'ID:%'", "JMSXGroupID = 'a' OR JMSType = 'b'", "_AMQ_GROUP_ID IS NULL",
+    "a IN ('', 'x', 'é')", "NOT (a BETWEEN b AND 5)", "AMQUserID IS NULL", "AMQAddress = 'orders'",
+    "a LIKE '%_b'",
 )  # fmt: skip
 
 
@@ -84,7 +85,9 @@ def test_messages_of_real_stores_are_judged_alike(name: str, stores: PristineSto
 
 
 def test_common_questions_are_answered_by_the_core(stores: PristineStores) -> None:
-    payloads = [message.payload for message in real_messages(stores["orders-basic"]) if message.user_type == RECORD]
+    payloads = [
+        message.payload for message in real_messages(stores["orders-basic"]) if message.user_type == RECORD
+    ]
     for text in (*JMS_FILTERS, "n = 1 OR n > 7", "region LIKE 'E%' AND price < 0", "kind IN ('a', 'b')"):
         assert ASK not in in_core(compile_selector(text), payloads), text
 
@@ -121,7 +124,7 @@ either = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, He
 @example(text="NOT +a OR (a AND +a)", properties={"a": ("int", "1")}, protocol="AMQP")
 @example(text="- - a = 5 AND -(-5) = 5", properties={"a": ("int", "5")}, protocol="AMQP")
 @example(text="a = -9223372036854775808", properties={"a": ("long", "-9223372036854775808")}, protocol="CORE")
-@example(text="a * 3 = 5 OR a % 0 = a / 0", properties={"a": ("long", "9223372036854775807")}, protocol="CORE")
+@example(text="a * 3 = 5 OR a % 0 = a / 0", properties={"a": ("long", str(2**63 - 1))}, protocol="CORE")
 @example(text="a = 16777217", properties={"a": ("float", "16777216")}, protocol="CORE")
 def test_generated_selectors_are_judged_alike(text: str, properties: Properties, protocol: str) -> None:
     known = {
@@ -137,7 +140,11 @@ def test_generated_selectors_are_judged_alike(text: str, properties: Properties,
 
 
 @either
-@given(payloads=st.lists(st.one_of(core_payloads(), amqp_payloads(), damaged(core_payloads())), min_size=1, max_size=4))
+@given(
+    payloads=st.lists(
+        st.one_of(core_payloads(), amqp_payloads(), damaged(core_payloads())), min_size=1, max_size=4
+    )
+)
 def test_any_message_is_judged_alike(payloads: list[bytes]) -> None:
     for text in NAMED:
         agree(text, payloads)
@@ -168,9 +175,7 @@ def test_judging_ends_when_nobody_waits_for_it() -> None:
     verdicts, stop = ffi.new("uint8_t[]", 1), Stop()
     assert selector.program is not None
     judge, answers = Judge(selector.program), []
-    thread = threading.Thread(
-        target=lambda: answers.append(judge.judge(batch.lines, 1, verdicts, stop=stop))
-    )
+    thread = threading.Thread(target=lambda: answers.append(judge.judge(batch.lines, 1, verdicts, stop=stop)))
     thread.start()
     assert thread.is_alive()
     stop.set()

@@ -92,6 +92,15 @@ class Consumer:
         """The queue is gone, so nothing will come."""
         return self.queue.content.gone
 
+    def is_found(self) -> bool:
+        """Whether it is known which messages it chooses from, so that `ready` and `take` need no time."""
+        return bool(self.assigned) or self.supply.is_found()
+
+    async def find(self) -> None:
+        """Find that out, while others are served."""
+        if not self.assigned and not self.ended:
+            await self.supply.find()
+
     def ready(self) -> bool:
         """Whether there is a message for this consumer at this moment."""
         delivery = self.take()
@@ -119,6 +128,7 @@ class Consumer:
         changes = self.queue.core.changes
         while True:
             seen = changes.count
+            await self.find()
             delivery = self.take()
             if delivery is not None:
                 return await self.queue.counted_before(delivery)
@@ -143,6 +153,12 @@ class KeepingConsumer(Consumer):
         for run in content.due()[0]:
             kept = selected.apply(run) if selected is not None else run
             self.assigned.extend(places(content, kept))
+
+    def is_found(self) -> bool:
+        return bool(self.assigned) or self._follower.is_found()
+
+    async def find(self) -> None:
+        await self._follower.find()
 
     def take(self) -> Delivery | None:
         content = self.queue.content

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 
 from journalfs.limits import SUPPLY_MESSAGES_MAX
+from journalfs.store.closer_look import NOT_AS_MEASURED, OVERTAKEN
 from journalfs.store.content import QueueContent
 from journalfs.store.filters import Filter
 from journalfs.store.following import Arrivals, Place, place_run, places
@@ -39,6 +41,25 @@ class Supply:
     def due_ms(self) -> int:
         """When a scheduled message is due next, in milliseconds since 1970; 0: none is."""
         return self._due_ms
+
+    def is_found(self) -> bool:
+        """Whether it is known which messages `next` chooses from, so that it needs no time."""
+        return self._selected is None or not (
+            self._stale or self._is_due() or (not self._window and self._version != self._content.version)
+        )
+
+    async def find(self) -> None:
+        """Find that out, while others are served."""
+        if self._selected is None or self.is_found():
+            return
+        found = 0
+        for run in self._content.due()[0]:
+            for piece in run.split(SCANNED_AT_ONCE):
+                with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):  # whoever renders them is told
+                    await self._selected.learn(piece)
+                    found += len(self._selected.apply(piece))
+                if found >= SUPPLY_MESSAGES_MAX:
+                    return
 
     def accepts(self, place: Place) -> bool:
         run = place_run(self._content, place)
