@@ -73,7 +73,8 @@ def asking_for(queue: Path, selectors: Sequence[str], clients: int = 2) -> Itera
     """Other processes list one new selection after the other meanwhile."""
     over, begun = _FORK.Event(), [_FORK.Event() for _ in range(clients)]
     others = [
-        _FORK.Process(target=_ask_on, args=(queue / ".where", selectors, one, over), daemon=True) for one in begun
+        _FORK.Process(target=_ask_on, args=(queue / ".where", selectors, one, over), daemon=True)
+        for one in begun
     ]
     for other in others:
         other.start()
