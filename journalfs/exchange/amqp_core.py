@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from journalfs.errors import DecodeError
 from journalfs.format import encoding
+from journalfs.format.amqp_message import SectionCode, split_sections
 from journalfs.format.core_message import GROUP_ID, PROPERTY_PREFIX, ROUTING_TYPE, SCHEDULED, CoreType
 from journalfs.format.properties import Code, Property, PropertyValue, encode_properties, encode_stream_value
 from journalfs.store.outgoing import CoreMessage, Outgoing, Properties
@@ -44,17 +45,17 @@ PROPERTIES_TO: Final = {
     "groupId": GROUP_ID,
     "contentType": "JMS_AMQP_ContentType",
     "contentEncoding": "JMS_AMQP_ContentEncoding",
-    "replyToGroupId": "JMS_AMQP_REPLYTOGROUPID",
+    "replyToGroupId": "JMS_AMQP_ReplyToGroupID",
 }
 
 
 def as_core(message: Outgoing) -> CoreMessage:
     """What its sections say. Raises `DecodeError` for a body that has no counterpart."""
-    envelope: Mapping[str, Any] = message.envelope("", now_ms=message.timestamp_ms or 0, large=message.large)
+    envelope: Mapping[str, Any] = message.envelope("", now_ms=message.timestamp_ms or 0, large=False)
     sections: Mapping[str, Any] = envelope.get("amqp", {})
     try:
         core_type, body, number = _body(message, envelope, sections.get("body"))
-        properties = tuple(_properties(sections, number))
+        properties = tuple(_properties(message, sections, number))
     except (KeyError, TypeError, ValueError, struct.error) as error:
         raise DecodeError(0, f"an AMQP message without a counterpart: {error!r}") from error
     core = CoreMessage(core_type, body, Properties(properties))
@@ -71,16 +72,31 @@ def _body(
     message: Outgoing, envelope: Mapping[str, Any], section: Mapping[str, Any] | None
 ) -> tuple[CoreType, bytes, int]:
     """Type, encoded body, and what the encoding is called by number."""
-    if section is None or section["section"] == "null":
-        if message.large:
-            return CoreType.BYTES, b"".join(bytes(piece) for piece in message.large_body()), 2
-        return CoreType.DEFAULT, b"", 1
+    if section is None or section["section"] is None:
+        return CoreType.BYTES, b"", 1
     if section["section"] == "data":
         return _data_body(envelope)
     if section["section"] == "sequence":
         items = [item for one in section["sequences"] for item in one]
         return CoreType.STREAM, b"".join(encode_stream_value(*_typed(item)) for item in items), 3
-    return _value_body(section["value"])
+    return _value_body(section.get("value") or _long_text(message), message)
+
+
+def _long_text(message: Outgoing) -> Mapping[str, Any]:
+    """A text that is so long that an envelope of its own leaves it out."""
+    encoded = _value_section(message)
+    head = {0xA1: 1, 0xB1: 4}.get(encoded[3], 0)
+    if not head:
+        return {"t": "other"}
+    return {"t": "string", "v": encoded[4 + head :].decode("utf-8", "replace")}
+
+
+def _value_section(message: Outgoing) -> bytes:
+    whole = b"".join(bytes(piece) for piece in message.large_body())
+    found = [one.encoded for one in split_sections(whole) if one.code is SectionCode.VALUE]
+    if not found:
+        raise DecodeError(0, "its body is none")
+    return found[0]
 
 
 def _data_body(envelope: Mapping[str, Any]) -> tuple[CoreType, bytes, int]:
@@ -93,7 +109,7 @@ def _data_body(envelope: Mapping[str, Any]) -> tuple[CoreType, bytes, int]:
     return CoreType.BYTES, raw, 2
 
 
-def _value_body(value: Mapping[str, Any]) -> tuple[CoreType, bytes, int]:
+def _value_body(value: Mapping[str, Any], message: Outgoing) -> tuple[CoreType, bytes, int]:
     kind = value["t"]
     number = ENCODINGS.get(kind, 0)
     match kind:
@@ -107,8 +123,10 @@ def _value_body(value: Mapping[str, Any]) -> tuple[CoreType, bytes, int]:
         case "list":
             items = b"".join(encode_stream_value(*_typed(item)) for item in value["v"])
             return CoreType.STREAM, items, number
+        case "string":
+            return CoreType.TEXT, _text(value["v"]), number
         case _:
-            return CoreType.TEXT, _text(str(value["v"])), number
+            return CoreType.BYTES, _value_section(message), 0
 
 
 def _text(text: str) -> bytes:
@@ -131,29 +149,32 @@ def _typed(value: Mapping[str, Any]) -> tuple[Code, PropertyValue]:
     return code, found
 
 
-def _properties(sections: Mapping[str, Any], number: int) -> Iterator[Property]:
+def _properties(message: Outgoing, sections: Mapping[str, Any], number: int) -> Iterator[Property]:
     header = sections.get("header")
     if header is not None:
         yield Property("JMS_AMQP_HEADER", Code.BOOLEAN, True)
     for key, name in HEADER_TO.items():
         if header is not None and key in header:
             yield Property(name, Code.BOOLEAN, True)
-    yield Property("JMS_AMQP_ORIGINAL_ENCODING", Code.SHORT, number)
+    if number:
+        yield Property("JMS_AMQP_ORIGINAL_ENCODING", Code.SHORT, number)
+    if message.routing_type is not None:
+        yield Property(ROUTING_TYPE, Code.BYTE, message.routing_type)
     for key, value in sections.get("messageAnnotations", ()):
-        yield _annotation(str(key.get("v")), value)
+        yield from _annotation(str(key.get("v")), value)
     yield from _sent_properties(sections.get("properties", {}))
     for key, value in sections.get("applicationProperties", ()):
         yield Property(str(key.get("v")), *_typed(value))
 
 
-def _annotation(name: str, value: Mapping[str, Any]) -> Property:
-    if name == "x-opt-delivery-time":
-        return Property(SCHEDULED, *_typed(value))
+def _annotation(name: str, value: Mapping[str, Any]) -> Iterator[Property]:
     if name == "x-opt-routing-type":
-        return Property(ROUTING_TYPE, Code.BYTE, int(value["v"]))
-    if name.startswith("x-opt-ORIG-"):
-        return Property(PROPERTY_PREFIX + name.removeprefix("x-opt-").replace("-", "_"), *_typed(value))
-    return Property(f"JMS_AMQP_MA_{name}", *_typed(value))
+        return
+    if name == "x-opt-delivery-time":
+        yield Property(SCHEDULED, *_typed(value))
+    elif name.startswith("x-opt-ORIG-"):
+        yield Property(PROPERTY_PREFIX + name.removeprefix("x-opt-").replace("-", "_"), *_typed(value))
+    yield Property(f"JMS_AMQP_MA_{name}", *_typed(value))
 
 
 def _sent_properties(properties: Mapping[str, Any]) -> Iterator[Property]:
