@@ -43,8 +43,12 @@ def test_encoded_lines_are_those_of_the_broker(stores: PristineStores, tmp_path:
     ("what", "arguments"),
     [
         ("data.txt", ()),
-        ("bindings.txt", ("--extension", "bindings", "--directory", "bindings")),
-        ("jms.txt", ("--extension", "jms", "--directory", "bindings")),
+        pytest.param(
+            "bindings.txt",
+            ("--extension", "bindings", "--directory", "bindings"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param("jms.txt", ("--extension", "jms", "--directory", "bindings"), marks=pytest.mark.long),
     ],
 )
 def test_encoded_lines_are_those_of_hornetq(
@@ -57,7 +61,7 @@ def test_encoded_lines_are_those_of_hornetq(
 
 
 @pytest.mark.rule("S-217")
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", [LINES[0], pytest.param(LINES[1], marks=pytest.mark.long)])
 def test_encoded_lines_become_a_journal_with_the_same_messages(
     store_copy: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:
@@ -120,7 +124,9 @@ def test_the_broker_s_xml_is_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("S-219")
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "xml"])
+@pytest.mark.parametrize(
+    "form", ["jsonl", *(pytest.param(one, marks=pytest.mark.long) for one in ("parquet", "xml"))]
+)
 def test_what_is_exported_can_be_imported(stores: PristineStores, tmp_path: Path, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow")
