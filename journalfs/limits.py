@@ -95,11 +95,18 @@ HISTORY_EVENT_BYTES: Final = 10 * 1024
 """Piece in which the body of a large message goes into the journal for the history, as a broker's does."""
 
 INFLATED_BODIES_KEPT_MAX: Final = 16
-"""Inflated large bodies kept for further reads."""
+"""Inflated large bodies kept for further reads, about 10 MB each."""
 
-INFLATED_IN_MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Longest body inflated in memory, and length of all that are kept together: as much as an open file holds. A
-longer one gets a temporary file."""
+INFLATE_FREELY_BYTES: Final = 64 * 1024 * 1024
+"""What any compressed body may inflate to, however short it is."""
+
+INFLATE_RATIO_MAX: Final = 200
+"""How many times as long as it was a compressed body may become beyond that. Logs and tables become 20 times
+as long; only what is as good as nothing reaches the 1,032 that the format can say."""
+
+INFLATE_BYTES_MAX_DEFAULT: Final = 16 * 1024 * 1024 * 1024
+"""`inflate-bytes-max`: what a compressed body may inflate to at most. To find out how long it is takes a
+second for each gigabyte, of whoever asks for it."""
 
 PAGE_FILE_BYTES_MAX: Final = 2**31 - 1
 """No broker writes further into a page: its positions there are 32-bit integers with a sign."""

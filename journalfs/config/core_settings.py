@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from journalfs.config.setting_names import Kind, SettingDefinition, Value
+from journalfs.limits import INFLATE_BYTES_MAX_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ CORE_SETTINGS: Final = (
     _own(RETENTION_BYTES_MAX, Kind.BYTES, None, "bytes", 1),
     _setting("large-message-sync", Kind.BOOLEAN, True),
     _own("min-large-message-size", Kind.BYTES, 100 * 1024, "bytes", 1),
+    _own("inflate-bytes-max", Kind.BYTES, INFLATE_BYTES_MAX_DEFAULT, "bytes", 1),
     _setting("page-sync-timeout", Kind.INTEGER, None, "ns", 0),
     _setting("purge-page-folders", Kind.BOOLEAN, False),
     _setting("global-max-size", Kind.BYTES, None, "bytes", -1),

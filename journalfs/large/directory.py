@@ -83,15 +83,13 @@ class LargeDirectory:
         message_id: MessageId,
         *,
         compressed: bool,
-        declared_bytes: int | None = None,
         origin: MessageId | None = None,
     ) -> MappedFile | None:
         """The body of a message, inflated; `None` when there is no file.
 
         `origin` is the message this one was copied from: a broker that died between the record and the copy
-        leaves only the origin's file. `declared_bytes` is how long its message says that the body is. Raises
-        `Damaged` when a compressed body cannot be inflated to its end, `BodyUnreadable` when there is
-        something that cannot be read.
+        leaves only the origin's file. Raises `Damaged` when a compressed body cannot be inflated to its
+        end, or is longer than it may be, `BodyUnreadable` when there is something that cannot be read.
         """
         path = self.path / format_large_name(message_id)
         try:
@@ -100,7 +98,7 @@ class LargeDirectory:
                 return None
             path = existing
             if compressed:
-                return self.inflated.body(path, declared_bytes)
+                return self.inflated.body(path)
             return MappedFile(path)
         except FileNotFoundError:
             return None

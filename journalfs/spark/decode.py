@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,7 +10,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from journalfs.engine.columns import LINE, Array, lines_pointer
+from journalfs.engine.inflated import inflate_bytes
 from journalfs.engine.lines import LineBatch
+from journalfs.limits import INFLATE_BYTES_MAX_DEFAULT
 from journalfs.spark.arrow import Reading
 
 
@@ -63,7 +64,7 @@ def _attach(lines: Array, bodies: Any) -> list[Any]:
         body = bodies[index].as_buffer()
         measure = batch.measure(index)
         if measure.compressed:
-            body = zlib.decompress(body)
+            body = inflate_bytes(body, INFLATE_BYTES_MAX_DEFAULT)
         if measure.large:
             batch.set_large(index, pa.py_buffer(body).to_pybytes() if not isinstance(body, bytes) else body)
     return [batch]

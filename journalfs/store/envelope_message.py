@@ -8,12 +8,14 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from journalfs.engine.inflated import inflate_bytes
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format import core_message, encoding
 from journalfs.format.core_message import CoreType
 from journalfs.format.properties import Code, Property, encode_properties, encode_stream_value
 from journalfs.format.record_types import MessageType
+from journalfs.limits import INFLATE_FREELY_BYTES
 from journalfs.store import envelope_fields as fields
 from journalfs.store.bodies import whole
 from journalfs.store.envelope_amqp import DEPTH_MAX, read_amqp
@@ -153,9 +155,9 @@ def _needed_types(stated: object) -> object:
 
 def _inflated(body: bytes) -> bytes:
     try:
-        return zlib.decompress(body)
-    except zlib.error as error:
-        raise BadEnvelope(f"no zlib stream: {error}", key="large_base64") from None
+        return inflate_bytes(body, INFLATE_FREELY_BYTES)
+    except ValueError as error:
+        raise BadEnvelope(str(error), key="large_base64") from None
 
 
 def _decode(line: bytes) -> Envelope:

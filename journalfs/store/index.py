@@ -91,7 +91,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
     be had, something of it could not be read, or a message was measured without a body for which there was
     no room just then.
     """
-    if core.large.inflated.lacked_room or core.loader.unreadable or core.bodies.unreadable:
+    if core.loader.unreadable or core.bodies.unreadable:
         return None
     journal: list[IndexedFile] = []
     for read in core.loader.files.read_files():

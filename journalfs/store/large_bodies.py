@@ -314,13 +314,11 @@ def body_of(directory: LargeDirectory, batch: LineBatch, index: int) -> tuple[Ma
     properties = {} if measure.amqp else _properties(batch, index)
     large_size = properties.get("_AMQ_LARGE_SIZE")
     expected = large_size if isinstance(large_size, int) else None
-    body = directory.body(
-        MessageId(measure.message_id), compressed=measure.compressed, declared_bytes=expected
-    )
+    body = directory.body(MessageId(measure.message_id), compressed=measure.compressed)
     if body is None:
         origin = (properties or _properties(batch, index)).get("_AMQ_ORIG_MESSAGE_ID")
         if isinstance(origin, int):
-            body = directory.body(MessageId(origin), compressed=measure.compressed, declared_bytes=expected)
+            body = directory.body(MessageId(origin), compressed=measure.compressed)
     return body, expected
 
 

@@ -18,6 +18,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
+from journalfs.large.inflated import InflatedBodies
 from journalfs.older import derived_from, readable
 from journalfs.paging.address import PagedAddress
 from journalfs.store.absent import lost_since, missing_pages
@@ -274,7 +275,10 @@ class Opening:
             loaded=loader,
             bindings=self.bindings,
             bindings_damage=self.bindings_damage,
-            large=LargeDirectory(self.layout.large_dir),
+            large=LargeDirectory(
+                self.layout.large_dir,
+                InflatedBodies(int(self.layout.value_in_force("inflate-bytes-max") or 0)),
+            ),
             events=self.events,
             numbers=numbers,
             derived=derived,

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "inflated.h"
+
 static _Thread_local sigjmp_buf *innermost;
 
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,7 +36,10 @@ static void hand_on(int number, siginfo_t *info, void *machine) {
 }
 
 static void on_bus_error(int number, siginfo_t *info, void *machine) {
-    if (innermost != NULL) siglongjmp(*innermost, 1);
+    if (innermost != NULL) {
+        if (jfs_inflated_fault(info->si_addr)) return;
+        siglongjmp(*innermost, 1);
+    }
     hand_on(number, info, machine);
 }
 

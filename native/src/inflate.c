@@ -18,10 +18,10 @@ void jfs_arena_free(jfs_arena *arena) {
     arena->capacity = 0;
 }
 
-static int grow(jfs_arena *arena, uint64_t wanted) {
+static int grow(jfs_arena *arena, uint64_t wanted, uint64_t bytes_max) {
     uint64_t capacity = arena->capacity == 0 ? 65536 : 2 * arena->capacity;
     if (capacity < wanted) capacity = wanted;
-    if (capacity > JFS_INFLATED_MAX_BYTES) capacity = JFS_INFLATED_MAX_BYTES;
+    if (capacity > bytes_max) capacity = bytes_max;
     if (capacity <= arena->capacity) return 0;
     uint8_t *bytes = realloc(arena->bytes, capacity);
     if (bytes == NULL) return 0;
@@ -31,6 +31,8 @@ static int grow(jfs_arena *arena, uint64_t wanted) {
 }
 
 const char *jfs_inflate(jfs_arena *arena, jfs_view compressed, jfs_view *out) {
+    const uint64_t ratio_max = JFS_INFLATED_RATIO_MAX * compressed.bytes;
+    const uint64_t bytes_max = ratio_max > JFS_INFLATED_FREELY_BYTES ? ratio_max : JFS_INFLATED_FREELY_BYTES;
     const char *reason = NULL;
     uint64_t done = 0;
     int result = Z_OK;
@@ -46,7 +48,7 @@ const char *jfs_inflate(jfs_arena *arena, jfs_view compressed, jfs_view *out) {
     stream->next_in = (Bytef *)(uintptr_t)compressed.at;
     stream->avail_in = (uInt)compressed.bytes;
     while (result != Z_STREAM_END && reason == NULL) {
-        if (done == arena->capacity && !grow(arena, 4 * compressed.bytes)) {
+        if (done == arena->capacity && !grow(arena, 4 * compressed.bytes, bytes_max)) {
             reason = "the compressed body is too long when inflated";
             break;
         }

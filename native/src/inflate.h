@@ -4,8 +4,11 @@
 
 #include "sink.h"
 
-/* A record of half a megabyte can claim to inflate to half a gigabyte. Longer bodies are shown compressed. */
-#define JFS_INFLATED_MAX_BYTES (256ull * 1024 * 1024)
+/* A record of half a megabyte can claim to inflate to half a gigabyte, in the time of everybody. What is longer than
+ * this, or than so many times its record, is shown compressed.
+ */
+#define JFS_INFLATED_FREELY_BYTES (16ull * 1024 * 1024)
+#define JFS_INFLATED_RATIO_MAX 64
 
 /*
  * Memory of one inflated body, used again for the next. It outlives the guarded function that fills it, because a

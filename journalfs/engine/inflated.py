@@ -1,0 +1,94 @@
+"""Bodies that their clients compressed: any range of what they inflate to, in a few megabytes of memory.
+
+The C core inflates a stretch when it is looked at, and keeps places in the stream to go on from. How long a
+body is has to be known before: that is counted, a step at a time, so that whoever counts may stop.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.status import FULL, check
+from journalfs.errors import Damaged
+
+STEP_BYTES: Final = 16 << 20
+"""Inflated at a call: some ten milliseconds."""
+
+
+def inflate_bytes(content: bytes, bytes_max: int) -> bytes:
+    """What is in memory, inflated. Raises ValueError where it is no stream, or longer than it may be."""
+    stream = zlib.decompressobj()
+    try:
+        inflated = stream.decompress(content, bytes_max)
+    except zlib.error as error:
+        raise ValueError(f"no zlib stream: {error}") from None
+    if not stream.eof:
+        raise ValueError(f"a zlib stream that ends early, or of more than {bytes_max} bytes")
+    return inflated
+
+
+class Inflating:
+    """A zlib stream (RFC 1950) whose length is not known yet. What stands behind its end is ignored, as a
+    broker does.
+    """
+
+    def __init__(self, path: Path, *, bytes_max: int) -> None:
+        """Raises OSError."""
+        self.path = path
+        self._bytes_max = bytes_max
+        out = ffi.new("jfs_inflated **")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        check(lib.jfs_inflated_new(descriptor, out), f"inflating {path}")
+        self._body: Any = ffi.gc(out[0], lib.jfs_inflated_free)
+        self.size_bytes = 0
+
+    def step(self) -> bool:
+        """Count on for a while; whether that was all. Raises `Damaged` where the stream is broken, ends
+        early, or is longer than it may be. May be called in any thread.
+        """
+        size_bytes, consumed = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        status = lib.jfs_inflated_count(self._body, STEP_BYTES, self._bytes_max, size_bytes, consumed)
+        self.size_bytes = int(size_bytes[0])
+        if status == FULL:
+            return False
+        if status == lib.JFS_RANGE:
+            reason = f"the compressed body inflates to more than the {self._bytes_max} bytes it may have"
+            raise Damaged(self.path, int(consumed[0]), reason)
+        if status == lib.JFS_MALFORMED:
+            reason = "the compressed body is broken, or ends before its stream does"
+            raise Damaged(self.path, int(consumed[0]), reason)
+        check(status, f"inflating {self.path}")
+        return True
+
+    def shown(self) -> InflatedBody:
+        """What it inflates to, once it was counted."""
+        out = ffi.new("const uint8_t **")
+        check(lib.jfs_inflated_show(self._body, out), f"mapping {self.path}")
+        body = self._body
+        # Whoever keeps the pointer keeps the body.
+        pointer = ffi.gc(out[0], lambda _: ffi.release(body)) if self.size_bytes else ffi.NULL
+        return InflatedBody(self.path, pointer, self.size_bytes)
+
+
+class InflatedBody(MappedFile):
+    """Inflated content, for what works on mapped files."""
+
+    __slots__ = ()
+
+    def __init__(self, path: Path, pointer: Any, size_bytes: int) -> None:
+        self.path = path
+        self._fd = -1
+        self.pointer = pointer
+        self._whole = None
+        self.size_bytes = size_bytes
+        self.unreadable = ()
+        self.holes = ()
+
+    def mend(self) -> bool:
+        """A stream of which something is missing is broken from there on."""
+        return False
