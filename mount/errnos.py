@@ -18,7 +18,7 @@ log = logging.getLogger("journalfs.mount")
 class Counting(Protocol):
     """What a guarded handler's owner offers."""
 
-    def count(self, request: str) -> None: ...
+    def count(self, request: str, of: tuple[object, ...]) -> None: ...
 
 
 def refuse(number: int) -> FUSEError:
@@ -55,7 +55,7 @@ def guarded(handler: Handler[Owner, Arguments, Result]) -> Handler[Owner, Argume
     request = handler.__name__
 
     async def guard(self: Owner, /, *arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
-        self.count(request)
+        self.count(request, arguments[:2])
         try:
             return await handler(self, *arguments, **keywords)
         except FUSEError:

@@ -22,6 +22,8 @@ from typing import Any, Final
 import pyfuse3
 import trio
 
+from journalfs_mount.loop_watch import LoopWatch
+
 SLICE_S: Final = 0.001
 """Longest time between two turns of trio's while requests keep coming."""
 
@@ -50,8 +52,9 @@ class FastWaitUnavailableError(Exception):
 class FastWait(trio.abc.Instrument):
     """The wait of one mount. Make it with `prepare`, inside `trio.run`, after `pyfuse3.init`."""
 
-    def __init__(self, fuse_fd: int, trio_fd: int) -> None:
+    def __init__(self, fuse_fd: int, trio_fd: int, watch: LoopWatch | None = None) -> None:
         self._fuse_fd = fuse_fd
+        self._watch = watch
         self._poll = select.poll()
         self._poll.register(fuse_fd, select.POLLIN)
         self._poll.register(trio_fd, select.POLLIN)
@@ -82,14 +85,14 @@ class FastWait(trio.abc.Instrument):
         self._expected = -1
 
     @classmethod
-    def prepare(cls, fuse_fd: int) -> FastWait:
+    def prepare(cls, fuse_fd: int, watch: LoopWatch | None = None) -> FastWait:
         """Check the private names and make the wait. Raises `FastWaitUnavailableError` with the reason."""
         stock = getattr(pyfuse3, _WAIT_NAME, None)
         if not callable(stock):
             raise FastWaitUnavailableError(f"pyfuse3 has no {_WAIT_NAME}")
         if inspect.signature(stock).parameters:
             raise FastWaitUnavailableError(f"pyfuse3's {_WAIT_NAME} takes arguments")
-        return cls(fuse_fd, _trio_poll_fd())
+        return cls(fuse_fd, _trio_poll_fd(), watch)
 
     def install(self) -> None:
         """Take the stock wait's place."""
@@ -190,6 +193,8 @@ class FastWait(trio.abc.Instrument):
         poll, runnable = self._poll.poll, self._runnable
         while not self._closed:
             now = perf_counter()
+            if self._watch is not None:
+                self._watch.waits(now)
             if self._gatherers and now - self._gatherers[0][1] >= GATHER_S:
                 self._release_gatherers()
             if now - self._yielded >= (TURN_S if runnable else SLICE_S):
@@ -205,6 +210,8 @@ class FastWait(trio.abc.Instrument):
                     self.requests += 1
                     # A handler begins before anybody waits for the next request.
                     self._expected = self.begun() + 1
+                    if self._watch is not None:
+                        self._watch.works(self._last_request)
                     return True
             self._release_gatherers()
             # Whoever can run, trio's descriptor, its next deadline, or the net: let it run at once.

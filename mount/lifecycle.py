@@ -21,6 +21,7 @@ from journalfs.store.api import Store
 from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
+from journalfs_mount.loop_watch import LoopWatch
 from journalfs_mount.mountpoint import is_detached, mounted_at
 from journalfs_mount.operations import Operations
 from journalfs_mount.options import MountOptions
@@ -95,6 +96,7 @@ class _Mount:
         """The mount's, in the kernel's table."""
         self._context = context = MountContext(store, options, report)
         self.operations = Operations(context, self._ready)
+        self._watch = LoopWatch(store.loop_lag, self.operations.latest_request)
         if not context.read_only:
             for path in context.sweep_staging():
                 log.info("swept %s, which was staged and left", path)
@@ -108,6 +110,7 @@ class _Mount:
                 opened = fuse_descriptors() - before
                 self._context.interruptions.connected = partial(is_connected, frozenset(opened))
                 self._choose_loop(opened)
+                trio.lowlevel.add_instrument(self._watch)
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._end_on_signal, signals)
                     nursery.start_soon(self._tune)
@@ -129,6 +132,7 @@ class _Mount:
                             await self.operations.end()
                     nursery.cancel_scope.cancel()
             finally:
+                trio.lowlevel.remove_instrument(self._watch)
                 if self._fast is not None:
                     self._fast.uninstall()
                 pyfuse3.close(unmount=True)
@@ -152,7 +156,7 @@ class _Mount:
         try:
             if len(opened) != 1:
                 raise FastWaitUnavailableError("the FUSE descriptor was not found")
-            fast = FastWait.prepare(opened.pop())
+            fast = FastWait.prepare(opened.pop(), self._watch)
         except FastWaitUnavailableError as reason:
             log.warning("the stock request loop is used, requests take longer: %s", reason)
             self._report.details["loopFallback"] = str(reason)

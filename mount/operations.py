@@ -87,6 +87,7 @@ class Operations(pyfuse3.Operations):
         self._requests = context.report.requests
         self.begun = 0
         """Requests for which a handler was called."""
+        self._latest: tuple[str, tuple[object, ...]] = ("init", (None,))
         self._files: HandleTable[OpenedFile] = HandleTable(files_max())
         self._directories: HandleTable[OpenedDirectory] = HandleTable(HANDLES_MAX)
         self._polled: set[Stream] = set()
@@ -107,9 +108,18 @@ class Operations(pyfuse3.Operations):
         except Exception:
             log.exception("cannot tell that the mount is ready")
 
-    def count(self, request: str) -> None:
+    def count(self, request: str, of: tuple[object, ...]) -> None:
+        """`of`: the first two things that the request names."""
         self.begun += 1
         self._requests[request] += 1
+        self._latest = request, of
+
+    def latest_request(self) -> str:
+        """What came last, for people."""
+        request, (first, *rest) = self._latest
+        node = self._context.nodes.node(first) if isinstance(first, int) else None
+        names = [one.decode(errors="replace") for one in rest if isinstance(one, bytes)]
+        return "/".join([f"{request} {'' if node is None else node.path()}".rstrip(), *names])
 
     @property
     def open_files(self) -> int:

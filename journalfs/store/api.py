@@ -393,6 +393,16 @@ class Snapshots(Protocol):
         """Remove one; what was opened of it can be read no longer."""
 
 
+class LoopLag(Protocol):
+    """Keeps how long the turns of a loop take, in seconds, and makes events of long ones."""
+
+    def turn(self, took_s: float) -> bool:
+        """One is over. True: say what it was, by `was_slow`."""
+
+    def was_slow(self, took_s: float, busy_s: float, what: str) -> None:
+        """`busy_s`: how much of it the processor worked on it."""
+
+
 class Store(Protocol):
     @property
     def read_only(self) -> bool: ...
@@ -414,6 +424,10 @@ class Store(Protocol):
 
     def refused(self, what: str, reason: str) -> None:
         """Note a refused change for `.journalfs/events.jsonl`."""
+
+    @property
+    def loop_lag(self) -> LoopLag:
+        """Is told how long turns of the loop take that serves requests."""
 
     def usage(self) -> Usage: ...
 

@@ -45,6 +45,7 @@ from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
 from journalfs.store.held import HeldMessages
 from journalfs.store.large_bodies import LargeBodies
+from journalfs.store.loop_lag import LoopLag
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.memory import ActingLimit
 from journalfs.store.part_numbers import PartNumbers
@@ -135,7 +136,10 @@ class Core:
     _side_key: tuple[int, int] = (-1, -1)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
+    lag: LoopLag = field(init=False)
+
     def __post_init__(self) -> None:
+        self.lag = LoopLag(self.clock, self.events)
         self.bodies = LargeBodies(self)
         self.lost = LostBindings(self)
         self.totals = Totals(self)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from journalfs.engine.waiting import Slices
 from journalfs.showing import printable
+from journalfs.store.selections import SELECTIONS
 from journalfs.store.settings import settings_in_force
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ async def metrics_text(store: JournalStore, slices: Slices) -> bytes:
             add("journalfs_blocked_writers", of, limits.blocked_writers)
             add("journalfs_dropped_messages_total", of, limits.dropped_messages)
     add("journalfs_damaged_places", "", len(core.damage()))
+    for name, value in core.lag.status().items():
+        if name != "slow":
+            add("journalfs_loop_lag_milliseconds", f'{{of="{name}"}}', value)
+    add("journalfs_slow_turns_total", "", core.lag.slow)
+    add("journalfs_selection_bytes", "", SELECTIONS.size_bytes)
     return "".join(_text(families)).encode()
 
 
@@ -58,6 +64,12 @@ _FAMILIES: Final = {
     "journalfs_limit_reached": ("gauge", "1 while a limit acts on an address."),
     "journalfs_blocked_writers": ("gauge", "Writers that wait for room."),
     "journalfs_dropped_messages_total": ("counter", "Messages dropped since mounting."),
+    "journalfs_loop_lag_milliseconds": (
+        "gauge",
+        "How long turns of the event loop took: the longest, and percentiles of the last ones.",
+    ),
+    "journalfs_slow_turns_total": ("counter", "Turns of over 50 ms, in which nobody else was served."),
+    "journalfs_selection_bytes": ("gauge", "Memory for selections of this process."),
     "journalfs_damaged_places": ("gauge", "Places of the store that cannot be read."),
 }
 

@@ -27,9 +27,11 @@ from journalfs.store.core import Core
 from journalfs.store.index import describe, describe_file
 from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
+from journalfs.store.loop_lag import LoopLag
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
 from journalfs.store.queues import StoreAddress, StoreQueue
 from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
+from journalfs.store.selections import SELECTIONS
 from journalfs.store.tails import Tails
 
 if TYPE_CHECKING:
@@ -103,6 +105,10 @@ class JournalStore:
     def refused(self, what: str, reason: str) -> None:
         self.core.events.add("refused", f"{what}: {reason}", level=20, what=what, reason=reason)
 
+    @property
+    def loop_lag(self) -> LoopLag:
+        return self.core.lag
+
     def usage(self) -> Usage:
         self._look_at_disk()
         messages = self.core.totals.live()
@@ -145,6 +151,9 @@ class JournalStore:
             "stateBytes": counts.memory_bytes,
             "journalMessages": counts.messages,
             "events": len(core.events),
+            "loopLagMs": core.lag.status(),
+            "selections": len(SELECTIONS),
+            "selectionBytes": SELECTIONS.size_bytes,
         }
 
     def _origin(self) -> Mapping[str, object]:

@@ -19,6 +19,7 @@ from journalfs.store.api import (
     ByteSource,
     Follower,
     Listing,
+    LoopLag,
     Part,
     Queue,
     Shown,
@@ -160,6 +161,16 @@ class FakeFollower:
     async def next(self) -> ByteSource | None:
         await trio.sleep_forever()
         return None
+
+
+class FakeLag:
+    """Keeps nothing."""
+
+    def turn(self, took_s: float) -> bool:
+        return False
+
+    def was_slow(self, took_s: float, busy_s: float, what: str) -> None:
+        """Nobody asks."""
 
 
 class FakeView:
@@ -467,6 +478,10 @@ class FakeStore:
         return Usage(
             total_bytes=1 << 30, free_bytes=1 << 29, available_bytes=1 << 28, messages=7, messages_max=1000
         )
+
+    @property
+    def loop_lag(self) -> LoopLag:
+        return FakeLag()
 
     def refused(self, what: str, reason: str) -> None:
         self.refusals.append((what, reason))

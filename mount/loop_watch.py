@@ -1,0 +1,73 @@
+"""Watches the turns of the event loop: while one request does something, all others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter, thread_time
+from typing import Final, Protocol
+
+import trio
+
+MARKED_S: Final = 0.005
+"""How old the processor's time at the beginning of a turn may be: asking for it each time would cost more
+than all else here.
+"""
+
+
+_OF_THE_LOOP: Final = ("_wait", "_session_loop")
+
+
+class Lag(Protocol):
+    """Keeps how long turns took."""
+
+    def turn(self, took_s: float) -> bool: ...
+
+    def was_slow(self, took_s: float, busy_s: float, what: str) -> None: ...
+
+
+class LoopWatch(trio.abc.Instrument):
+    """A step of a task is a turn. Whoever waits within a step for requests says so: `waits`, `works`."""
+
+    def __init__(self, lag: Lag, latest: Callable[[], str]) -> None:
+        """`latest` says which request came last."""
+        self._lag = lag
+        self._latest = latest
+        self._began = 0.0
+        """0: nobody works."""
+        self._marked = self._busy = 0.0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.works(perf_counter())
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self._began:
+            self._over(perf_counter(), task)
+
+    def works(self, now: float) -> None:
+        self._began = now
+        if now - self._marked > MARKED_S:
+            self._marked, self._busy = now, thread_time()
+
+    def waits(self, now: float) -> None:
+        if self._began:
+            self._over(now, None)
+
+    def _over(self, now: float, task: trio.lowlevel.Task | None) -> None:
+        took_s, self._began = now - self._began, 0.0
+        if self._lag.turn(took_s):
+            what = self._latest() if task is None else _place(task) or self._latest()
+            self._lag.was_slow(took_s, min(thread_time() - self._busy, took_s), what)
+
+
+def _place(task: trio.lowlevel.Task) -> str:
+    """Where a task waits now: what it did before is not far from there."""
+    names = [name for name in _waiting(task.coro) if not name.startswith(_OF_THE_LOOP)]
+    return " > ".join(names[-3:])
+
+
+def _waiting(coroutine: object) -> Iterator[str]:
+    while coroutine is not None:
+        name = getattr(coroutine, "__qualname__", "")
+        if name:
+            yield name
+        coroutine = getattr(coroutine, "cr_await", None)
