@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from time import perf_counter, thread_time
 from typing import Final, Protocol
@@ -14,7 +15,8 @@ than all else here.
 """
 
 
-_OF_THE_LOOP: Final = ("_wait", "_session_loop")
+_TRIO: Final = os.path.dirname(trio.__file__)
+_OF_THE_LOOP: Final = ("?", "_wait", "_session_loop")
 
 
 class Lag(Protocol):
@@ -61,13 +63,13 @@ class LoopWatch(trio.abc.Instrument):
 
 def _place(task: trio.lowlevel.Task) -> str:
     """Where a task waits now: what it did before is not far from there."""
-    names = [name for name in _waiting(task.coro) if not name.startswith(_OF_THE_LOOP)]
-    return " > ".join(names[-3:])
+    return " > ".join([name for name in _waiting(task.coro) if not name.startswith(_OF_THE_LOOP)][-4:])
 
 
 def _waiting(coroutine: object) -> Iterator[str]:
+    """The functions that wait for each other, outermost first, without trio's own."""
     while coroutine is not None:
-        name = getattr(coroutine, "__qualname__", "")
-        if name:
-            yield name
+        code = getattr(coroutine, "cr_code", None)
+        if code is None or _TRIO not in code.co_filename:
+            yield getattr(coroutine, "__qualname__", "?")
         coroutine = getattr(coroutine, "cr_await", None)

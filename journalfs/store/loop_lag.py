@@ -39,7 +39,7 @@ class LoopLag:
     slow: int = 0
     _now: _Window = field(default_factory=_Window)
     _before: _Window = field(default_factory=_Window)
-    _said_ms: int = 0
+    _said_ms: int | None = None
     _unsaid: int = 0
 
     def turn(self, took_s: float) -> bool:
@@ -58,7 +58,7 @@ class LoopLag:
         """`busy_s`: how much of it the processor worked on it, and not on other processes."""
         self.slow += 1
         now_ms = self.clock.now_ms()
-        if self._said_ms and 0 <= now_ms - self._said_ms < EVENT_INTERVAL_MS:
+        if self._said_ms is not None and 0 <= now_ms - self._said_ms < EVENT_INTERVAL_MS:
             self._unsaid += 1
             return
         took_ms, busy_ms = round(took_s * 1000), round(busy_s * 1000)
