@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
+from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.errors import OlderStore
 from journalfs.store.api import Store
 from journalfs_mount.options import MountOptions
@@ -19,6 +21,8 @@ def open_for_mount(
     """Raises what opening a store raises, `StoreBusy` among it for a mount that is not read-only. An older
     store (`kind`, `derived`: as `open_store` has them) is read only whatever the options say.
     """
+    if options.config is not None:
+        os.environ[CONFIG_VARIABLE] = options.config
     # Imported in the process that serves: what waits for it needs none of this.
     if options.read_only:
         from journalfs.store import open_store  # noqa: PLC0415

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import grp
 import os
-from collections.abc import Iterable, Mapping
+import pwd
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
@@ -23,7 +25,8 @@ _IGNORED: Final = frozenset(
 """Words of fstab that say nothing to this filesystem, or ask for what it does anyway."""
 
 _IGNORED_PREFIXES: Final = ("x-", "X-")
-_IGNORED_WITH_VALUE: Final = "comment"
+_IGNORED_WITH_VALUE: Final = frozenset(("comment", "user"))
+"""The second is what libmount writes of who mounted it."""
 
 _REMOUNT: Final = "remount"
 
@@ -48,15 +51,20 @@ _KERNEL: Final = frozenset(
 _VALUED: Final = {
     "sync": "when a writer is told that its messages are safe: at each write (always, unless told), at its "
     "last close, or as soon as the kernel has them",
-    "uid": "owner of the files, a number; yours unless told",
-    "gid": "group of the files, a number; yours unless told",
+    "uid": "owner of the files, by number or name; yours unless told",
+    "gid": "group of the files, by number or name; yours unless told",
     "umask": "permission bits that files and directories do not have, octal",
     "loop": "request loop; fast unless told",
+    "config": "the broker's configuration, where the store does not lead to it",
     "fsname": "what df and mount show as the source; the path of the store unless told",
     "subtype": "what the type of the filesystem shows behind `fuse.`; journalfs unless told",
 }
 """What the value of each is."""
 
+_BY_NAME: Final[Mapping[str, Callable[[str], int]]] = {
+    "uid": lambda name: pwd.getpwnam(name).pw_uid,
+    "gid": lambda name: grp.getgrnam(name).gr_gid,
+}
 _WORDS: Final = {"loop": get_args(Loop), "sync": get_args(Sync)}
 """Options whose value is one of a few words."""
 
@@ -82,6 +90,8 @@ class MountOptions:
     gid: int = field(default_factory=os.getgid)
     umask: int = 0
     """Permission bits taken away from 0444 and 0555."""
+    config: str | None = None
+    """The broker's configuration, said by hand."""
     fsname: str | None = None
     """What `df` and `mount` show as the source; the store's path when None."""
     subtype: str = "journalfs"
@@ -154,12 +164,12 @@ def described() -> list[tuple[str, str]]:
 def described_words() -> list[tuple[str, list[str]]]:
     """The other words that are accepted, by what becomes of them."""
     prefixed = [f"{prefix}..." for prefix in _IGNORED_PREFIXES]
-    ignored = [*sorted(_IGNORED), f"{_IGNORED_WITH_VALUE}=", *prefixed]
+    ignored = [*sorted(_IGNORED), *(f"{name}=" for name in sorted(_IGNORED_WITH_VALUE)), *prefixed]
     return [("handed to the kernel", sorted(_KERNEL)), ("accepted without effect", ignored)]
 
 
 def _is_ignored(word: str, name: str) -> bool:
-    return word in _IGNORED or name.startswith(_IGNORED_PREFIXES) or name == _IGNORED_WITH_VALUE
+    return word in _IGNORED or name.startswith(_IGNORED_PREFIXES) or name in _IGNORED_WITH_VALUE
 
 
 def _value(name: str, value: str) -> str | int:
@@ -168,8 +178,12 @@ def _value(name: str, value: str) -> str | int:
             right = " or ".join(f"{name}={word}" for word in _WORDS[name])
             raise WrongCall(f"mount option {name}={value}: give {right}")
         return value
+    if name == "config":
+        return os.path.abspath(value)
     if name in ("fsname", "subtype"):
         return value
+    if name in _BY_NAME and not value.isdecimal():
+        return _number_of(name, value)
     base = 8 if name == "umask" else 10
     limit = 0o777 if name == "umask" else 0xFFFF_FFFE
     try:
@@ -180,6 +194,15 @@ def _value(name: str, value: str) -> str | int:
         kind = "an octal number up to 777" if name == "umask" else "a number"
         raise WrongCall(f"mount option {name}={value}: give {kind}")
     return number
+
+
+def _number_of(name: str, value: str) -> int:
+    """Of a user or group by name."""
+    try:
+        return _BY_NAME[name](value)
+    except (KeyError, ValueError):
+        kind = "user" if name == "uid" else "group"
+        raise WrongCall(f"mount option {name}={value}: there is no {kind} of this name") from None
 
 
 def _suggestion(word: str) -> str:

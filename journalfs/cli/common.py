@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
+from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
 
@@ -54,9 +55,27 @@ class GivenPath(click.ParamType[Path]):
         return [CompletionItem(incomplete, type="file")]
 
 
+def _choose_config(ctx: click.Context, _param: click.Parameter, value: Path | None) -> None:
+    """For this command and what it starts."""
+    if value is not None:
+        before = os.environ.get(CONFIG_VARIABLE)
+        os.environ[CONFIG_VARIABLE] = os.path.abspath(value)
+        ctx.call_on_close(lambda: os.environ.pop(CONFIG_VARIABLE, None))
+        if before is not None:
+            ctx.call_on_close(lambda: os.environ.update({CONFIG_VARIABLE: before}))
+
+
 def store_argument(command: C) -> C:
-    """The STORE argument, wherever a command takes one."""
-    return click.argument("store", type=GivenPath())(command)
+    """The STORE argument, wherever a command takes one, and `--config`, which says what belongs to it."""
+    with_config = click.option(
+        "--config",
+        metavar="FILE",
+        type=GivenPath(),
+        expose_value=False,
+        callback=_choose_config,
+        help="The broker's configuration (broker.xml), where STORE does not lead to it.",
+    )
+    return click.argument("store", type=GivenPath())(with_config(command))
 
 
 @dataclass(frozen=True, slots=True)

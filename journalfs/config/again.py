@@ -36,7 +36,7 @@ def read_again(layout: StoreLayout) -> BrokerConfig | None:
     config, broker_xml = layout.config, layout.broker_xml
     found: BrokerConfig | None = None
     if config is not None and broker_xml is not None:
-        found = read_broker_xml(broker_xml, instance=config.instance)
+        found = read_broker_xml(broker_xml, instance=config.instance, start=config.start)
     own = _own_file(layout)
     if own.is_file():
         # Most stores have none, and its parser takes a while to import.

@@ -22,6 +22,7 @@ from journalfs.config.core_settings import (
     ConfiguredValue,
     value_in_force,
 )
+from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX, Instance, standard_properties
 from journalfs.config.setting_names import (
     BY_NAME,
     XML_ALIASES,
@@ -80,6 +81,8 @@ class BrokerConfig:
     warnings: tuple[str, ...]
     files: tuple[Path, ...]
     """All that it was read from."""
+    start: Instance | None = None
+    """What the start of the broker says of it; None: it was read alone."""
 
     def core_value(self, name: str) -> Value | None:
         """The value in force of a broker-wide setting."""
@@ -109,14 +112,20 @@ def strip_literal(match: str, markers: str | None) -> str | None:
 
 
 def read_broker_xml(
-    path: Path, *, instance: Path, environment: Mapping[str, str] | None = None
+    path: Path,
+    *,
+    instance: Path,
+    environment: Mapping[str, str] | None = None,
+    start: Instance | None = None,
 ) -> BrokerConfig:
     """Read a configuration. `instance` is the folder that holds `etc/`, or else the one that holds the file.
 
-    `${...}` is replaced from the properties that the broker's start script sets and from `environment`
+    `${...}` is replaced from the properties that the broker's `start` gives it and from `environment`
     (None: this process's). Raises `ConfigError` or `SystemFailure`.
     """
-    loader = Loader(_properties(path, instance, os.environ if environment is None else environment))
+    given = start.properties if start is not None else standard_properties(instance, path.parent)
+    environment = os.environ if environment is None else environment
+    loader = Loader({**environment, **given}, bases=(instance, instance / "bin"))
     root = loader.load(path)
     core = root if root.name == "core" else root.find("core")
     if core is None:
@@ -124,11 +133,7 @@ def read_broker_xml(
             path, "there is no <core> element; is this a broker's configuration?", line=root.line
         )
     warnings = loader.warnings
-    if path.with_name("broker.properties").is_file():
-        warnings.append(
-            f"{path.with_name('broker.properties')}: not read; settings in it have no effect here"
-        )
-    return BrokerConfig(
+    config = BrokerConfig(
         file=path,
         instance=instance,
         broker_name=_text(core, "name"),
@@ -139,20 +144,20 @@ def read_broker_xml(
         literal_markers=_literal_markers(core),
         uuid_namespace=_text(core, "uuid-namespace") or _text(core, "temporary-queue-namespace") or "",
         diverts=tuple(_diverts(core)),
-        warnings=tuple(warnings),
+        warnings=(),
         files=tuple(loader.files),
+        start=start,
     )
+    properties = start.etc / PROPERTIES if start is not None else path.with_name(PROPERTIES)
+    if properties.is_file() or any(name.startswith(SYSTEM_PREFIX) for name in given):
+        from journalfs.config.broker_properties import with_properties  # noqa: PLC0415 - few brokers have any
 
-
-def _properties(path: Path, instance: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    return {
-        **environment,
-        "artemis.instance": str(instance),
-        "artemis.instance.etc": str(path.parent),
-        "artemis.instance.etc.uri": path.parent.as_uri() + "/",
-        "artemis.instance.uri": instance.as_uri() + "/",
-        "data.dir": str(instance / "data"),
-    }
+        config = with_properties(config, properties, loader)
+    return replace(
+        config,
+        warnings=(*(start.warnings if start is not None else ()), *warnings),
+        files=(*config.files, *(start.files if start is not None else ())),
+    )
 
 
 def _text(core: Element, name: str) -> str | None:

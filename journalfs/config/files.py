@@ -11,6 +11,10 @@ TOML_NAME: Final = "journalfs.toml"
 """Our own configuration, in a store's data directory."""
 
 
+CONFIG_VARIABLE: Final = "JOURNALFS_CONFIG"
+"""In the environment: the broker's configuration, said by hand (`--config`)."""
+
+
 def read_beginning(path: Path, bytes_max: int) -> bytes:
     """The first `bytes_max` bytes of a file, or all of it. Raises `SystemFailure`."""
     try:

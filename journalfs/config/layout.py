@@ -1,12 +1,13 @@
 """Finds the parts of a store from whatever path a user gives.
 
-Taken are: a broker instance (`etc/broker.xml`), a folder with `broker.xml`, a `broker.xml` itself, a data
-directory (`journal/`, `bindings/`, ...), a folder with that as `data/`, and a journal directory. When a
-broker.xml belongs to what was given, its directories win over the usual places, because they are where the
-broker writes. Exceptions: directories of a configuration that has none of them on this machine (an
-instance copied from elsewhere) give way to `data/` beside it, and a configuration whose store is not the data
-directory that was asked for, or that cannot be read beside it, is left alone. Each leaves a warning. A
-`journalfs.toml` in the data directory wins over all.
+Taken are: a broker instance (`config.instance` says how its configuration is found), a folder with
+`broker.xml`, a `broker.xml` itself, a data directory (`journal/`, `bindings/`, ...), a folder with that as
+`data/`, and a journal directory. When a broker.xml belongs to what was given, its directories win over the
+usual places, because they are where the broker writes. Exceptions: directories of a configuration that has
+none of them on this machine (an instance copied from elsewhere) give way to `data/` beside it, and a
+configuration whose store is not the data directory that was asked for, or that cannot be read beside it, is
+left alone. Each leaves a warning. A `journalfs.toml` in the data directory wins over all. A configuration
+that is said by hand (`CONFIG_VARIABLE`) belongs to whatever was given.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any, Final
 
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
 from journalfs.config.core_settings import value_in_force
-from journalfs.config.files import TOML_NAME
+from journalfs.config.files import CONFIG_VARIABLE, TOML_NAME
+from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
 from journalfs.config.setting_names import Value
 from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion, WrongCall
@@ -136,7 +138,8 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         and not _has_journal(layout.journal_dir)
         and not _has_bindings(layout.bindings_dir)
     ):
-        raise NotAStore(given, _no_journal_files(layout))
+        told = "".join(f"; {warning}" for warning in layout.warnings)
+        raise NotAStore(given, _no_journal_files(layout) + told)
     return layout
 
 
@@ -165,11 +168,11 @@ def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None
 def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     if given.name == TOML_NAME and given.is_file():
         given = given.parent
-    found = _configuration_of(given)
+    found = _configuration_of(given, environment)
     if found is None and given.exists() and not given.is_dir():
         raise WrongCall(f"{given}: a store is a directory, and this is none")
     if found is not None:
-        layout = _by_configuration(read_broker_xml(found[0], instance=found[1], environment=environment))
+        layout = _by_configuration(_read(found, environment))
     else:
         layout = _usual(given, journal=given / "journal", bindings=given / "bindings")
     layout = _with_own_settings(layout)
@@ -200,9 +203,10 @@ def _require_path(given: Path) -> None:
 
 
 def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
-    found = _configuration_of(given)
-    if found is not None:
-        return _configured(*found, environment)
+    chosen = _chosen(environment)
+    found = _configuration_of(given, environment)
+    if found is not None and (chosen is None or not _is_data_directory(given)):
+        return _configured(found, environment)
     if given.is_file():
         return None
     for data in (given, given / "data"):
@@ -216,20 +220,30 @@ def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout |
     return None
 
 
-def _configuration_of(given: Path) -> tuple[Path, Path] | None:
-    """broker.xml and the instance it belongs to, when `given` has or is one."""
-    if given.is_file():
-        if given.suffix != ".xml":
+def _chosen(environment: Mapping[str, str] | None) -> Path | None:
+    """The configuration that was said by hand."""
+    said = (os.environ if environment is None else environment).get(CONFIG_VARIABLE)
+    return Path(os.path.abspath(said)) if said else None
+
+
+def _configuration_of(given: Path, environment: Mapping[str, str] | None) -> Instance | None:
+    """What belongs to a path, or was said by hand. Raises `ConfigError` and `SystemFailure`."""
+    chosen = _chosen(environment)
+    if chosen is not None and not chosen.is_file():
+        raise ConfigError(chosen, "was said to be the configuration, and is no file")
+    if chosen is not None or given.is_file():
+        file = chosen or given
+        if chosen is None and file.suffix != ".xml":
             return None
-        file = given
-    elif (given / "etc" / "broker.xml").is_file():
-        file = given / "etc" / "broker.xml"
-    elif (given / "broker.xml").is_file():
-        file = given / "broker.xml"
-    else:
-        return None
-    folder = file.parent
-    return file, folder.parent if folder.name == "etc" else folder
+        folder = file.parent.parent if file.parent.name == "etc" else file.parent
+        found = find_instance(folder, os.environ if environment is None else environment)
+        properties = found.properties if found is not None else standard_properties(folder, file.parent)
+        return Instance(found.folder if found else folder, file.parent, file, properties)
+    return find_instance(given, os.environ if environment is None else environment)
+
+
+def _read(found: Instance, environment: Mapping[str, str] | None) -> BrokerConfig:
+    return read_broker_xml(found.configuration, instance=found.folder, environment=environment, start=found)
 
 
 def _with_odd_files_named(layout: StoreLayout, given: Path) -> StoreLayout:
@@ -243,9 +257,10 @@ def _with_odd_files_named(layout: StoreLayout, given: Path) -> StoreLayout:
     return layout
 
 
-def _configured(file: Path, instance: Path, environment: Mapping[str, str] | None) -> StoreLayout:
+def _configured(found: Instance, environment: Mapping[str, str] | None) -> StoreLayout:
+    file, instance = found.configuration, found.folder
     try:
-        config = read_broker_xml(file, instance=instance, environment=environment)
+        config = _read(found, environment)
     except (ConfigError, SystemFailure) as error:
         data = instance / "data"
         if not _is_data_directory(data):
@@ -275,17 +290,22 @@ def _data_directory(data: Path, environment: Mapping[str, str] | None) -> StoreL
     if not inside and (_has_journal(data) or _has_bindings(data)):
         return _usual(data, journal=data, bindings=data)  # a lone journal with a journalfs.toml
     usual = _usual(data, journal=data / "journal", bindings=data / "bindings")
-    found = _configuration_of(data.parent)
-    if found is None:
-        return usual
+    chosen = _chosen(environment)
     try:
-        config = read_broker_xml(found[0], instance=found[1], environment=environment)
+        found = _configuration_of(data.parent, environment)
+        config = _read(found, environment) if found is not None else None
     except (ConfigError, SystemFailure) as error:
+        if chosen is not None:
+            raise
         return _with_warning(usual, f"{error}; not used, so the settings are those of a broker without it")
+    if found is None or config is None:
+        return usual
     layout = _by_configuration(config)
     if any(_is_within(part, data) for part in (layout.journal_dir, layout.bindings_dir)):
         return layout
-    reason = f"{found[0]}: not used, because its store is {layout.root}, not {data}"
+    if chosen is not None:
+        return _usual(data, journal=data / "journal", bindings=data / "bindings", config=config)
+    reason = f"{found.configuration}: not used, because its store is {layout.root}, not {data}"
     return _with_warning(usual, reason)
 
 

@@ -91,15 +91,17 @@ class Opening:
         *,
         ours: bool = False,
         anew: bool = False,
+        events: Events | None = None,
     ) -> None:
+        """`events` has what was told of the layout already."""
         self.layout = layout
         self.clock = clock
         self.ours = ours
         self.anew = anew
-        self.events = Events(clock)
+        self.events = Events(clock) if events is None else events
         self.missing: list[Damage] = []
         self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
-        for warning in layout.warnings:
+        for warning in layout.warnings if events is None else ():
             self.events.add("configuration", warning)
         self.sealed = self._sealed_parts()
         self._stored = self._stored_index()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from journalfs import limits
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
 from journalfs.config.wildcards import WildcardSyntax
 from journalfs.errors import ConfigError, SystemFailure
 from tests.frozen import FILE_STORES, ExpectedStores, PristineStores
+
+XI = 'xmlns:xi="http://www.w3.org/2001/XInclude"'
 
 
 def document(core: str) -> str:
@@ -101,7 +105,6 @@ def test_address_settings(tmp_path: Path) -> None:
         ("<open>", 5, "not well-formed"),
         ('<xi:include href="missing.xml"/>', 4, "there is no file"),
         ('<xi:include href="http://example.org/a.xml"/>', 4, "is not a file on this machine"),
-        ('<xi:include href="a.xml" parse="text"/>', 4, "only whole XML files can be included"),
     ],
 )
 def test_mistakes_have_a_place(tmp_path: Path, core: str, line: int, reason: str) -> None:
@@ -182,7 +185,7 @@ def test_includes(tmp_path: Path) -> None:
     parts = tmp_path / "etc" / "parts"
     parts.mkdir(parents=True)
     (parts / "all.xml").write_text(
-        '<address-settings><xi:include href="more settings.xml"/><address-setting match="b"/>'
+        f'<address-settings {XI}><xi:include href="more settings.xml"/><address-setting match="b"/>'
         "</address-settings>"
     )
     (parts / "more settings.xml").write_text(
@@ -195,9 +198,67 @@ def test_includes(tmp_path: Path) -> None:
     assert (Path(included.file).name, included.line) == ("more settings.xml", 2)
 
 
+CORE = '<core xmlns="urn:activemq:core"><name>included</name></core>'
+
+
+@pytest.mark.parametrize(
+    "include",
+    [
+        '<xi:include href="missing.xml"><xi:fallback><name>included</name></xi:fallback></xi:include>',
+        '<xi:include href="http://x/y"><xi:fallback><name>included</name></xi:fallback></xi:include>',
+        '<name><xi:include href="name.txt" parse="text"/></name>',
+        '<name><xi:include href="x" parse="text"><xi:fallback>included</xi:fallback></xi:include></name>',
+        '<xi:include href="core.xml" xpointer="element(/1/1)"/>',
+        '<xi:include href="core.xml" xpointer="xmlns(a=urn:activemq:core)xpointer(//a:name)"/>',
+        '<xi:include href="etc/core.xml" xpointer="element(/1/1)"/>',
+        "<name>${WHO}<!-- ${unknown} --></name>",
+        '<xi:include href="property.xml"/>',
+    ],
+)
+def test_ways_to_include(tmp_path: Path, include: str) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "name.txt").write_text("included")
+    (tmp_path / "etc" / "core.xml").write_text(CORE)
+    (tmp_path / "etc" / "property.xml").write_text("<name>${WHO}</name>")
+    config = read(tmp_path, include, WHO="included")
+    assert (config.broker_name, config.warnings) == ("included", ())
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_root_that_is_an_include(tmp_path: Path, depth: int) -> None:
+    (tmp_path / "core.xml").write_text(CORE)
+    (tmp_path / "again.xml").write_text(f'<xi:include {XI} href="core.xml"/>')
+    file = tmp_path / "broker.xml"
+    file.write_text(f'<xi:include {XI} href="{"core.xml" if depth == 1 else "again.xml"}"/>')
+    config = read_broker_xml(file, instance=tmp_path)
+    assert config.broker_name == "included"
+    assert tmp_path / "core.xml" in config.files
+
+
+def test_what_is_included_is_a_file_of_bounded_size(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    os.mkfifo(tmp_path / "etc" / "pipe")
+    with (tmp_path / "etc" / "large").open("wb") as large:
+        large.truncate(limits.BROKER_XML_BYTES_MAX + 1)
+    for name in ("pipe", "large"):
+        for parse in ("xml", "text"):
+            with pytest.raises(ConfigError):
+                read(tmp_path, f'<xi:include href="{name}" parse="{parse}"/>')
+
+
+def test_includes_that_double_each_time_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    for n in range(20):
+        twice = f'<xi:include href="{n + 1}.xml"/>' * 2
+        (tmp_path / "etc" / f"{n}.xml").write_text(f"<a {XI}>{twice}</a>")
+    (tmp_path / "etc" / "20.xml").write_text("<a/>")
+    with pytest.raises(ConfigError, match="more than 64 files"):
+        read(tmp_path, '<xi:include href="0.xml"/>')
+
+
 def test_circular_includes_end(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "a.xml").write_text('<a><xi:include href="a.xml"/></a>')
+    (tmp_path / "etc" / "a.xml").write_text(f'<a {XI}><xi:include href="a.xml"/></a>')
     with pytest.raises(ConfigError, match="do they go in circles"):
         read(tmp_path, '<xi:include href="a.xml"/>')
 
@@ -217,8 +278,45 @@ def test_wildcards_markers_and_store(tmp_path: Path) -> None:
     assert config.retention_directory == "data/history"
 
 
-def test_properties_file_beside_it_is_mentioned(tmp_path: Path) -> None:
+PROPERTIES = """
+# a comment
+journalDirectory = ${data.dir}/fast
+journal\\
+  FileSize=1M
+journalType:NIO
+journalMaxIO_NIO 7
+journalBufferTimeout_AIO=9
+addressSettings."orders.#".maxDeliveryAttempts=3
+addressSettings."#".deadLetterAddress=D\\u004cQ
+securityRoles.a.b.send=true
+fromTheFuture=1
+"""
+
+
+def test_properties_overrule_it(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "broker.properties").write_text("name=other\n")
-    [warning] = read(tmp_path, "").warnings
-    assert "broker.properties: not read" in warning
+    (tmp_path / "etc" / "broker.properties").write_text(PROPERTIES)
+    config = read(
+        tmp_path, settings('<address-setting match="#"><no-expiry>true</no-expiry></address-setting>')
+    )
+    assert config.directory("journal-directory") == tmp_path / "data" / "fast"
+    assert config.core_value("journal-file-size") == 1_048_576
+    assert config.core_value("journal-max-io") == 7
+    assert config.core_value("journal-buffer-timeout") == 3_333_333, "that of the other kind"
+    values = {
+        one.match: {name: found.value for name, found in one.values.items()}
+        for one in config.address_settings
+    }
+    assert values == {
+        "#": {"no-expiry": True, "dead-letter-address": "DLQ"},
+        "orders.#": {"max-delivery-attempts": 3},
+    }
+    (warning,) = config.warnings
+    assert "broker.properties:12: fromTheFuture is not known" in warning
+
+
+def test_a_property_that_no_broker_takes(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "broker.properties").write_text("name=x\njournalFileSize=big\n")
+    with pytest.raises(ConfigError, match=r"broker.properties:2: journalFileSize: 'big' is no size"):
+        read(tmp_path, "")

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock, SystemClock
@@ -19,6 +20,7 @@ from journalfs.older import refuse_derived
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
+from journalfs.store.events import Events
 from journalfs.store.journals import (
     as_found,
     bindings_journal,
@@ -37,6 +39,11 @@ from journalfs.store.write.orphans import set_orphans_aside
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.store.write.unkept import UnkeptStore, temporary_layout, temporary_settings
 from journalfs.store.write.unreferenced import delete_unreferenced
+
+_UNCONFIGURED: Final = (
+    "no configuration of a broker belongs to it, so all settings have their defaults, and messages that fail "
+    "too often or expire stay; --config names one, and journalfs.toml sets what is to be different"
+)
 
 
 def open_for_writing(
@@ -110,6 +117,12 @@ class _Taking:
         self.sync = sync
         self.clock = clock
         self.index = index
+        self.events = Events(clock)
+        # Before anything is changed: whoever sees them may want to stop it, and a failure may come of them.
+        for warning in layout.warnings:
+            self.events.add("configuration", warning)
+        if layout.config is None:
+            self.events.add("no-configuration", f"{layout.root}: {_UNCONFIGURED}")
         self.warnings = list(setting_warnings(layout.config))
 
     def store(self) -> WritingStore:
@@ -141,7 +154,7 @@ class _Taking:
         return store
 
     def _opening(self) -> Opening:
-        return Opening(self.layout, self.clock, self.index, ours=True)
+        return Opening(self.layout, self.clock, self.index, ours=True, events=self.events)
 
     def _make(
         self,
