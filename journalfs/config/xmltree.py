@@ -125,7 +125,7 @@ class Loader:
             if document.elements > limits.BROKER_XML_ELEMENTS_MAX:
                 most = limits.BROKER_XML_ELEMENTS_MAX
                 reason = f"a configuration of more than {most} elements is not read"
-                raise ConfigError(path, reason, line=element.sourceline)
+                raise ConfigError(path, reason)
         return document
 
     def _make_ready(
