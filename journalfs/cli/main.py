@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "check": ("journalfs.cli.check:check", "Read everything and list what is damaged."),
     "compact": ("journalfs.cli.compact:compact", "Rewrite a store's journals into few files."),
     "completion": ("journalfs.cli.completion:completion", "Print a shell's completion script."),
+    "convert": ("journalfs.cli.convert:convert", "Make a new store of one of any kind."),
     "create": ("journalfs.cli.create:create", "Make an empty store."),
     "explain": ("journalfs.cli.explain:explain", "Say what keeps journal files from being set free."),
     "help": ("journalfs.cli.help:help_", "Show what a command does."),
@@ -32,6 +33,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
     "pipeline": ("journalfs.cli.pipeline:pipeline", "Archive, measure, audit and replay with Spark."),
     "print": ("journalfs.cli.print:print_records", "Print every record of a store's files."),
+    "recover": ("journalfs.cli.convert:recover", "Bring acknowledged messages back into a new store."),
+    "repair": ("journalfs.cli.convert:repair", "Carry all that is intact into a new store."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store and wait until it is let go of."),
 }

@@ -15,6 +15,8 @@ RENAME: int = lib.JFS_OLDER_RENAME
 """Names of properties, addresses and destinations become those of 2.x."""
 RECOVER: int = lib.JFS_OLDER_RECOVER
 """Only messages and their references, as if nothing had been acknowledged."""
+UNSCHEDULED: int = lib.JFS_OLDER_UNSCHEDULED
+"""Messages of the journal do not say themselves when they are due: a record does."""
 
 Routes = Sequence[Sequence[int]]
 """Of each record of a page, the queues that its message goes to."""

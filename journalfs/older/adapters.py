@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, KAHADB
 from journalfs.errors import UnknownVersion
@@ -11,6 +11,9 @@ from journalfs.errors import UnknownVersion
 if TYPE_CHECKING:
     from journalfs.older.derived import DerivedStore
     from journalfs.older.reading import Source
+
+CURRENT: Final = "artemis"
+"""The kind of a store that is no older one."""
 
 Adapter: TypeAlias = "Callable[[Source, DerivedStore], None]"
 
@@ -29,4 +32,8 @@ def adapter_for(source: Source) -> Adapter:
         from journalfs.older.hornetq import fill_hornetq  # noqa: PLC0415
 
         return fill_hornetq
+    if source.kind == CURRENT:
+        from journalfs.older.current import fill_current  # noqa: PLC0415
+
+        return fill_current
     raise UnknownVersion(source.root, f"a store of kind {source.kind}", advice="it is recognised only")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,41 @@ class OldQueue:
         """A JMS queue is point to point; every other queue is a subscription of its address."""
         is_queue = self.address.startswith(QUEUE_PREFIX)
         return RoutingType.ANYCAST if is_queue else RoutingType.MULTICAST
+
+
+ADDRESSES: Final = frozenset({"deadLetterAddress", "expiryAddress"})
+"""Settings that name an address."""
+
+
+def without_prefix(name: str) -> str:
+    """What current clients call a JMS destination."""
+    return next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), name)
+
+
+class Names:
+    """What queues and addresses are called in the current format: without `jms.queue.` and `jms.topic.`.
+    A queue whose name another one has keeps it all.
+    """
+
+    def __init__(self, queues: Sequence[OldQueue]) -> None:
+        self._taken = {one.name for one in queues}
+        self._changed: dict[str, str] = {}
+
+    def address(self, name: str) -> str:
+        return self._note(name, without_prefix(name))
+
+    def queue(self, queue: OldQueue) -> str:
+        short = without_prefix(queue.name)
+        return queue.name if short in self._taken - {queue.name} else self._note(queue.name, short)
+
+    def changed(self) -> Iterable[tuple[str, str]]:
+        """Old and new, of those that are otherwise now."""
+        return sorted(self._changed.items())
+
+    def _note(self, old: str, new: str) -> str:
+        if old != new:
+            self._changed[old] = new
+        return new
 
 
 def live_records(files: Iterable[tuple[str, MappedFile, Scan]]) -> tuple[list[Emitted], int]:

@@ -127,8 +127,12 @@ class DerivedStore:
     RECORD_BYTES_MAX: Final = 256 << 10
     """Longer messages are large ones."""
 
-    def __init__(self, place: Path, advance: Callable[[int], None] = lambda count: None) -> None:
+    def __init__(
+        self, place: Path, advance: Callable[[int], None] = lambda count: None, *, flags: int = 0
+    ) -> None:
+        """`flags` of `engine.older` say what becomes of names, and whether what was acknowledged counts."""
         self._place = place
+        self.flags = flags
         self.progress = advance
         self.damaged: list[Damage] = []
         self.notes: list[tuple[str, str]] = []
@@ -136,6 +140,7 @@ class DerivedStore:
         self.bodies: Path | None = None
         self.addresses: dict[str, int] = {}
         self.queues: dict[str, QueueId] = {}
+        """By name."""
         self._messages: _Journal | None = None
         self._bindings: _Journal | None = None
         self._next_id = 1

@@ -17,27 +17,42 @@ from typing import Final
 from journalfs.bindings.interpret import Emitted
 from journalfs.damage import name_of
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.older import Rewritten, Routes, rewrite_journal, rewrite_page
+from journalfs.engine.older import (
+    RECOVER,
+    RENAME,
+    UNSCHEDULED,
+    Rewritten,
+    Routes,
+    rewrite_journal,
+    rewrite_page,
+)
 from journalfs.engine.pages import scan_page
 from journalfs.engine.scan import GapKind, Scan, scan_journal
 from journalfs.errors import DecodeError, UnknownVersion
+from journalfs.format.bindings import RoutingType
 from journalfs.format.journal_file import READABLE_VERSIONS
-from journalfs.format.page_folder import ADDRESS_FILE_NAME, parse_page_name
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file, parse_page_name
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import BindingType
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.file_ids import written_rid
 from journalfs.older.bindings import (
+    ADDRESSES,
+    MARKER_FILTERS,
     WITHOUT_EQUAL,
+    Names,
     OldQueue,
+    current_filter,
     decode_old_queue,
     decode_old_setting,
     live_records,
+    without_prefix,
 )
 from journalfs.older.derived import DerivedStore, journal_header
 from journalfs.older.jms import describe_jms
 from journalfs.older.reading import Source
+from journalfs.older.recovering import FirstSeen
 from journalfs.older.routing import routes_of
 
 _DAMAGED_GAPS: Final = {GapKind.ZEROED, GapKind.GARBAGE, GapKind.TORN}
@@ -48,24 +63,33 @@ _FIRST_VERSION: Final = 1
 
 def fill_hornetq(source: Source, out: DerivedStore) -> None:
     """The adapter."""
-    reading = _Reading(source, out)
+    reading = JournalReading(source, out, UNSCHEDULED)
     reading.bindings()
     reading.journal()
     reading.pages()
-    lock = source.journal_dir / SERVER_LOCK_NAME
-    if lock.is_file():
-        shutil.copyfile(lock, out.journal_dir / SERVER_LOCK_NAME)
-    if source.large_dir.is_dir():
-        out.bodies_in(source.large_dir)
+    reading.rest()
 
 
 @dataclass(slots=True)
-class _Reading:
+class JournalReading:
+    """Reads a store that has journals of files, whatever their version."""
+
     source: Source
     out: DerivedStore
+    layout: int = 0
+    """Flags of `engine.older` that say how messages are."""
     queues: list[OldQueue] = field(default_factory=list)
+    first_seen: FirstSeen = field(init=False)
     first_version: bool = False
     """The journal is of HornetQ 2.1."""
+
+    def rest(self) -> None:
+        """Who the broker is, and where bodies of large messages lie."""
+        lock = self.source.journal_dir / SERVER_LOCK_NAME
+        if lock.is_file():
+            shutil.copyfile(lock, self.out.journal_dir / SERVER_LOCK_NAME)
+        if self.source.large_dir.is_dir():
+            self.out.bodies_in(self.source.large_dir)
 
     # -- journals --------------------------------------------------------------------------------------------
 
@@ -87,24 +111,26 @@ class _Reading:
             return
         mapped, scan = found
         with mapped, to.open("xb") as made:
-            rewritten = rewrite_journal(mapped, scan, rid=file.rid)
+            if self.out.flags & RECOVER:
+                self.first_seen.keep_first(mapped, scan)
+            rewritten = rewrite_journal(mapped, scan, rid=file.rid, flags=self.out.flags | self.layout)
             made.write(journal_header(file.file_id))
             made.write(rewritten.memory)
-            self._count(file.path, rewritten)
+            self.count(file.path, rewritten)
         self.out.progress(file.stamp.size_bytes)
 
     def _files(self, directory: Path, extension: str) -> Sequence[JournalFile]:
         try:
             listing = read_directory(directory, extension=extension, relative_to=self.source.root)
         except UnknownVersion as error:
-            self.out.damage(self._name(directory), 0, 0, "bad-header", error.found)
+            self.out.damage(self.name(directory), 0, 0, "bad-header", error.found)
             return ()
         self.out.damaged += listing.problems
         return listing.files
 
     def _scanned(self, file: JournalFile) -> tuple[MappedFile, Scan] | None:
         """A file and its records; what lies between them is damage."""
-        name = self._name(file.path)
+        name = self.name(file.path)
         try:
             mapped = MappedFile(file.path)
         except OSError as error:
@@ -123,17 +149,17 @@ class _Reading:
             self.out.damage(name, hole.offset, hole.length, "unreadable", reason)
         return mapped, scan
 
-    def _count(self, path: Path, rewritten: Rewritten) -> None:
+    def count(self, path: Path, rewritten: Rewritten) -> None:
         if rewritten.undecoded:
             reason = f"{rewritten.undecoded} messages are not laid out as messages are"
-            self.out.damage(self._name(path), 0, 0, "undecodable", reason)
+            self.out.damage(self.name(path), 0, 0, "undecodable", reason)
 
-    def _name(self, path: Path) -> str:
+    def name(self, path: Path) -> str:
         return name_of(path, self.source.root)
 
     # -- bindings --------------------------------------------------------------------------------------------
 
-    def _live(self, extension: str) -> tuple[list[Emitted], int]:
+    def live(self, extension: str) -> tuple[list[Emitted], int]:
         """What of a small journal took effect, and the highest id in it."""
         found: list[tuple[JournalFile, MappedFile, Scan]] = []
         for file in self._files(self.source.bindings_dir, extension):
@@ -142,14 +168,14 @@ class _Reading:
                 found.append((file, *scanned))
                 self.out.progress(file.stamp.size_bytes)
         try:
-            return live_records([(self._name(file.path), mapped, scan) for file, mapped, scan in found])
+            return live_records([(self.name(file.path), mapped, scan) for file, mapped, scan in found])
         finally:
             for _, mapped, _ in found:
                 mapped.close()
 
     def bindings(self) -> None:
         """The bindings journal, and the JMS journal beside it."""
-        records, highest = self._live("bindings")
+        records, highest = self.live("bindings")
         self.out.ids_from(highest + 1)
         for record in records:
             try:
@@ -157,16 +183,23 @@ class _Reading:
             except DecodeError as error:
                 reason = f"record {record.record_id} of type {record.user_type}: {error}"
                 self.out.damage(record.file, record.offset, 0, "undecodable", reason)
+        names = Names(self.queues) if self.out.flags & RENAME else None
         for queue in self.queues:
+            if names is not None and queue.filter in MARKER_FILTERS:
+                self.out.address(names.address(queue.address), RoutingType.MULTICAST)
+                continue
             self.out.queue(
-                queue.name,
-                queue.address,
+                queue.name if names is None else names.queue(queue),
+                queue.address if names is None else names.address(queue.address),
                 queue.routing_type,
-                filter=queue.filter,
+                filter=queue.filter if names is None else current_filter(queue.filter),
                 queue_id=queue.queue_id,
                 metadata=queue.metadata or "",
             )
-        jms, _ = self._live("jms")
+        if names is not None:
+            self._tell_names(names)
+        self.first_seen = FirstSeen({one.queue_id for one in self.queues})
+        jms, _ = self.live("jms")
         describe_jms(jms, self.out)
 
     def _binding(self, record: Emitted) -> None:
@@ -180,34 +213,43 @@ class _Reading:
             case BindingType.SECURITY_SETTING | BindingType.GROUP | BindingType.QUEUE_STATUS:
                 self.out.binding(record.record_id, record.user_type, record.body)
 
+    def _tell_names(self, names: Names) -> None:
+        for old, new in names.changed():
+            self.out.note("name", f"{old!r} is {new!r} now, as current clients call it")
+
     def _setting(self, record: Emitted) -> None:
         match, values = decode_old_setting(record.body)
         for name in sorted(WITHOUT_EQUAL & values.keys()):
             self.out.note("setting", f"setting {name}={values.pop(name)} of {match!r} has no equal")
+        if self.out.flags & RENAME:
+            match = without_prefix(match)
+            for name in ADDRESSES & values.keys():
+                values[name] = without_prefix(str(values[name]))
         self.out.address_setting(record.record_id, match, values)
 
     # -- pages -----------------------------------------------------------------------------------------------
 
     def pages(self) -> None:
         """Every page of every address."""
-        for folder in sorted(_folders(self.source.paging_dir)):
+        for folder in sorted(folders_in(self.source.paging_dir)):
             if not (folder / ADDRESS_FILE_NAME).is_file():
-                self.out.damage(
-                    self._name(folder), 0, 0, "page-folder", "nothing says which address it is of"
-                )
+                self.out.damage(self.name(folder), 0, 0, "page-folder", "nothing says which address it is of")
                 continue
             to = self.out.paging_dir / folder.name
             to.mkdir()
-            address = (folder / ADDRESS_FILE_NAME).read_bytes()
-            (to / ADDRESS_FILE_NAME).write_bytes(address)
-            bound = [one for one in self.queues if one.address == address.decode("utf-8", "replace").strip()]
+            content = (folder / ADDRESS_FILE_NAME).read_bytes()
+            address = decode_address_file(content) if content.strip() else ""
+            if self.out.flags & RENAME:
+                content = without_prefix(address).encode()
+            (to / ADDRESS_FILE_NAME).write_bytes(content)
+            bound = [one for one in self.queues if one.address == address]
             for path in sorted(folder.iterdir()):
                 parsed = parse_page_name(path.name)
                 if parsed is not None and not parsed.invalid:
-                    self._page(path, to / path.name, bound)
+                    self.page(path, to / path.name, bound)
 
-    def _page(self, path: Path, to: Path, bound: Sequence[OldQueue]) -> None:
-        name = self._name(path)
+    def page(self, path: Path, to: Path, bound: Sequence[OldQueue]) -> None:
+        name = self.name(path)
         try:
             mapped = MappedFile(path)
         except OSError as error:
@@ -221,16 +263,16 @@ class _Reading:
                     chosen = {one.queue_id: one.filter for one in bound}
                     routes = routes_of(scan_page(unrouted), chosen)
                 to.unlink()
-            rewritten = rewrite_page(mapped, routes=routes)
+            rewritten = rewrite_page(mapped, routes=routes, flags=self.out.flags)
             to.write_bytes(rewritten.memory)
             if rewritten.damaged_at is not None:
                 length = mapped.size_bytes - rewritten.damaged_at
                 self.out.damage(name, rewritten.damaged_at, length, "garbage", "no record begins here")
-            self._count(path, rewritten)
+            self.count(path, rewritten)
             self.out.progress(mapped.size_bytes)
 
 
-def _folders(directory: Path) -> Iterator[Path]:
+def folders_in(directory: Path) -> Iterator[Path]:
     try:
         entries = list(os.scandir(directory))
     except (FileNotFoundError, NotADirectoryError):

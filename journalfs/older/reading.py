@@ -50,13 +50,18 @@ class Source:
     bindings_dir: Path
     found: str
     """What it is called."""
+    paging: Path | None = None
+    large: Path | None = None
+    """Where a configuration says; None: where such a broker has them."""
 
     @property
     def paging_dir(self) -> Path:
-        return self.root / "paging"
+        return self.paging or self.root / "paging"
 
     @property
     def large_dir(self) -> Path:
+        if self.large is not None:
+            return self.large
         names = ("large-messages", "largemessages")
         return next((self.root / one for one in names if (self.root / one).is_dir()), self.root / names[0])
 

@@ -9,7 +9,8 @@
 
 enum {
     JFS_OLDER_RENAME = 1,    /* names of properties, addresses and destinations become those of 2.x */
-    JFS_OLDER_RECOVER = 2,   /* only messages and their references, as if nothing had been acknowledged */
+    JFS_OLDER_RECOVER = 2,   /* only messages, their references and page transactions, as if all were sent and none acknowledged */
+    JFS_OLDER_UNSCHEDULED = 8, /* messages of the journal do not say themselves when they are due: a record does */
     JFS_OLDER_UNROUTED = 4   /* pages: records name no queues (HornetQ 2.1); `routes` does */
 };
 

@@ -11,6 +11,8 @@ enum {
     LARGE = 30,
     LEGACY = 31,
     REFERENCE = 32,
+    PAGE_TRANSACTION = 35,
+    DUPLICATE_ID = 37,
     COUNTER_VALUE = 40,
     COUNTER_INCREMENT = 41,
     CURRENT = 45,
@@ -288,7 +290,8 @@ typedef struct {
 static int is_left_out(const jfs_record *record, uint32_t flags) {
     if ((flags & JFS_OLDER_RECOVER) == 0) return record->kind == JFS_EVENT;
     if (record->kind == JFS_ADD || record->kind == JFS_ADD_TX)
-        return record->user_type != LARGE && record->user_type != LEGACY && record->user_type != CURRENT;
+        return record->user_type != LARGE && record->user_type != LEGACY && record->user_type != CURRENT &&
+               record->user_type != PAGE_TRANSACTION;
     return (record->kind != JFS_UPDATE && record->kind != JFS_UPDATE_TX) || record->user_type != REFERENCE;
 }
 
@@ -308,7 +311,16 @@ static int is_message(const jfs_record *record) {
 }
 
 static jfs_status add_body(jfs_older_out *out, const jfs_record *record, jfs_view body, uint32_t flags) {
-    if (is_message(record)) return add_payload(out, body, record->user_type, flags, 1);
+    if (is_message(record)) return add_payload(out, body, record->user_type, flags, (flags & JFS_OLDER_UNSCHEDULED) != 0);
+    if (record->user_type == DUPLICATE_ID && (flags & JFS_OLDER_RENAME) != 0 && record->kind != JFS_DELETE_TX) {
+        jfs_reader reader = jfs_reader_over(body);
+        const jfs_view address = jfs_take_sized(&reader);
+        if (!reader.bad) {
+            uint8_t *const to = put_address(out->bytes + out->size, address, flags);
+            out->size = (uint64_t)(put_bytes(to, reader.at, jfs_left(&reader)) - out->bytes);
+            return JFS_OK;
+        }
+    }
     out->size += (uint64_t)(put_bytes(out->bytes + out->size, body.at, body.bytes) - (out->bytes + out->size));
     const int counter = (record->user_type == COUNTER_VALUE && body.bytes == 16) ||
                         (record->user_type == COUNTER_INCREMENT && body.bytes == 12);
@@ -427,6 +439,14 @@ static uint8_t *put_queues(const page_job *job, uint8_t *to, uint32_t number, jf
     return to;
 }
 
+/* What keeps the place of a record that nobody can read: a message for no queue. */
+static uint8_t *put_nothing(uint8_t *to) {
+    const older_message nothing = {.times = {(const uint8_t *)"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\4", 17}};
+    to = put_message(to, &nothing, 0, 0);
+    store_u32(to, 0);
+    return to + 4;
+}
+
 /* One record; a content that is none of a record keeps the place of one. */
 static jfs_status add_page_record(const page_job *job, jfs_view content, uint32_t number) {
     jfs_older_out *out = job->out;
@@ -453,6 +473,8 @@ static jfs_status add_page_record(const page_job *job, jfs_view content, uint32_
         if (status != JFS_OK) return status;
         if (large) store_u32(out->bytes + length_at, (uint32_t)(out->size - length_at - 4));
         out->size = (uint64_t)(put_queues(job, out->bytes + out->size, number, &reader) - out->bytes);
+    } else {
+        out->size = (uint64_t)(put_nothing(out->bytes + out->size) - out->bytes);
     }
     store_u32(out->bytes + begin + 1, (uint32_t)(out->size - begin - 5));
     out->bytes[out->size++] = CLOSING;
@@ -468,6 +490,7 @@ static jfs_status page_body(void *context) {
         uint64_t end = at;
         if (frame_at(job, at, &content)) {
             end += content.bytes + FRAME_BYTES;
+            if (out->damaged_at == UINT64_MAX && !fits(job, content)) out->damaged_at = at;
         } else {
             if (out->damaged_at == UINT64_MAX) out->damaged_at = at;
             end = resume_at(job, at + 1);

@@ -1,0 +1,83 @@
+"""`journalfs convert`, `recover` and `repair`: a new store is made of another one, which stays as it is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from journalfs.cli.common import GivenPath, json_option, store_argument, write_json
+from journalfs.config.older import KINDS
+
+_FORMAT = click.option(
+    "--format",
+    "store_format",
+    type=click.Choice(["artemis", *KINDS]),
+    help="What STORE is, if not what it looks like.",
+)
+_OUT = click.option(
+    "--out", "destination", metavar="NEW", type=GivenPath(), required=True, help="The store to make."
+)
+
+
+@click.command(epilog="Example: journalfs convert /var/lib/hornetq/data /var/lib/artemis/data")
+@store_argument
+@click.argument("destination", metavar="NEW", type=GivenPath())
+@_FORMAT
+@json_option
+def convert(*, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
+    """Make the store NEW, for a broker of today, of STORE, which may be of any kind.
+
+    Order, priorities, schedules, delivery counts, duplicate ids and prepared transactions are kept. JMS
+    queues and topics get the names that current clients have for them. What has no equal is in the report,
+    which is printed and kept as journalfs/made-from.json in NEW. After a kill the same call goes on.
+    """
+    _carry("convert", store, destination, store_format, as_json)
+
+
+@click.command(epilog="Example: journalfs recover /var/lib/artemis/data --out /var/lib/artemis/recovered")
+@store_argument
+@_OUT
+@_FORMAT
+@json_option
+def recover(*, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
+    """Make the store NEW of all messages that are still on the disk of STORE: those that were acknowledged or
+    rolled back, too, in the queues that they were in, as `artemis data recover` does.
+    """
+    _carry("recover", store, destination, store_format, as_json)
+
+
+@click.command(epilog="Example: journalfs repair /var/lib/artemis/data --out /var/lib/artemis/repaired")
+@store_argument
+@_OUT
+@_FORMAT
+@json_option
+def repair(*, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
+    """Make the store NEW of all that is intact of STORE, and list the rest. Ends with 5 if there is any."""
+    _carry("repair", store, destination, store_format, as_json)
+
+
+def _carry(mode: str, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
+    from journalfs.convert import Carrying, Mode  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.errors import EXIT_DAMAGED  # noqa: PLC0415
+
+    kind = None if store_format in (None, "artemis") else store_format
+    work = Carrying(store, destination, Mode(mode), kind)
+    if sys.stderr.isatty():
+        from rich.console import Console  # noqa: PLC0415 - only people look at it
+        from rich.progress import Progress  # noqa: PLC0415
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(f"{mode} {store}", total=work.source_bytes())
+            work.advance = lambda count: bar.advance(task, count)
+            report = work.run()
+    else:
+        report = work.run()
+    if as_json:
+        write_json([report])
+    else:
+        for line in report.lines():
+            click.echo(line)
+    if mode == "repair" and report.damage:
+        sys.exit(EXIT_DAMAGED)

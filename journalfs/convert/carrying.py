@@ -1,0 +1,316 @@
+"""The work of `convert`, `recover` and `repair`, in steps that can be taken up again after a kill.
+
+A new store is put together beside its destination, under a name that begins with a dot, and moved there at
+the end; so nothing of it is ever there twice. A step that was done is noted in a file of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from journalfs.config.files import TOML_NAME
+from journalfs.config.journal_settings import journal_settings
+from journalfs.config.journalfs_toml import settings_text
+from journalfs.config.layout import StoreLayout, locate_store, plan_store
+from journalfs.config.older import forced
+from journalfs.config.setting_names import Value
+from journalfs.convert.report import Report
+from journalfs.damage import Damage
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.links import sync
+from journalfs.engine.older import RECOVER, RENAME
+from journalfs.engine.state_types import TransactionInfo
+from journalfs.errors import DecodeError, OlderStore, StoreBusy, SystemFailure, WrongCall
+from journalfs.format.large_file import parse_large_name
+from journalfs.format.xid import decode_xid
+from journalfs.older import Source
+from journalfs.older.adapters import CURRENT, adapter_for
+from journalfs.older.derived import DerivedStore
+from journalfs.older.reading import identity_of
+from journalfs.store.compacting import compact_store
+from journalfs.store.locks import lock_holder
+from journalfs.store.opening import open_store
+from journalfs.store.write.opening import open_for_writing
+
+PROGRESS: Final = "unfinished.json"
+MADE_FROM: Final = Path("journalfs", "made-from.json")
+COPIED_BYTES: Final = 8 << 20
+"""Copied at once."""
+
+
+class Mode(StrEnum):
+    CONVERT = "convert"
+    RECOVER = "recover"
+    """Acknowledged messages that are still on disk count, too."""
+    REPAIR = "repair"
+
+
+class _Step(StrEnum):
+    NOTHING = "nothing"
+    RECORDS = "records"
+    """Journals and pages are written."""
+    BODIES = "bodies"
+    PACKED = "packed"
+    """Only what lives is left in the journals, and the report is written."""
+
+
+class _State(msgspec.Struct):
+    """How far the work is."""
+
+    mode: str
+    identity: str
+    step: str = _Step.NOTHING
+    damage: list[Damage] = []
+    notes: list[tuple[str, str]] = []
+    bodies: str | None = None
+
+
+@dataclass(slots=True)
+class Carrying:
+    """Makes the store `destination` of the one at `path`. `run` does it. `kind` says what the source is."""
+
+    path: Path
+    destination: Path
+    mode: Mode
+    kind: str | None = None
+    advance: Callable[[int], None] = lambda count: None
+
+    def run(self) -> Report:
+        """Raises what `locate_store` raises, `WrongCall` where the destination is in use, `SystemFailure`."""
+        destination = Path(os.path.abspath(self.destination))
+        source = self._source()
+        if destination == source.root or source.root.is_relative_to(destination):
+            raise WrongCall(
+                f"{destination}: this is the source, which stays as it is; give another directory"
+            )
+        staging = destination.parent / f".{destination.name}.unfinished"
+        try:
+            return self._run(source, destination, staging)
+        except OSError as error:
+            raise SystemFailure.from_os(error, error.filename or destination, doing=self.mode) from error
+
+    def source_bytes(self) -> int:
+        """What there is to read."""
+        return sum(status.st_size for _, status in self._source().files())
+
+    def _source(self) -> Source:
+        given = Path(os.path.abspath(self.path))
+        try:
+            if self.kind is None:
+                layout = locate_store(given)
+                _refuse_busy(layout.root, layout.node_manager_lock_dir)
+                return Source(
+                    CURRENT,
+                    layout.root,
+                    layout.journal_dir,
+                    layout.bindings_dir,
+                    "a store of the current format",
+                    paging=layout.paging_dir,
+                    large=layout.large_dir,
+                )
+            found = forced(self.kind, given)
+        except OlderStore as older:
+            found = older
+        _refuse_busy(found.root, found.journal_dir)
+        return Source(found.kind, found.root, found.journal_dir, found.bindings_dir, found.found)
+
+    def _run(self, source: Source, destination: Path, staging: Path) -> Report:
+        state = _state_of(staging)
+        identity = identity_of(source)
+        if state is None or (state.mode, state.identity) != (self.mode, identity):
+            shutil.rmtree(staging, ignore_errors=True)
+            state = _State(self.mode, identity)
+        if state.step != _Step.PACKED:
+            plan_store(destination)  # nothing may be there
+        if state.step == _Step.NOTHING:
+            self._records(source, staging, state)
+        if state.step == _Step.RECORDS:
+            self._bodies(staging, state)
+        if state.step == _Step.BODIES:
+            self._pack(source, staging, destination, state)
+        report = msgspec.json.decode((staging / MADE_FROM).read_bytes(), type=Report)
+        _move(staging, destination)
+        return report
+
+    def _records(self, source: Source, staging: Path, state: _State) -> None:
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        older = source.kind != CURRENT
+        flags = (RENAME if older else 0) | (RECOVER if self.mode is Mode.RECOVER else 0)
+        with DerivedStore(staging, self.advance, flags=flags) as out:
+            adapter_for(source)(source, out)
+            out.paging_dir.mkdir(exist_ok=True)
+            out.large_dir.mkdir(exist_ok=True)
+        state.damage, state.notes = sorted(out.damaged), out.notes
+        state.bodies = None if out.bodies is None else str(out.bodies)
+        _done(staging, state, _Step.RECORDS)
+
+    def _bodies(self, staging: Path, state: _State) -> None:
+        """Copies of the bodies that messages have, each whole or not there."""
+        if state.bodies is not None:
+            wanted, missing = _bodies_of(staging)
+            state.damage += missing
+            for path in sorted(Path(state.bodies).iterdir()):
+                if path.name in wanted and path.is_file():
+                    self._copy(path, staging / "large-messages" / path.name)
+        sync(staging / "large-messages")
+        _done(staging, state, _Step.BODIES)
+
+    def _copy(self, source: Path, to: Path) -> None:
+        size_bytes = source.stat().st_size
+        if to.is_file() and to.stat().st_size == size_bytes:
+            return
+        part = to.with_name(f"{to.name}.part")
+        with source.open("rb") as reading, part.open("wb") as writing:
+            while piece := reading.read(COPIED_BYTES):
+                writing.write(piece)
+                self.advance(len(piece))
+            writing.flush()
+            os.fsync(writing.fileno())
+        part.rename(to)
+
+    def _pack(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
+        """Leave what lives, as durable as every store is, and say what it is. Files have the size that the
+        broker of the destination makes.
+        """
+        settings = journal_settings(plan_store(destination).config)
+        said: dict[str, Value] = {"journal-file-size": settings.file_size_bytes, "journal-type": "NIO"}
+        (staging / TOML_NAME).write_text(settings_text(said))
+        writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
+        try:
+            trio.run(compact_store, writing)
+        finally:
+            writing.close()
+        report = self._report(source, staging, destination, state)
+        shutil.rmtree(staging / MADE_FROM.parent, ignore_errors=True)
+        (staging / MADE_FROM).parent.mkdir()
+        (staging / MADE_FROM).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        _sync_all(staging)
+        _done(staging, state, _Step.PACKED)
+
+    def _report(self, source: Source, staging: Path, destination: Path, state: _State) -> Report:
+        store = open_store(staging, index=False)
+        try:
+            queues = {
+                f"{address.name}::{queue.name}": len(queue)
+                for address in store.addresses()
+                for queue in address.queues()
+            }
+            prepared = [
+                _xid(store.core.loader.files[one.file_slot], one)
+                for one in store.core.loader.state.transactions()
+            ]
+            bodies = [path for path in (staging / "large-messages").iterdir() if parse_large_name(path.name)]
+        finally:
+            store.close()
+        return Report(
+            mode=self.mode,
+            source=os.fsdecode(os.fsencode(source.root)),
+            format=source.kind,
+            destination=str(destination),
+            messages=sum(queues.values()),
+            queues=queues,
+            large_bodies=len(bodies),
+            prepared_transactions=prepared,
+            damage=state.damage,
+            notes=state.notes,
+        )
+
+
+def _xid(file: MappedFile, transaction: TransactionInfo) -> str:
+    extra = file.copy(transaction.extra_offset, transaction.extra_bytes)
+    try:
+        return decode_xid(extra).base64()
+    except DecodeError:
+        return f"{transaction.tx_id}, whose name cannot be read"
+
+
+def _refuse_busy(root: Path, lock_dir: Path) -> None:
+    holder = lock_holder(lock_dir)
+    if holder is not None:
+        raise StoreBusy(root, f"process {holder}" if holder else "a process in another container")
+
+
+def _bodies_of(staging: Path) -> tuple[set[str], list[Damage]]:
+    """Names of the files that messages of the new store have, and what is wrong with others."""
+    store = open_store(staging, index=False)
+    try:
+        orphaned = {Path(name).name for name in store.orphaned_bodies()}
+        there = {file.name for file in store.core.large.files()}
+        return there - orphaned, [one for one in store.core.damage() if one.kind == "large-message"]
+    finally:
+        store.close()
+
+
+def _state_of(staging: Path) -> _State | None:
+    try:
+        return msgspec.json.decode((staging / PROGRESS).read_bytes(), type=_State)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None
+
+
+def _done(staging: Path, state: _State, step: _Step) -> None:
+    """Note that a step was taken: afterwards it is not taken again."""
+    state.step = step
+    new = staging / f"{PROGRESS}.new"
+    with new.open("wb") as file:
+        file.write(msgspec.json.encode(state))
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(staging / PROGRESS)
+    sync(staging)
+
+
+def _sync_all(folder: Path) -> None:
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync(Path(parent))
+
+
+def _move(staging: Path, destination: Path) -> None:
+    """All that is left of the new store to where it belongs; the journal last, which makes it one."""
+    layout = _layout_at(destination)
+    places = {
+        "large-messages": layout.large_dir,
+        "paging": layout.paging_dir,
+        "bindings": layout.bindings_dir,
+        "journalfs": layout.root / "journalfs",
+        "journal": layout.journal_dir,
+    }
+    for name, place in places.items():
+        for path in _files_of(staging / name):
+            to = place / path.relative_to(staging / name)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, to)
+            sync(to.parent)
+        if (staging / name).is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(staging)
+    sync(destination)
+
+
+def _layout_at(destination: Path) -> StoreLayout:
+    """Where its parts go: as its configuration says, also when some are there already."""
+    try:
+        return plan_store(destination)
+    except WrongCall:
+        return locate_store(destination)
+
+
+def _files_of(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in sorted(names))
