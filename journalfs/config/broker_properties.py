@@ -9,19 +9,23 @@ same.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from journalfs import limits
 from journalfs.config.broker_xml import AddressSettingMatch, BrokerConfig
 from journalfs.config.core_settings import CORE_BY_NAME, CORE_SETTINGS, ConfiguredValue
+from journalfs.config.database import DatabaseSettings, database_settings, overruled
 from journalfs.config.files import read_beginning
 from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX
+from journalfs.config.masked import codec_key, unmask_if_masked
 from journalfs.config.setting_names import BY_JSON_KEY, SettingDefinition, parse_value
-from journalfs.config.xmltree import Loader
+from journalfs.config.xmltree import Element, Loader
 from journalfs.errors import ConfigError
 
 ORIGIN: Final = PROPERTIES
@@ -43,6 +47,7 @@ def _bean(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+_UPPER: Final = re.compile(r"[A-Z]")
 _BEANS: Final = {
     **{_bean(definition.name): definition for definition in CORE_SETTINGS},
     "IDCacheSize": CORE_BY_NAME["id-cache-size"],
@@ -83,7 +88,7 @@ def with_properties(config: BrokerConfig, file: Path, loader: Loader) -> BrokerC
         ]
         config = replace(config, files=(*config.files, file))
     core, warnings = dict(config.core), loader.warnings
-    database = config.database_store
+    stored: dict[str, Element] = {}
     matches = {setting.match: setting for setting in config.address_settings}
     journal_type = next((one.value for one in entries if one.key == "journalType"), None)
     journal_type = journal_type or str(config.core_value("journal-type"))
@@ -93,14 +98,29 @@ def with_properties(config: BrokerConfig, file: Path, loader: Loader) -> BrokerC
                 _set_of_address(matches, ".".join(match), BY_JSON_KEY[name], entry)
             case [name] if (definition := _definition(name, journal_type)) is not None:
                 core[definition.name] = _value(definition, entry)
-            case ["storeConfiguration", *_]:
-                database = database or entry.value == "DATABASE"
+            case ["storeConfiguration", *rest]:
+                name = _UPPER.sub(lambda found: f"-{found[0].lower()}", rest[0] if rest else "")
+                stored[name] = Element(name, entry.file, entry.line, text=entry.value)
             case [first, *_] if first in _ELSEWHERE or first.partition("_")[0] in _BY_JOURNAL_TYPE:
                 pass
             case _:
                 place = f"{entry.file}:{entry.line}" if entry.line else SYSTEM_PREFIX
                 warnings.append(f"{place}: {entry.key} is not known here and has no effect")
-    return replace(config, core=core, address_settings=tuple(matches.values()), database_store=database)
+    config = replace(config, core=core, address_settings=tuple(matches.values()))
+    return replace(config, database=_database(config, stored)) if stored else config
+
+
+def _database(config: BrokerConfig, stored: dict[str, Element]) -> DatabaseSettings | None:
+    """What `storeConfiguration` and its properties say, over what the XML does."""
+    kind = stored.get("")
+    if kind is not None and kind.text == "FILE":
+        return None
+    unmasked = partial(unmask_if_masked, key=codec_key(None, os.environ))
+    if "jdbc-connection-url" in stored or config.database is None:
+        place = next(iter(stored.values()))
+        settings = database_settings(place, stored, {}, unmasked)
+        return replace(settings, config=config.file)
+    return overruled(config.database, stored, unmasked)
 
 
 def _definition(name: str, journal_type: str) -> SettingDefinition | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,9 @@ from journalfs.config.core_settings import (
     ConfiguredValue,
     value_in_force,
 )
+from journalfs.config.database import DatabaseSettings, database_settings
 from journalfs.config.instance import PROPERTIES, SYSTEM_PREFIX, Instance, standard_properties
+from journalfs.config.masked import codec_key, unmask_if_masked
 from journalfs.config.setting_names import (
     BY_NAME,
     XML_ALIASES,
@@ -65,8 +68,8 @@ class BrokerConfig:
     instance: Path
     """What relative directories are relative to."""
     broker_name: str | None
-    database_store: bool
-    """True when the configuration keeps the store in a database (JDBC)."""
+    database: DatabaseSettings | None
+    """Where the configuration keeps the store in a database (JDBC)."""
     core: Mapping[str, ConfiguredValue]
     """Settings of the whole broker that the file sets, by name."""
     address_settings: tuple[AddressSettingMatch, ...]
@@ -137,7 +140,7 @@ def read_broker_xml(
         file=path,
         instance=instance,
         broker_name=_text(core, "name"),
-        database_store=any(True for store in core.every("store") for _ in store.every("database-store")),
+        database=_database(core, path, environment),
         core=_core_values(core, warnings) | _retention_limits(core),
         address_settings=_address_settings(core, warnings),
         wildcards=_wildcards(core),
@@ -158,6 +161,25 @@ def read_broker_xml(
         warnings=(*(start.warnings if start is not None else ()), *warnings),
         files=(*config.files, *(start.files if start is not None else ())),
     )
+
+
+def _database(core: Element, path: Path, environment: Mapping[str, str]) -> DatabaseSettings | None:
+    store = core.find("store")
+    found = store.find("database-store") if store is not None else None
+    if found is None:
+        return None
+    unmasked = partial(
+        unmask_if_masked,
+        key=codec_key(_text(core, "password-codec"), environment),
+        always=_text(core, "mask-password") == "true",
+    )
+    properties = {
+        one.attributes.get("key", ""): one.attributes.get("value", "")
+        for group in found.every("data-source-properties")
+        for one in group.every("data-source-property")
+    }
+    elements = {child.name: child for child in found.children}
+    return replace(database_settings(found, elements, properties, unmasked), config=path)
 
 
 def _text(core: Element, name: str) -> str | None:

@@ -154,7 +154,7 @@ def _nothing(file: Path) -> BrokerConfig:
         file=file,
         instance=file.parent,
         broker_name=None,
-        database_store=False,
+        database=None,
         core={},
         address_settings=(),
         wildcards=WildcardSyntax(),

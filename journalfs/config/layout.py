@@ -21,11 +21,12 @@ from typing import Any, Final
 
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
 from journalfs.config.core_settings import value_in_force
+from journalfs.config.database import DatabaseStore, database_named
 from journalfs.config.files import CONFIG_VARIABLE, TOML_NAME
 from journalfs.config.instance import Instance, find_instance, standard_properties
 from journalfs.config.older import refuse_other_journals, refuse_other_layouts
 from journalfs.config.setting_names import Value
-from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion, WrongCall
+from journalfs.errors import ConfigError, NotAStore, SystemFailure, WrongCall
 
 JOURNAL_PREFIX: Final = "activemq-data"
 JOURNAL_EXTENSION: Final = "amq"
@@ -98,9 +99,12 @@ def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = No
     """Find the store that `path` means.
 
     Raises `NotAStore` (saying what was looked for), `UnknownVersion` for stores of older software or of
-    another kind, `ConfigError` for a broker.xml with mistakes, `SystemFailure` when a directory cannot be
-    read.
+    another kind, `DatabaseStore` for one in a database, `ConfigError` for a broker.xml with mistakes,
+    `SystemFailure` when a directory cannot be read.
     """
+    database = database_named(path)
+    if database is not None:
+        raise DatabaseStore(database)
     given = Path(os.path.abspath(path))
     try:
         return _checked(given, environment)
@@ -128,9 +132,8 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         _refuse_older(_folder(given))
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
     layout = _with_own_settings(_with_odd_files_named(layout, given))
-    if layout.config is not None and layout.config.database_store:
-        found = "a configuration that keeps the store in a database (JDBC)"
-        raise UnknownVersion(layout.config.file, found, advice="only file stores can be mounted")
+    if layout.config is not None and layout.config.database is not None:
+        raise DatabaseStore(layout.config.database)
     refuse_other_layouts(layout.root)
     refuse_other_journals(layout.journal_dir, layout.bindings_dir)
     if (
@@ -176,8 +179,8 @@ def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     else:
         layout = _usual(given, journal=given / "journal", bindings=given / "bindings")
     layout = _with_own_settings(layout)
-    if layout.config is not None and layout.config.database_store:
-        raise WrongCall(f"{layout.config.file}: says that the store is in a database")
+    if layout.config is not None and layout.config.database is not None:
+        raise DatabaseStore(layout.config.database)
     if _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir):
         raise WrongCall(f"{layout.root}: there is a store already")
     refuse_other_layouts(layout.root)

@@ -27,6 +27,11 @@ def is_masked(value: str) -> bool:
     return _MASK.fullmatch(value) is not None
 
 
+def unmask_if_masked(text: str, *, key: str, always: bool = False) -> str:
+    """The text behind `ENC(...)`, any other as it is; `always`: behind the bare number, too."""
+    return unmask(text, key=key) if always or is_masked(text) else text
+
+
 def codec_key(codec: str | None, environment: Mapping[str, str]) -> str:
     """The key in force: of `<password-codec>` (`class;key=...`), else the environment's, else the default.
 

@@ -73,6 +73,8 @@ class Backend(Protocol):
     """
     depth: int
     """Most submitted writes under way at once (`journal-max-io`)."""
+    performs: bool
+    """Whether `perform` may be asked for a flush, after some that took little time."""
     event_fd: int | None
     """Readable when a submitted write is done; None: ask `completed` after the next checkpoint."""
 

@@ -244,7 +244,7 @@ class Committer:
                 return False
             # What it took then says nothing of now; the next flush, in a thread, will.
             self._stalled_ns, self.counts.flush_ns = None, 0
-        return 0 < self.counts.flush_ns <= INLINE_FLUSH_NS_MAX
+        return self._backend.performs and 0 < self.counts.flush_ns <= INLINE_FLUSH_NS_MAX
 
     # ---- writing ----
 

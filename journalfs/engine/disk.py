@@ -62,6 +62,8 @@ def _raise(system_error: int, doing: str, name: Path | str) -> None:
 class DiskBackend:
     """Files of one directory through NIO, MAPPED or AIO. Raises OSError where the kernel refuses."""
 
+    performs = True
+
     def __init__(
         self,
         directory: Path,

@@ -89,6 +89,7 @@ class SimulatedDisk:
     """What it says that there is room for. Files are made all the same."""
     kind: BackendKind = BackendKind.SIMULATED
     event_fd: int | None = None
+    performs: bool = True
     _names: dict[str, _Inode] = field(default_factory=dict)
     _durable_names: dict[str, _Inode] = field(default_factory=dict)
     _changes: list[tuple[str, str, _Inode | None]] = field(default_factory=list)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.checksums import place_of
@@ -49,6 +49,18 @@ def encode(records: Sequence[NewRecord], *, rid: int, counts: Sequence[int] = ()
     target = ffi.from_buffer("uint8_t[]", out)
     check(lib.jfs_encode(target, room, rid, batch, len(records), used, done), "encoding records")
     return bytes(out)
+
+
+class StagedRecord(NamedTuple):
+    """One record that is on its way. Fields that its kind does not have are 0; the body of a PREPARE is what
+    its owner knows it by.
+    """
+
+    kind: int
+    record_id: int
+    tx_id: int
+    user_type: int
+    body: bytes
 
 
 class Stage:
@@ -107,6 +119,16 @@ class Stage:
     def zero(self, length: int) -> None:
         """Zeros at the start of the buffer, for writes that are no records."""
         ffi.memmove(self.pointer.bytes, bytes(length), length)
+
+    def staged_records(self) -> Iterator[StagedRecord]:
+        """What was staged, in order."""
+        begin, content = self.file_offset, ffi.buffer(self.pointer.bytes, self.used_bytes)
+        found = self.pointer.records
+        for index in range(self.record_count):
+            one = found[index]
+            at = one.body_offset - begin
+            body = content[at : at + one.body_bytes] if one.body_bytes else b""
+            yield StagedRecord(one.kind, one.record_id, one.tx_id, one.user_type, body)
 
     def content(self, length: int) -> bytes:
         return bytes(ffi.buffer(self.pointer.bytes, length))

@@ -8,8 +8,8 @@ How it fits together:
 
 * `journalfs.config.older` recognises a foreign store by names and a few bytes and raises `OlderStore` from
   `locate_store`: `kind` (one of `KINDS`), `root`, `journal_dir`, `bindings_dir`. Writers let it through.
-* `readable(path, kind=..., derived=...)` gives the path that can be opened for reading: `path` itself, or the
-  derived store of what lies there, made first if need be. Whoever opens for reading calls it.
+* `journalfs.sources.readable(path, kind=..., derived=...)` gives what can be opened for reading: `path`,
+  or the derived store of what lies there, made first if need be. Whoever opens for reading calls it.
 * An **adapter** is a function `fill(source: Source, out: DerivedStore) -> None`, listed by kind in
   `journalfs.older.adapters`. It walks the source and calls, on `out` (`journalfs.older.derived`):
 
@@ -35,6 +35,6 @@ How it fits together:
   is still what it was.
 """
 
-from journalfs.older.reading import Source, derived_from, derived_if_older, readable, refuse_derived
+from journalfs.older.reading import Source, derive, derived_from, refuse_derived
 
-__all__ = ["Source", "derived_from", "derived_if_older", "readable", "refuse_derived"]
+__all__ = ["Source", "derive", "derived_from", "refuse_derived"]

@@ -309,7 +309,11 @@ class DerivedStore:
     # -- transactions ----------------------------------------------------------------------------------------
 
     def prepare(self, tx: int, xid: Xid) -> None:
-        journal, extra = self._journal, encode_xid(xid)
+        self.prepare_encoded(tx, encode_xid(xid))
+
+    def prepare_encoded(self, tx: int, extra: bytes) -> None:
+        """The same where the record's own bytes are at hand."""
+        journal = self._journal
         head = _PREPARE.pack(RecordKind.PREPARE, journal.rid, 0, tx, journal.count(tx), len(extra))
         journal.put(_checked(head + extra))
 

@@ -1,4 +1,4 @@
-"""From a path to what can be opened for reading: the store there, or one derived from it."""
+"""Derived stores: making one of a foreign store, keeping it while it is of use, and finding it again."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from journalfs import limits
 from journalfs.clock import SystemClock
-from journalfs.config.layout import StoreLayout, locate_store
-from journalfs.config.older import forced
+from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage
-from journalfs.errors import JournalfsError, NotAStore, OlderStore, SystemFailure
+from journalfs.errors import OlderStore, SystemFailure
+
+if TYPE_CHECKING:
+    from journalfs.older.derived import DerivedStore
 
 FORMAT: Final = 1
 """Of derived stores; those of another one are made anew."""
@@ -96,51 +99,25 @@ class Description(msgspec.Struct, frozen=True):
     """Directory of the source's large bodies, which are read in place."""
 
 
-def readable(
-    path: Path | str, *, kind: str | None = None, derived: Path | None = None, quiet: bool = False
-) -> Path:
-    """What to open for reading where somebody gave `path`. `kind` says what it is, against what it looks
-    like; `derived` is the directory for derived stores. Raises what `locate_store` raises but `OlderStore`,
-    and `SystemFailure` where nothing can be derived.
-    """
-    given = Path(os.path.abspath(path))
-    try:
-        if kind is None:
-            locate_store(given)
-            return given
-        if not given.is_dir():
-            raise NotAStore(given, "there is no such directory")
-        found = forced(kind, given)
-    except OlderStore as older:
-        found = older
-    return derive(found, derived, quiet=quiet)
-
-
-def derived_if_older(path: Path) -> Path:
-    """The derived store of an older one, and any other path as it is, for somebody else to say what is wrong
-    with it.
-    """
-    try:
-        locate_store(path)
-    except OlderStore as older:
-        return derive(older)
-    except JournalfsError:
-        return path
-    return path
-
-
 def derive(found: OlderStore, base: Path | None = None, *, quiet: bool = False) -> Path:
     """The derived store of a foreign one, made if there is none or the source changed. This process holds it
     from then on.
     """
     source = Source(found.kind, found.root, found.journal_dir, found.bindings_dir, found.found)
-    folder = (base or derived_base()) / hashlib.sha256(os.fsencode(source.root.resolve())).hexdigest()[:32]
+    with deriving(str(source.root.resolve()), base) as folder:
+        return _derived(source, folder, quiet=quiet)
+
+
+@contextmanager
+def deriving(name: str, base: Path | None) -> Iterator[Path]:
+    """The folder of what is derived from a source; one process at a time has it. Raises `SystemFailure`."""
+    folder = (base or derived_base()) / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(folder / "lock"):
-            return _derived(source, folder, quiet=quiet)
+            yield folder
     except OSError as error:
-        doing = f"derive a store from {source.root}"
+        doing = f"derive a store from {name}"
         raise SystemFailure.from_os(error, error.filename or folder, doing=doing) from error
 
 
@@ -201,27 +178,52 @@ def _derived(source: Source, folder: Path, *, quiet: bool) -> Path:
             identity, place = now, folder / now
         shutil.rmtree(place, ignore_errors=True)
         os.rename(folder / _MAKING, place)
+    keep(place)
+    return place
+
+
+def keep(place: Path) -> None:
+    """Hold a derived store for as long as this process lives, and remove what it takes the place of."""
     os.utime(place)
     _hold(place)
-    _bound(folder, place)
-    return place
+    _bound(place.parent, place)
 
 
 def _make(source: Source, place: Path, identity: str, *, quiet: bool) -> None:
     from journalfs.older.adapters import adapter_for  # noqa: PLC0415 - it imports this module
+
+    fill = partial(adapter_for(source), source)
+    name = os.fsdecode(os.fsencode(source.root))
+    size_bytes = sum(status.st_size for _, status in source.files())
+    with _progress(name, size_bytes, quiet=quiet) as advance:
+        make_derived(
+            place, fill, advance, kind=source.kind, found=source.found, source=name, identity=identity
+        )
+
+
+def make_derived(
+    place: Path,
+    fill: Callable[[DerivedStore], None],
+    advance: Callable[[int], None],
+    *,
+    kind: str,
+    found: str,
+    source: str,
+    identity: str,
+) -> None:
+    """A derived store at `place`, of what `fill` puts into it."""
     from journalfs.older.derived import DerivedStore  # noqa: PLC0415 - only when something is made
 
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(mode=0o700)
-    fill = adapter_for(source)
-    with _progress(source, quiet=quiet) as advance, DerivedStore(place, advance) as out:
-        fill(source, out)
+    with DerivedStore(place, advance) as out:
+        fill(out)
     bodies = out.bodies
     described = Description(
         format=FORMAT,
-        kind=source.kind,
-        found=source.found,
-        source=os.fsdecode(os.fsencode(source.root)),
+        kind=kind,
+        found=found,
+        source=source,
         identity=identity,
         damage=sorted(out.damaged),
         notes=out.notes,
@@ -234,7 +236,7 @@ def _make(source: Source, place: Path, identity: str, *, quiet: bool) -> None:
 
 
 @contextmanager
-def _progress(source: Source, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+def _progress(name: str, size_bytes: int, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar on the terminal, if there is one."""
     if quiet or not sys.stderr.isatty():
         yield lambda count: None
@@ -242,9 +244,8 @@ def _progress(source: Source, *, quiet: bool) -> Iterator[Callable[[int], None]]
     from rich.console import Console  # noqa: PLC0415 - only people look at it
     from rich.progress import Progress  # noqa: PLC0415
 
-    total = sum(status.st_size for _, status in source.files())
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"reading {source.root}", total=total)
+        task = bar.add_task(f"reading {name}", total=size_bytes)
         yield lambda count: bar.advance(task, count)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.errors import NotAStore, SystemFailure, WrongCall
-from journalfs.older import derived_if_older
+from journalfs.sources import derived_if_older
 
 SNAPSHOTS: Final = Path(".journalfs", "snapshots")
 WHERE: Final = ".where"

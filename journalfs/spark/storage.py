@@ -13,7 +13,7 @@ from journalfs.errors import DecodeError, NotAStore
 from journalfs.format.journal_file import CONTROL_FILE_NAME, ControlFile, decode_control_file, read_header
 from journalfs.journal.directory import effective_names
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
-from journalfs.older import readable
+from journalfs.sources import readable
 from journalfs.spark.place import is_elsewhere, local_path, refuse_mount
 from journalfs.store.bindings import read_bindings
 

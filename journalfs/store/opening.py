@@ -19,8 +19,9 @@ from journalfs.ids import QueueId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.large.directory import LargeDirectory
 from journalfs.large.inflated import InflatedBodies
-from journalfs.older import derived_from, readable
+from journalfs.older import derived_from
 from journalfs.paging.address import PagedAddress
+from journalfs.sources import readable
 from journalfs.store.absent import lost_since, missing_pages
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
@@ -56,8 +57,8 @@ def open_store(
 ) -> JournalStore:
     """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
 
-    Of an older store, what is derived from it is opened (`journalfs.older.readable`; `kind` and `derived` are
-    as there).
+    Of an older store, or one in a database, what is derived from it is opened (`journalfs.sources.readable`;
+    `kind` and `derived` are as there).
 
     `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
     the index only for what was there before; it is not written. Raises `NotAStore`,

@@ -109,3 +109,24 @@ def locked(name: str) -> Iterator[None]:
     with (cache_dir() / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+JDBC_DRIVERS = {
+    "postgresql": "org.postgresql:postgresql:42.7.4",
+    "mysql": "org.mariadb.jdbc:mariadb-java-client:3.4.1",
+}
+
+
+def jdbc_driver(database: str) -> Path:
+    """The jar that a broker needs to keep its store in such a database, fetched once."""
+    _, name, version = JDBC_DRIVERS[database].split(":")
+    jar = cache_dir() / "jdbc" / f"{name}-{version}.jar"
+    with locked("distribution"):
+        if not jar.is_file():
+            copy = [
+                "dependency:copy",
+                f"-Dartifact={JDBC_DRIVERS[database]}",
+                f"-DoutputDirectory={jar.parent}",
+            ]
+            run(["mvn", "-B", "-ntp", "-q", *copy], folder=cache_dir(), deadline_s=DOWNLOAD_S_MAX)
+    return jar

@@ -49,7 +49,7 @@ def test_core_values(tmp_path: Path) -> None:
     assert config.directory("paging-directory") == tmp_path / "data" / "paging"
     assert config.core_value("journal-buffer-timeout") == 3_333_333
     assert not config.warnings
-    assert not config.database_store
+    assert config.database is None
 
 
 def test_defaults_depend_on_the_journal_type(tmp_path: Path) -> None:
@@ -268,13 +268,14 @@ def test_wildcards_markers_and_store(tmp_path: Path) -> None:
         tmp_path,
         "<wildcard-addresses><delimiter>/</delimiter><any-words>></any-words></wildcard-addresses>"
         "<literal-match-markers>()</literal-match-markers><uuid-namespace>tmp</uuid-namespace>"
-        "<store><database-store><jdbc-user>x</jdbc-user></database-store></store>"
+        "<store><database-store><jdbc-user>x</jdbc-user>"
+        "<jdbc-connection-url>jdbc:mysql://h/d</jdbc-connection-url></database-store></store>"
         '<journal-retention-directory period="1">data/history</journal-retention-directory>',
     )
     assert config.wildcards == WildcardSyntax(delimiter="/", any_words=">", single_word="*")
     assert config.literal_markers == "()"
     assert config.uuid_namespace == "tmp"
-    assert config.database_store
+    assert config.database is not None
     assert config.retention_directory == "data/history"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.config.core_settings import CORE_SETTINGS
+from journalfs.config.database import DatabaseStore
 from journalfs.config.in_force import SettingsInForce, settings_toml
 from journalfs.config.journal_settings import journal_settings
 from journalfs.config.journalfs_toml import parse_setting, read_journalfs_toml, settings_text
@@ -281,8 +282,9 @@ def test_where_no_store_is_planned(tmp_path: Path, names: list[str], reason: str
 
 
 def test_no_store_is_planned_for_a_database(tmp_path: Path) -> None:
-    read(tmp_path, "<store><database-store/></store>")
-    with pytest.raises(WrongCall, match="the store is in a database"):
+    url = "<jdbc-connection-url>jdbc:sqlite:/nowhere.db</jdbc-connection-url>"
+    read(tmp_path, f"<store><database-store>{url}</database-store></store>")
+    with pytest.raises(DatabaseStore, match="a store in a database"):
         plan_store(tmp_path)
 
 

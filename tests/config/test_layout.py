@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.config.database import DatabaseStore
 from journalfs.config.layout import locate_store
 from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion
 from tests.format import encode
@@ -172,7 +173,7 @@ def test_artemis_1_without_messages(tmp_path: Path) -> None:
 
 
 def test_database_stores_are_named(stores: PristineStores) -> None:
-    with pytest.raises(UnknownVersion, match=r"in a database \(JDBC\); only file stores"):
+    with pytest.raises(DatabaseStore, match=r"^postgresql.*a store in a database"):
         locate_store(stores["jdbc"])
 
 

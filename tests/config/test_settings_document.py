@@ -97,8 +97,25 @@ SEEDS = {
 FROM_SEEDS = frozenset(name for names in SEEDS.values() for name in names.split())
 
 
+OF_A_DATABASE = frozenset(
+    {
+        "jdbc-connection-url",
+        "jdbc-user",
+        "jdbc-password",
+        "data-source-properties",
+        "data-source-property",
+        "jdbc-network-timeout",
+        "jdbc-lock-renew-period",
+        "jdbc-lock-expiration",
+        "jdbc-lock-acquisition-timeout",
+        *(name for name in FROM_SEEDS if name.endswith("-table-name")),
+    }
+)
+"""Settings of a store in a database that mean something here."""
+
+
 def test_every_setting_has_one_row() -> None:
-    named = {definition.name for definition in EVERY}
+    named = {definition.name for definition in EVERY} | OF_A_DATABASE
     assert ROWS.keys() == named | queue_names() | OF_AN_ADDRESS | FROM_SEEDS
     assert [name for name, count in Counter(found[0] for found in FOUND).items() if count > 1] == []
 
@@ -114,7 +131,7 @@ def test_a_row_says_what_it_does_and_names_a_test(name: str) -> None:
 
 def test_what_means_nothing_says_so() -> None:
     nothing = {name for name, row in ROWS.items() if row[2].startswith("nothing")}
-    foreign = FROM_SEEDS - {definition.name for definition in EVERY}
+    foreign = FROM_SEEDS - {definition.name for definition in EVERY} - OF_A_DATABASE
     of_the_store = {"journal-file-open-timeout", "page-sync-timeout", "persist-id-cache"}
     assert nothing == NO_EFFECT | QUEUE_NO_EFFECT | foreign | of_the_store
 

@@ -11,11 +11,14 @@ from typing import Final
 
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock, SystemClock
+from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings, setting_warnings
 from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.engine.disk import DiskBackend
 from journalfs.errors import SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.loader import JournalLoader
+from journalfs.large.writing import BodyWriter
 from journalfs.older import refuse_derived
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
 from journalfs.store.bindings import read_bindings
@@ -61,19 +64,30 @@ def open_for_writing(
 
     Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
-    layout = locate_store(Path(path))
-    refuse_derived(layout)
-    settings = journal_settings(layout.config)
-    if sync is SyncMode.NONE:
-        settings = _unsynced(settings)
+    clock = clock or SystemClock()
     try:
-        taking = _Taking if layout.not_kept_by is None else _TakingUnkept
-        store = taking(layout, settings, sync, clock or SystemClock(), index).store()
+        taking = _taking(path, sync, clock, index)
+        store = taking.store()
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
     store.auto_deleting.enabled = auto_delete
     store.expiring.enabled = expire
     return store
+
+
+def _taking(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Path) -> Taking:
+    try:
+        layout = locate_store(Path(path))
+    except DatabaseStore as found:
+        from journalfs.store.write.tables import TakingTables  # noqa: PLC0415 - an optional library
+
+        return TakingTables(found.settings, sync, clock)
+    refuse_derived(layout)
+    settings = journal_settings(layout.config)
+    if sync is SyncMode.NONE:
+        settings = _unsynced(settings)
+    taking = Taking if layout.not_kept_by is None else _TakingUnkept
+    return taking(layout, settings, sync, clock, index)
 
 
 def _diverts(core: Core) -> Iterator[str]:
@@ -101,7 +115,9 @@ def _unsynced(settings: JournalSettings) -> JournalSettings:
     return with_(settings, journal_datasync=False, large_message_sync=False)
 
 
-class _Taking:
+class Taking:
+    """Takes a store in files. Its parts are for those that keep something elsewhere."""
+
     store_type = WritingStore
 
     def __init__(
@@ -172,17 +188,27 @@ class _Taking:
             journals=journals,
             lock=lock,
             sync=self.sync,
-            large_sync=self.settings.large_message_sync,
+            bodies=self.bodies(),
             min_large_bytes=self.settings.min_large_message_size_bytes,
             disk=disk_limits(core),
             datasync=self.settings.journal_datasync,
         )
 
+    def bodies(self) -> BodyWriter:
+        return BodyWriter(self.layout.large_dir, sync=self.settings.large_message_sync)
+
+    def backends(self) -> tuple[DiskBackend, DiskBackend]:
+        messages = make_backend(self.layout, self.settings, self.warnings.append)
+        try:
+            return messages, make_bindings_backend(self.layout, self.settings)
+        except BaseException:
+            messages.close()
+            raise
+
     def _journals(self, undo: ExitStack, *, some_lost: bool) -> Journals:
         layout, settings = self.layout, self.settings
-        messages = make_backend(layout, settings, self.warnings.append)
+        messages, bindings = self.backends()
         undo.callback(messages.close)
-        bindings = make_bindings_backend(layout, settings)
         undo.callback(bindings.close)
         return open_journals(
             (messages, bindings),
@@ -206,7 +232,7 @@ class _Taking:
         return [one.message_id for one in parsed if one is not None]
 
 
-class _TakingUnkept(_Taking):
+class _TakingUnkept(Taking):
     store_type = UnkeptStore
 
     def store(self) -> WritingStore:

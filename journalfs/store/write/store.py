@@ -89,7 +89,7 @@ class WritingStore(SelfReadingStore):
         journals: Journals,
         lock: NodeLock,
         sync: SyncMode,
-        large_sync: bool,
+        bodies: BodyWriter,
         min_large_bytes: int,
         disk: DiskLimits,
         datasync: bool,
@@ -97,7 +97,6 @@ class WritingStore(SelfReadingStore):
         super().__init__(core, index, make_loader=make_loader, journals=journals)
         self.sync, self._lock = sync, lock
         self.min_large_bytes = min_large_bytes
-        bodies = BodyWriter(core.layout.large_dir, sync=large_sync)
         self._removing = Removing(core, journals, bodies)
         kinds = QueueKinds(core, self._removing)
         settled, duplicates = Settled(core, journals), DuplicateIds(core)

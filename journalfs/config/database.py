@@ -1,0 +1,211 @@
+"""Stores that are kept in a database: how they are named, and what `database-store` says of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from journalfs.errors import ConfigError, UnknownVersion
+
+_NAMED: Final = re.compile(
+    r"(?:^|/)((?:jdbc:)?(?:postgresql|postgres|mysql|mariadb|sqlite|mssql|sqlserver|oracle|db2)"
+    r"(?:\+\w+)?(?::thin)?):(.*)$",
+    re.DOTALL,
+)
+"""A URL, also where it went through a path: that folds `//`, and may have put a directory before it."""
+
+_DRIVERS: Final = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "sqlite": "sqlite",
+    "sqlserver": "mssql+pyodbc",
+    "mssql": "mssql+pyodbc",
+    "oracle": "oracle+oracledb",
+    "db2": "ibm_db_sa",
+}
+"""The first word of a URL -> SQLAlchemy's dialect and driver."""
+
+_USER_WORDS: Final = ("user", "username")
+_KEPT_WORDS: Final = frozenset({"host", "unix_socket", "charset", "sslmode", "service_name"})
+"""Parameters of a URL that drivers of Python know too; others are of Java drivers."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """Which database, and what the tables are called. Names of settings are the broker's."""
+
+    url: str
+    """SQLAlchemy's; without user and password where `user` and `password` say them."""
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    message_table: str = "MESSAGES"
+    bindings_table: str = "BINDINGS"
+    large_message_table: str = "LARGE_MESSAGES"
+    page_store_table: str = "PAGE_STORE"
+    node_manager_table: str = "NODE_MANAGER_STORE"
+    network_timeout_ms: int = 20_000
+    lock_renew_period_ms: int = 4_000
+    lock_expiration_ms: int = 20_000
+    lock_acquisition_timeout_ms: int = -1
+    allowed_time_diff_ms: int = 250
+    sync_period_ms: int = 5
+    page_bytes_max: int = 102_400
+    pool: Mapping[str, str] = field(default_factory=dict)
+    """`data-source-properties`."""
+    config: Path | None = None
+    """The broker.xml that says so."""
+
+    @property
+    def shown(self) -> str:
+        """What people may see: without a password."""
+        return re.sub(r"//([^:/@]*):[^@/]*@", r"//\1@", self.url)
+
+
+class DatabaseStore(UnknownVersion):
+    """A store that is kept in a database: whoever opens one catches this, and asks for what is derived."""
+
+    identifier = "database-store"
+
+    def __init__(self, settings: DatabaseSettings) -> None:
+        super().__init__(settings.shown, "a store in a database", advice="this takes stores in files only")
+        self.settings = settings
+
+
+class _Element(Protocol):
+    name: str
+    text: str
+    file: Path
+    line: int
+    attributes: dict[str, str]
+
+
+_TEXTS: Final = {
+    "message-table-name": "message_table",
+    "bindings-table-name": "bindings_table",
+    "large-message-table-name": "large_message_table",
+    "page-store-table-name": "page_store_table",
+    "node-manager-store-table-name": "node_manager_table",
+}
+_NUMBERS: Final = {
+    "jdbc-network-timeout": "network_timeout_ms",
+    "jdbc-lock-renew-period": "lock_renew_period_ms",
+    "jdbc-lock-expiration": "lock_expiration_ms",
+    "jdbc-lock-acquisition-timeout": "lock_acquisition_timeout_ms",
+    "jdbc-allowed-time-diff": "allowed_time_diff_ms",
+    "jdbc-journal-sync-period": "sync_period_ms",
+    "jdbc-max-page-size-bytes": "page_bytes_max",
+    "jdbc-page-max-size-bytes": "page_bytes_max",
+}
+_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]{0,62}")
+
+
+def database_named(path: Path | str) -> DatabaseSettings | None:
+    """The database that somebody gave where a path may stand; None for a path."""
+    text = os.fspath(path)
+    found = _NAMED.search(text)
+    if found is None or os.path.lexists(text):
+        return None
+    scheme, rest = found[1], found[2]
+    if scheme.endswith("sqlite"):
+        file = rest.lstrip("/") if rest.startswith("//") and not rest.startswith("////") else rest
+        return DatabaseSettings(url=f"sqlite:///{os.path.abspath(unquote(file))}")
+    return DatabaseSettings(url=_translated(scheme, rest))
+
+
+def kept_text(text: str) -> str:
+    """A URL so that it means the same once it went through a path: SQLite's files are named from the root."""
+    found = re.match(r"(sqlite):///(?!/)(.*)$", text, re.DOTALL)
+    return text if found is None else f"{found[1]}:{os.path.abspath(found[2])}"
+
+
+def _translated(scheme: str, rest: str) -> str:
+    """A URL of JDBC, or one of SQLAlchemy, as SQLAlchemy's."""
+    words = scheme.removeprefix("jdbc:").partition("+")
+    dialect = f"{words[0]}+{words[2]}" if words[2] else _DRIVERS[words[0].removesuffix(":thin")]
+    if words[0].startswith("oracle"):
+        return f"{dialect}://{rest.lstrip('@').lstrip('/')}"
+    if ";" in rest:
+        return _semicolons(dialect, rest.lstrip("/"))
+    place, _, parameters = rest.lstrip("/").partition("?")
+    given = dict(parse_qsl(parameters, keep_blank_values=True))
+    user = next((given[word] for word in _USER_WORDS if word in given), None)
+    login = "" if user is None else quote(user, safe="") + _password(given.get("password")) + "@"
+    kept = {name: value for name, value in given.items() if name in _KEPT_WORDS}
+    return f"{dialect}://{login}{place}" + (f"?{urlencode(kept)}" if kept else "")
+
+
+def _semicolons(dialect: str, rest: str) -> str:
+    """`host:port;databaseName=x;user=y` and `host:port/db:user=y;password=z;`."""
+    place, _, parameters = rest.partition(";")
+    if place.count(":") > 1:
+        place, _, first = place.rpartition(":")
+        parameters = f"{first};{parameters}"
+    given = dict(one.split("=", 1) for one in parameters.split(";") if "=" in one)
+    user = next((given[word] for word in _USER_WORDS if word in given), None)
+    login = "" if user is None else quote(user, safe="") + _password(given.get("password")) + "@"
+    database = given.get("databaseName") or given.get("database")
+    return f"{dialect}://{login}{place}" + (f"/{database}" if database else "")
+
+
+def _password(text: str | None) -> str:
+    return "" if text is None else f":{quote(text, safe='')}"
+
+
+def database_settings(
+    place: _Element,
+    elements: Mapping[str, _Element],
+    properties: Mapping[str, str],
+    unmasked: Callable[[str], str],
+) -> DatabaseSettings:
+    """What a `database-store` says. `elements` are its children by name, `properties` the
+    `data-source-properties`; `unmasked` decodes masked values. Raises `ConfigError`.
+    """
+    said = elements.get("jdbc-connection-url", place)
+    text = said.text if said is not place else properties.get("url", properties.get("jdbcUrl", ""))
+    url = text if text.startswith("jdbc:") else unmasked(text)
+    settings = database_named(url)
+    if settings is None:
+        shown = url.partition("?")[0] or "nothing"
+        reason = f"{shown} names no database that can be reached from here; see docs/reference/database.md"
+        raise _wrong(said, "jdbc-connection-url", reason)
+    return overruled(replace(settings, pool=dict(properties)), elements, unmasked)
+
+
+def overruled(
+    settings: DatabaseSettings, elements: Mapping[str, _Element], unmasked: Callable[[str], str]
+) -> DatabaseSettings:
+    """`settings` with what `elements` say but for the URL. Raises `ConfigError`."""
+    named = {field: elements[name].text for name, field in _TEXTS.items() if name in elements}
+    for name, field_name in _TEXTS.items():
+        if field_name in named and not _TABLE_NAME.fullmatch(named[field_name]):
+            raise _wrong(elements[name], name, f"{named[field_name]!r} cannot be the name of a table")
+    login = {
+        "user": _text(elements, "jdbc-user", unmasked) or settings.user or settings.pool.get("username"),
+        "password": _text(elements, "jdbc-password", unmasked)
+        or settings.password
+        or settings.pool.get("password"),
+    }
+    numbers = {field: _number(elements[name]) for name, field in _NUMBERS.items() if name in elements}
+    return replace(settings, **named, **login, **numbers)  # type: ignore[arg-type]
+
+
+def _text(elements: Mapping[str, _Element], name: str, unmasked: Callable[[str], str]) -> str | None:
+    return unmasked(elements[name].text) if name in elements and elements[name].text else None
+
+
+def _number(element: _Element) -> int:
+    try:
+        return int(element.text)
+    except ValueError:
+        raise _wrong(element, element.name, f"{element.text!r} is no number") from None
+
+
+def _wrong(element: _Element, setting: str, reason: str) -> ConfigError:
+    return ConfigError(element.file, reason, line=element.line, setting=setting)

@@ -1,0 +1,190 @@
+"""One database: connecting, and its errors as ours."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from journalfs.config.database import DatabaseSettings
+from journalfs.errors import DependencyMissing, JournalfsError, SystemFailure
+
+try:
+    import sqlalchemy
+    from sqlalchemy import Connection, Engine, Table, delete, event, func, insert, select, update
+    from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
+except ImportError as missing:
+    raise DependencyMissing(
+        "a store in a database", package="sqlalchemy", install="pip install 'journalfs[jdbc]'"
+    ) from missing
+
+from journalfs.tables.schema import Tables, file_table, tables_of
+
+PIECE_BYTES: Final = 4 << 20
+"""Of a file, read or written at once."""
+
+
+class Database:
+    """Use from one thread at a time. `close` it."""
+
+    def __init__(self, settings: DatabaseSettings) -> None:
+        """Raises `DependencyMissing` and `SystemFailure`."""
+        self.settings = settings
+        self.tables: Tables = tables_of(settings)
+        self.engine: Engine = _engine(settings)
+
+    @property
+    def dialect(self) -> str:
+        return self.engine.dialect.name
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    @contextmanager
+    def begin(self, doing: str) -> Iterator[Connection]:
+        """A transaction, committed at the end. Raises `SystemFailure` that says what was being done."""
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise self.failure(error, doing) from error
+
+    def failure(self, error: SQLAlchemyError, doing: str) -> SystemFailure:
+        said = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+        reason = said[0] if said else type(error).__name__
+        return SystemFailure(f"{self.settings.shown}: cannot {doing}: {reason}", system_errno=errno.EIO)
+
+    def page_table(self, number: str) -> Table:
+        """The pages of one address."""
+        return file_table(self.tables.metadata, f"{self.settings.page_store_table}{number}")
+
+    # ---- contents of files ----
+
+    def read_file(self, connection: Connection, table: Table, row_id: int) -> Iterator[bytes]:
+        """The content of a row of a file table, in pieces."""
+        at, column = 1, table.c.data
+        where = table.c.id == row_id
+        oid = None
+        if self.dialect == "postgresql":
+            oid = connection.execute(select(column).where(where)).scalar_one_or_none()
+            if oid is None:
+                return
+        while True:
+            if oid is not None:
+                found = connection.execute(select(func.lo_get(oid, at - 1, PIECE_BYTES))).scalar_one()
+            else:
+                found = connection.execute(
+                    select(func.substr(column, at, PIECE_BYTES)).where(where)
+                ).scalar_one()
+            piece = bytes(found or b"")
+            if piece:
+                yield piece
+            if len(piece) < PIECE_BYTES:
+                return
+            at += len(piece)
+
+    def write_file(self, connection: Connection, table: Table, name: str, path: Path) -> None:
+        """A new row with the content of a file."""
+        values: dict[str, Any] = {"filename": name, "extension": name.rpartition(".")[2]}
+        if self.dialect != "postgresql":
+            connection.execute(insert(table).values(**values, data=path.read_bytes()))
+            return
+        oid = connection.execute(select(func.lo_create(0))).scalar_one()
+        connection.execute(insert(table).values(**values, data=oid))
+        with path.open("rb") as file:
+            at = 0
+            while piece := file.read(PIECE_BYTES):
+                connection.execute(select(func.lo_put(oid, at, piece)))
+                at += len(piece)
+
+    def append_to_file(self, connection: Connection, table: Table, name: str, at: int, piece: bytes) -> None:
+        """Put bytes behind the `at` that a row of that name holds; the row is made if there is none."""
+        where = table.c.filename == name
+        found = connection.execute(select(table.c.id, table.c.data).where(where)).first()
+        if self.dialect == "postgresql":
+            oid = (
+                found.data
+                if found is not None
+                else connection.execute(select(func.lo_create(0))).scalar_one()
+            )
+            connection.execute(select(func.lo_put(oid, at, piece)))
+            if found is None:
+                extension = name.rpartition(".")[2]
+                connection.execute(insert(table).values(filename=name, extension=extension, data=oid))
+        elif found is None:
+            connection.execute(
+                insert(table).values(filename=name, extension=name.rpartition(".")[2], data=piece)
+            )
+        else:
+            kept = bytes(found.data or b"")[:at]
+            connection.execute(update(table).where(table.c.id == found.id).values(data=kept + piece))
+
+    def remove_files(self, connection: Connection, table: Table, names: Sequence[str]) -> None:
+        where = table.c.filename.in_(names)
+        if self.dialect == "postgresql":
+            # Deleting the row alone leaves the object.
+            for oid in connection.execute(select(table.c.data).where(where)).scalars().all():
+                if oid:
+                    connection.execute(select(func.lo_unlink(oid)))
+        connection.execute(delete(table).where(where))
+
+    @contextmanager
+    def as_disk(self, doing: str) -> Iterator[None]:
+        """Failures of the database, and of the lease, as those of a disk."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise OSError(errno.EIO, str(self.failure(error, doing)), self.settings.shown) from error
+        except JournalfsError as error:
+            raise OSError(error.errno or errno.EIO, str(error), self.settings.shown) from error
+
+
+def _engine(settings: DatabaseSettings) -> Engine:
+    try:
+        url = sqlalchemy.make_url(settings.url)
+    except SQLAlchemyError as error:
+        raise SystemFailure(
+            f"{settings.shown}: no URL of a database: {error}", system_errno=errno.EINVAL
+        ) from error
+    if settings.user is not None:
+        url = url.set(username=settings.user)
+    if settings.password is not None:
+        url = url.set(password=settings.password)
+    seconds = max(1, settings.network_timeout_ms // 1000)
+    arguments: dict[str, Any] = {}
+    if url.get_backend_name() in ("mysql", "mariadb"):
+        arguments = {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}
+    elif url.get_backend_name() == "postgresql":
+        milliseconds = settings.network_timeout_ms
+        arguments = {
+            "connect_timeout": seconds,
+            "tcp_user_timeout": milliseconds,
+            "options": "-c bytea_output=hex",
+        }
+    elif url.get_backend_name() == "sqlite":
+        arguments = {"timeout": seconds, "check_same_thread": False}
+    pool: dict[str, Any] = {"pool_pre_ping": True}
+    most = settings.pool.get("maxTotal", "")
+    if most.isdecimal() and int(most) > 0 and url.get_backend_name() != "sqlite":
+        pool |= {"pool_size": int(most), "max_overflow": 0}
+    try:
+        engine = sqlalchemy.create_engine(url, connect_args=arguments, **pool)
+    except (ImportError, NoSuchModuleError) as error:
+        raise DependencyMissing(
+            f"a store at {settings.shown}",
+            package=url.drivername,
+            install=f"pip install a driver of SQLAlchemy for {url.get_backend_name()}",
+        ) from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _sqlite_durable)
+    return engine
+
+
+def _sqlite_durable(connection: Any, _: object) -> None:
+    """What a COMMIT of SQLite wrote is on the disk."""
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()

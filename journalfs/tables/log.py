@@ -1,0 +1,280 @@
+"""The journals in their tables: what is flushed is committed there first, and then put into the derived
+journal, which the store reads.
+
+One flush is one transaction of the database, and asks for the lease. Rows are those that a broker writes:
+deleting takes the rows of a record away, a COMMIT those of the records that its transaction deletes, a
+ROLLBACK those of its transaction (docs/format/jdbc.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select as waiting
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+
+from journalfs.engine.backend import BackendKind, Completion, OpenFile
+from journalfs.engine.disk import DiskBackend
+from journalfs.engine.stage import Stage, StagedRecord
+from journalfs.errors import JournalfsError
+from journalfs.format.record_types import RecordKind
+from journalfs.tables.database import Database
+from journalfs.tables.lease import Lease
+
+log = logging.getLogger(__name__)
+
+DELETED_AT_ONCE: Final = 500
+RETRY_S: Final = 0.2
+_NO_TYPE: Final = -1
+_NOTHING: Final = -1
+
+_INSERTED: Final = frozenset(
+    {
+        RecordKind.ADD,
+        RecordKind.UPDATE,
+        RecordKind.ADD_TX,
+        RecordKind.UPDATE_TX,
+        RecordKind.DELETE_TX,
+        RecordKind.PREPARE,
+        RecordKind.COMMIT,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What one flush does to a table."""
+
+    rows: list[dict[str, Any]]
+    deleted: list[int]
+    """Records whose rows go."""
+    ended: list[int]
+    """Transactions whose rows go."""
+
+
+class TableLog:
+    """One journal's table. Use from one thread at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        table: Table,
+        lease: Lease,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.database, self.table, self.lease = database, table, lease
+        self._pause = pause
+        self._deletes: defaultdict[int, list[int]] = defaultdict(list)
+        """What each open transaction deletes."""
+        self._records_of: defaultdict[int, set[int]] = defaultdict(set)
+        """Of each transaction the records whose rows are there, so that its COMMIT goes with the last."""
+        self._tx_of: dict[int, int] = {}
+        self._committed: set[int] = set()
+        self._seq = 0
+        c = table.c
+        self._insert = insert(table)
+        self._delete_ids = delete(table).where(c.id.in_(bindparam("ids", expanding=True)))
+        self._delete_txs = delete(table).where(c.txid.in_(bindparam("ids", expanding=True)), c.txid > 0)
+
+    def load(self) -> None:
+        """Go on behind what is there. Rows of transactions that never ended go. Raises `SystemFailure`."""
+        c = self.table.c
+        with self.database.begin("read the journal's table") as connection:
+            self.lease.guard(connection)
+            self._seq = int(connection.execute(select(func.max(c.seq))).scalar() or 0)
+            of_tx = select(c.id, c.recordtype, c.txid).where(c.txid > 0)
+            ended: set[int] = set()
+            for record_id, kind, tx in connection.execute(of_tx):
+                if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
+                    self._belongs(int(tx), int(record_id))
+                elif kind == RecordKind.DELETE_TX:
+                    self._deletes[int(tx)].append(int(record_id))
+                elif kind == RecordKind.COMMIT:
+                    self._committed.add(int(tx))
+                    ended.add(int(tx))
+                elif kind == RecordKind.PREPARE:
+                    ended.add(int(tx))
+            unfinished = (self._records_of.keys() | self._deletes.keys()) - ended
+            self._forget_transactions(connection, sorted(unfinished))
+
+    def commit(self, records: Iterable[StagedRecord]) -> None:
+        """Make a flush durable, waiting at most `jdbc-network-timeout` for a database that is away. Raises
+        `LeaseLost` and `SystemFailure`.
+        """
+        changes = self._changes(records)
+        if not (changes.rows or changes.deleted or changes.ended):
+            return
+        deadline_s = time.monotonic() + self.database.settings.network_timeout_ms / 1000
+        again = False
+        while True:
+            try:
+                with self.database.engine.connect() as connection, connection.begin():
+                    self.lease.guard(connection)
+                    # The answer to a COMMIT may have been lost, and not what it did.
+                    if not (again and self._is_there(connection, changes)):
+                        self._apply(connection, changes)
+                return
+            except SQLAlchemyError as error:
+                failure = self.database.failure(error, f"write to {self.table.name}")
+                # A database that restarts, refuses or broke a deadlock may take it the next time.
+                passing = isinstance(error, OperationalError | InterfaceError)
+                if not passing or time.monotonic() > deadline_s:
+                    raise failure from error
+                log.warning("%s; trying again", failure)
+            again = True
+            self._pause(RETRY_S)
+
+    def _is_there(self, connection: Connection, changes: _Changes) -> bool:
+        """Whether a flush is committed: its last row says so. One that only deletes does so again."""
+        if not changes.rows:
+            return False
+        seq = changes.rows[-1]["seq"]
+        return connection.execute(select(self.table.c.seq).where(self.table.c.seq == seq)).first() is not None
+
+    def _changes(self, records: Iterable[StagedRecord]) -> _Changes:
+        changes = _Changes([], [], [])
+        for record in records:
+            kind, tx = record.kind, record.tx_id
+            if kind in _INSERTED:
+                changes.rows.append(self._row(record))
+            if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
+                self._belongs(tx, record.record_id)
+            elif kind == RecordKind.DELETE_TX:
+                self._deletes[tx].append(record.record_id)
+            elif kind == RecordKind.DELETE:
+                self._deleted(changes, (record.record_id,))
+            elif kind == RecordKind.COMMIT:
+                self._committed.add(tx)
+                self._deleted(changes, self._deletes.pop(tx, ()))
+                self._settled(changes, tx)
+            elif kind == RecordKind.ROLLBACK:
+                changes.ended.append(tx)
+                self._forget(tx)
+        return changes
+
+    def _row(self, record: StagedRecord) -> dict[str, Any]:
+        self._seq += 1
+        kind, ends = record.kind, record.kind in (RecordKind.PREPARE, RecordKind.COMMIT)
+        body = b"" if ends else record.body
+        extra = record.body if kind == RecordKind.PREPARE else b""
+        return {
+            "id": _NOTHING if ends else record.record_id,
+            "recordtype": kind,
+            "compactcount": 0,
+            "txid": record.tx_id,
+            "userrecordtype": _NO_TYPE if ends else record.user_type,
+            "variablesize": len(body),
+            "record": body,
+            "txdatasize": len(extra),
+            "txdata": extra,
+            "txchecknorecords": 0,
+            "seq": self._seq,
+        }
+
+    # ---- transactions ----
+
+    def _belongs(self, tx: int, record_id: int) -> None:
+        self._records_of[tx].add(record_id)
+        self._tx_of[record_id] = tx
+
+    def _deleted(self, changes: _Changes, ids: Sequence[int]) -> None:
+        changes.deleted.extend(ids)
+        for record_id in ids:
+            tx = self._tx_of.pop(record_id, None)
+            if tx is not None:
+                self._records_of[tx].discard(record_id)
+                self._settled(changes, tx)
+
+    def _settled(self, changes: _Changes, tx: int) -> None:
+        """Nothing of a committed transaction is left but the row that says so: that goes as well."""
+        if tx in self._committed and not self._records_of.get(tx):
+            changes.ended.append(tx)
+            self._forget(tx)
+
+    def _forget(self, tx: int) -> None:
+        for record_id in self._records_of.pop(tx, ()):
+            self._tx_of.pop(record_id, None)
+        self._deletes.pop(tx, None)
+        self._committed.discard(tx)
+
+    # ---- statements ----
+
+    def _apply(self, connection: Connection, changes: _Changes) -> None:
+        if changes.rows:
+            connection.execute(self._insert, changes.rows)
+        self._forget_records(connection, changes.deleted)
+        self._forget_transactions(connection, changes.ended)
+
+    def _forget_records(self, connection: Connection, ids: Sequence[int]) -> None:
+        for at in range(0, len(ids), DELETED_AT_ONCE):
+            connection.execute(self._delete_ids, {"ids": list(ids[at : at + DELETED_AT_ONCE])})
+
+    def _forget_transactions(self, connection: Connection, txs: Sequence[int]) -> None:
+        for at in range(0, len(txs), DELETED_AT_ONCE):
+            connection.execute(self._delete_txs, {"ids": list(txs[at : at + DELETED_AT_ONCE])})
+        for tx in txs:
+            self._forget(tx)
+
+
+class TableBackend(DiskBackend):
+    """The derived journal's files, whose flushes are committed to a table first."""
+
+    performs = False  # a database may take long, and nobody knows before
+
+    def __init__(self, directory: Path, table_log: TableLog, told: Callable[[str], None]) -> None:
+        super().__init__(directory, BackendKind.NIO, datasync=False)
+        self._log = table_log
+        self._told = told
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"table-{table_log.table.name}")
+        self._finished: deque[Completion] = deque()
+        self._local_fd, self.event_fd = self.event_fd, os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
+        try:
+            self._log.commit(stage.staged_records())
+        except JournalfsError as error:
+            self._told(str(error))
+            return error.errno or errno.EIO
+        return super().perform(file, stage, length)
+
+    def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
+        def work() -> None:
+            result = errno.EIO
+            try:
+                result = self.perform(file, stage, length)
+            except Exception:
+                log.exception("a flush ended badly")
+            finally:
+                self._finished.append(Completion(tag, result))
+                assert self.event_fd is not None
+                os.eventfd_write(self.event_fd, 1)
+
+        self._thread.submit(work)
+
+    def completed(self, timeout_ns: int) -> list[Completion]:
+        assert self.event_fd is not None
+        if not self._finished and timeout_ns:
+            waiting.select([self.event_fd], [], [], timeout_ns / 1e9)
+        try:
+            os.eventfd_read(self.event_fd)
+        except BlockingIOError:
+            return []
+        return [self._finished.popleft() for _ in range(len(self._finished))]
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        if self.event_fd is not None:
+            os.close(self.event_fd)
+            self.event_fd = self._local_fd
+        super().close()

@@ -1,0 +1,112 @@
+"""A database's store, taken for writing: the lease, and the derived store that is worked on."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Table
+
+from journalfs.config.database import DatabaseSettings
+from journalfs.ids import MessageId
+from journalfs.large.writing import BodyWriter, NewBody
+from journalfs.older.reading import deriving, keep
+from journalfs.tables.database import Database
+from journalfs.tables.deriving import derive_into
+from journalfs.tables.lease import Lease
+from journalfs.tables.log import TableBackend, TableLog
+
+log = logging.getLogger(__name__)
+
+
+class OwnedTables:
+    """`release` it, whatever happens."""
+
+    def __init__(self, settings: DatabaseSettings) -> None:
+        """Take the lease and derive what is there; missing tables are made. Raises `StoreBusy`,
+        `SystemFailure` and `DependencyMissing`.
+        """
+        self.on_failure: Callable[[str], None] = log.error
+        """Told, in any thread, why nothing can be written any more."""
+        with ExitStack() as undo:
+            self.database = Database(settings)
+            undo.callback(self.database.close)
+            self.lease: Final = Lease(self.database, lost=self._failed)
+            self.lease.acquire()
+            undo.callback(self.lease.release)
+            with self.database.begin("make the tables") as connection:
+                self.database.tables.metadata.create_all(connection)
+            # Before anything is derived: what a killed writer left unfinished is no part of the store.
+            messages, bindings = (self._log(table) for table in self.database.tables.journals)
+            self._logs: Final = messages, bindings
+            with deriving(settings.shown, None) as folder:
+                identity = uuid.uuid4().hex
+                self.place: Final = folder / identity
+                undo.callback(shutil.rmtree, self.place, ignore_errors=True)
+                derive_into(self.database, self.place, identity)
+                keep(self.place)
+            self._undo = undo.pop_all()
+
+    def _log(self, table: Table) -> TableLog:
+        found = TableLog(self.database, table, self.lease)
+        found.load()
+        return found
+
+    def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[TableBackend, TableBackend]:
+        """Of the message journal, and of the bindings journal."""
+        messages, bindings = self._logs
+        return (
+            TableBackend(journal_dir, messages, self._failed),
+            TableBackend(bindings_dir, bindings, self._failed),
+        )
+
+    def bodies(self, directory: Path) -> BodyWriter:
+        return TableBodies(directory, self)
+
+    def _failed(self, reason: str) -> None:
+        self.on_failure(reason)
+
+    def release(self) -> None:
+        """Let go of the lease and remove what was derived. Raises `SystemFailure`: the lease runs out."""
+        self._undo.close()
+
+
+class TableBodies(BodyWriter):
+    """Bodies of large messages: rows first, and files for whoever reads."""
+
+    def __init__(self, directory: Path, owned: OwnedTables) -> None:
+        super().__init__(directory, sync=False)
+        self._database, self._lease = owned.database, owned.lease
+        self._table = owned.database.tables.large
+
+    def write(self, bodies: Iterable[NewBody]) -> None:
+        given = list(bodies)
+        super().write(given)
+        self._in_database(
+            "write the body of a large message", lambda connection: self._insert(connection, given)
+        )
+
+    def _insert(self, connection: Connection, bodies: Iterable[NewBody]) -> None:
+        for body in bodies:
+            path = self.path(body.message_id)
+            self._database.write_file(connection, self._table, path.name, path)
+
+    def remove(self, message_ids: Collection[MessageId]) -> None:
+        names = [self.path(message_id).name for message_id in message_ids]
+        if names:
+            self._in_database(
+                "remove the body of a large message",
+                lambda connection: self._database.remove_files(connection, self._table, names),
+            )
+        super().remove(message_ids)
+
+    def _in_database(self, doing: str, work: Callable[[Connection], None]) -> None:
+        """Raises OSError, as whoever writes bodies expects of a disk."""
+        with self._database.as_disk(doing), self._database.engine.begin() as connection:
+            self._lease.guard(connection)
+            work(connection)

@@ -1,0 +1,127 @@
+"""The tables of the broker's JDBC store, in each dialect's types (docs/format/jdbc.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    SmallInteger,
+    String,
+    Table,
+)
+from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
+
+from journalfs.config.database import DatabaseSettings
+
+BLOB_BYTES_MAX: Final = {"postgresql": 1 << 30, "mysql": 1 << 32, "oracle": 1 << 32}
+"""A longer message is a large one."""
+
+STATE_ROW: Final = 0
+PRIMARY_ROW: Final = 1
+BACKUP_ROW: Final = 2
+NODE_ROW: Final = 3
+"""Rows of the node manager's table."""
+
+_LONG: Final[Any] = BigInteger().with_variant(Numeric(19), "oracle")
+_SHORT: Final[Any] = SmallInteger().with_variant(Numeric(5), "oracle")
+_NUMBER: Final[Any] = Integer().with_variant(Numeric(10), "oracle")
+
+
+_ANY_LENGTH: Final[Any] = mssql.VARBINARY("max")  # type: ignore[no-untyped-call]
+
+
+def _bytes(of_postgresql: Any) -> Any:
+    return (
+        LargeBinary()
+        .with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+        .with_variant(of_postgresql, "postgresql")
+        .with_variant(_ANY_LENGTH, "mssql")
+        .with_variant(oracle.BLOB(), "oracle")
+    )
+
+
+_BYTES: Final[Any] = _bytes(postgresql.BYTEA())
+_FILE: Final[Any] = _bytes(postgresql.OID())
+"""PostgreSQL has files as large objects."""
+_COUNTED: Final[Any] = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite counts up a column of this type only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Names are in lower case, which no dialect quotes."""
+
+    metadata: MetaData
+    messages: Table
+    bindings: Table
+    large: Table
+    pages: Table
+    nodes: Table
+
+    @property
+    def journals(self) -> tuple[Table, Table]:
+        return self.messages, self.bindings
+
+
+def tables_of(settings: DatabaseSettings) -> Tables:
+    metadata = MetaData()
+    return Tables(
+        metadata,
+        messages=_journal(metadata, settings.message_table),
+        bindings=_journal(metadata, settings.bindings_table),
+        large=file_table(metadata, settings.large_message_table),
+        pages=file_table(metadata, settings.page_store_table),
+        nodes=Table(
+            settings.node_manager_table.lower(),
+            metadata,
+            Column("id", Integer, primary_key=True, autoincrement=False),
+            Column("holder_id", String(128)),
+            Column("holder_expiration_time", _LONG),
+            Column("node_id", String(36)),
+            Column("state", String(1)),
+        ),
+    )
+
+
+def _journal(metadata: MetaData, name: str) -> Table:
+    name = name.lower()
+    return Table(
+        name,
+        metadata,
+        Column("id", _LONG),
+        Column("recordtype", _SHORT),
+        Column("compactcount", _SHORT),
+        Column("txid", _LONG),
+        Column("userrecordtype", _SHORT),
+        Column("variablesize", _NUMBER),
+        Column("record", _BYTES),
+        Column("txdatasize", _NUMBER),
+        Column("txdata", _BYTES),
+        Column("txchecknorecords", _NUMBER),
+        Column("seq", _LONG),
+        Index(f"{name}_idx", "id"),
+        Index(f"{name}_tx_idx", "txid"),
+    )
+
+
+def file_table(metadata: MetaData, name: str) -> Table:
+    name = name.lower()
+    if name in metadata.tables:
+        return metadata.tables[name]
+    return Table(
+        name,
+        metadata,
+        Column("id", _COUNTED, primary_key=True),
+        Column("filename", String(255)),
+        Column("extension", String(10)),
+        Column("data", _FILE),
+        Index(f"{name}_idx", "filename"),
+    )

@@ -1,0 +1,1 @@
+"""Stores that are kept in a database."""

@@ -1,0 +1,97 @@
+"""Who may write: two owners of one database, never at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import update
+
+from journalfs.config.database import DatabaseSettings, database_named
+from journalfs.engine.stage import StagedRecord
+from journalfs.errors import StoreBusy
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.store.write.opening import open_for_writing
+from journalfs.tables.database import Database
+from journalfs.tables.lease import Lease, LeaseLost
+from journalfs.tables.log import TableLog
+
+KINDS = ("sqlite", "postgresql", "mysql")
+
+
+def settings_of(url: str) -> DatabaseSettings:
+    found = database_named(url)
+    assert found is not None
+    return found
+
+
+def end_lease(database: Database) -> None:
+    """As if its holder had been stopped for longer than the lease lasts."""
+    with database.begin("end the lease") as connection:
+        connection.execute(update(database.tables.nodes).values(holder_expiration_time=1))
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, empty_database: Callable[[str], str]) -> Iterator[Database]:
+    made = Database(settings_of(empty_database(request.param)))
+    with made.begin("make the tables") as connection:
+        made.tables.metadata.create_all(connection)
+    yield made
+    made.close()
+
+
+@pytest.mark.rule("S-223")
+def test_one_owner_at_a_time(database: Database) -> None:
+    first, second = Lease(database), Lease(database)
+    first.acquire()
+    with pytest.raises(StoreBusy, match=first.holder):
+        second.acquire()
+    first.release()
+    second.acquire()
+    second.release()
+
+
+@pytest.mark.rule("S-223")
+def test_a_lease_that_ran_out_is_free_and_its_holder_writes_no_more(database: Database) -> None:
+    stale, fresh = Lease(database), Lease(database)
+    stale.acquire()
+    log = TableLog(database, database.tables.messages, stale)
+    log.load()
+    record = StagedRecord(RecordKind.ADD, 7, 0, MessageType.DUPLICATE_ID, b"once")
+    log.commit([record])
+    end_lease(database)
+    assert not stale.renew()
+    with pytest.raises(LeaseLost):
+        log.commit([record._replace(record_id=8)])
+    fresh.acquire()
+    with pytest.raises(LeaseLost):
+        log.commit([record._replace(record_id=9)])
+    with database.begin("count") as connection:
+        found = connection.execute(database.tables.messages.select()).all()
+    assert [row.id for row in found] == [7]
+    stale.release()
+    fresh.release()
+
+
+@pytest.mark.rule("S-223")
+def test_whoever_renews_too_late_is_told(database: Database) -> None:
+    reasons: list[str] = []
+    lease = Lease(database, lost=reasons.append)
+    lease.acquire()
+    end_lease(database)
+    lease.look()
+    assert reasons == ["the lease is another's by now, or ran out"]
+    lease.release()
+
+
+@pytest.mark.rule("S-223")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_has_one_owner(empty_database: Callable[[str], str], kind: str) -> None:
+    url = empty_database(kind)
+    store = open_for_writing(url)
+    try:
+        with pytest.raises(StoreBusy):
+            open_for_writing(url)
+    finally:
+        store.close()
+    open_for_writing(url).close()

@@ -1,0 +1,134 @@
+"""What is written to a store in a database is in its tables, whatever becomes of the process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journalfs.errors import SystemFailure
+from journalfs.store.opening import open_store
+from journalfs.store.write.store import WritingStore
+from journalfs.tables.database import Database
+from tests.broker.writing import lines_in, publish, queue_in, write_in
+from tests.tables.servers import Server
+from tests.tables.test_lease import end_lease, settings_of
+
+KINDS = ("sqlite", "postgresql", "mysql")
+BIG = bytes(range(256)) * 2000
+
+
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest, empty_database: Callable[[str], str]) -> str:
+    return empty_database(request.param)
+
+
+def shown(url: str) -> dict[str, list[dict[str, Any]]]:
+    """The lines of every queue, and that there is no damage."""
+    store = open_store(url)
+    try:
+        assert store.status()["damage"] == 0
+        found = {}
+        for address in store.addresses():
+            for queue in address.queues():
+                source = queue.open_all()
+                text = bytes(source.read(0, source.size_bytes))
+                source.close()
+                found[queue.name] = [json.loads(line) for line in text.splitlines()]
+        return found
+    finally:
+        store.close()
+
+
+async def make(store: WritingStore, *names: str) -> None:
+    for name in names:
+        await store.create_address(name)
+        await store.create_queue(name, name)
+
+
+@pytest.mark.rule("S-220", "S-222")
+def test_every_change_is_in_the_tables(url: str) -> None:
+    async def work(store: WritingStore) -> dict[str, list[dict[str, Any]]]:
+        await make(store, "orders", "done", "gone")
+        await publish(store, "orders", None, "in.txt", b"".join(b"line %d\n" % n for n in range(500)))
+        await publish(store, "orders", None, "in.json", b'{"n": 1} {"n": 2}')
+        await publish(store, "orders", "orders", "big.bin", BIG)
+        orders = queue_in(store, "orders")
+        ids = [int(orders.listing().message_id(index)) for index in range(len(orders.listing()))]
+        await store.acknowledge(("orders", "orders"), ids[:10])  # type: ignore[arg-type]
+        await store.move(("orders", "orders"), ids[10:20], ("done", "done"))  # type: ignore[arg-type]
+        await store.delete_queue("gone", "gone")
+        await store.set_attribute("done", None, "user.journalfs.max-delivery-attempts", b"3")
+        return {name: lines_in(store, name) for name in ("orders", "done")}
+
+    left = write_in(url, work)  # type: ignore[arg-type]
+    assert len(left["orders"]) == 483
+    assert shown(url) == left
+    # Another life goes on behind it, with ids of its own.
+    write_in(url, lambda store: publish(store, "orders", None, "in.txt", b"later\n"))  # type: ignore[arg-type]
+    again = shown(url)
+    assert again["orders"][:-1] == left["orders"]
+    assert again["orders"][-1]["body"] == "later"
+    assert len({line["id"] for lines in again.values() for line in lines}) == 494
+
+
+@pytest.mark.rule("S-222")
+@pytest.mark.slow
+def test_nothing_durable_is_missing_after_kills(url: str, tmp_path: Path) -> None:
+    write_in(url, lambda store: make(store, "orders"))  # type: ignore[arg-type]
+    told: list[str] = []
+    for life in range(3):
+        command = [sys.executable, "-m", "tests.tables.publisher", url, str(life)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ.copy())
+        assert process.stdout is not None
+        for line in process.stdout:
+            told.append(line.strip())
+            if line.strip().endswith(f" {20 + 7 * life}"):
+                process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        end_lease_of_killed(url)
+    bodies = [line["body"] for line in shown(url)["orders"]]
+    missing = [one for one in told if one not in bodies]
+    assert not missing
+    assert len(bodies) == len(set(bodies))
+    # At most what was under way in each life was not told.
+    assert len(bodies) - len(told) <= 3
+
+
+def end_lease_of_killed(url: str) -> None:
+    database = Database(settings_of(url))
+    end_lease(database)
+    database.close()
+
+
+@pytest.mark.rule("S-224")
+def test_a_restart_of_the_database_is_waited_for(
+    empty_database: Callable[[str], str], postgres: Server
+) -> None:
+    url = empty_database("postgresql")
+
+    async def work(store: WritingStore) -> None:
+        await make(store, "orders")
+        await publish(store, "orders", None, "in.txt", b"before\n")
+        postgres.kill()
+        postgres.restart()
+        await publish(store, "orders", None, "in.txt", b"after\n")
+
+    write_in(url, work)  # type: ignore[arg-type]
+    assert [line["body"] for line in shown(url)["orders"]] == ["before", "after"]
+
+
+@pytest.mark.rule("S-220")
+def test_what_is_no_store_is_said(empty_database: Callable[[str], str], tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="no table messages in this database"):
+        open_store(empty_database("postgresql"))
+    with pytest.raises(SystemFailure, match=r"cannot read the store: unable to open database file"):
+        open_store(f"sqlite:///{tmp_path}/no/such.db")
