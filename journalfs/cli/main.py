@@ -27,6 +27,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "create": ("journalfs.cli.create:create", "Make an empty store."),
     "explain": ("journalfs.cli.explain:explain", "Say what keeps journal files from being set free."),
     "help": ("journalfs.cli.help:help_", "Show what a command does."),
+    "export": ("journalfs.cli.export:export", "Write a store's messages into a file."),
+    "import": ("journalfs.cli.import_:import_file", "Put the messages of a file into a store."),
     "ls": ("journalfs.cli.ls:ls", "List addresses and queues, or the messages of a queue."),
     "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
     "pipeline": ("journalfs.cli.pipeline:pipeline", "Archive, measure, audit and replay with Spark."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from journalfs.cli.completion import SHELLS, script
-from scripts.documents import manual
+from scripts.documents import errnos, manual
 from scripts.documents.rules import DOCS, page_of_rules
 
 COMPLETIONS = {"bash": "journalfs", "zsh": "_journalfs", "fish": "journalfs.fish"}
@@ -17,7 +17,7 @@ MAN = DOCS / "man"
 def made() -> dict[Path, str]:
     """Path -> content, of each file that nobody writes by hand."""
     return (
-        {DOCS / "RULES.md": page_of_rules()}
+        {DOCS / "RULES.md": page_of_rules(), DOCS / "errnos.md": errnos.page()}
         | {MAN / name: text for name, text in manual.pages().items()}
         | {DOCS / "completions" / COMPLETIONS[shell]: script(shell) for shell in SHELLS}
     )

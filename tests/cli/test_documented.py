@@ -58,9 +58,10 @@ def test_extras_are_listed() -> None:
     assert set(re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE)) == set(project["optional-dependencies"])
 
 
-def test_mount_options_of_the_readme_exist() -> None:
+def test_mount_options_of_the_page_on_mounting_exist() -> None:
     from journalfs_mount.options import parse_options  # noqa: PLC0415 - not in what the commands load
 
-    (listed,) = re.findall(r"^Options: `-o ([^`]+)`", README, re.MULTILINE)
+    text = (ROOT / "docs/operate/mount.md").read_text()
+    (listed,) = re.findall(r"^Options: `-o ([^`]+)`", text, re.MULTILINE)
     values = {"uid=": "uid=0", "gid=": "gid=0", "umask=": "umask=077", "sync=": "sync=close"}
     assert parse_options([",".join(values.get(word, word) for word in listed.split(","))])

@@ -23,6 +23,10 @@ def test_a_page_of_use_fits_two_screens(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 150
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 200
+
+
 @pytest.mark.parametrize("path", USE, ids=lambda path: path.name)
 def test_a_page_of_use_begins_with_a_table(path: Path) -> None:
     assert "\n| --- |" in path.read_text().partition("\n**S-")[0]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
 import pytest
 
 import journalfs.errors
+from scripts.documents import errnos
 from scripts.documents.__main__ import made
+from scripts.documents.rules import rules
 from tests.tidy.identifiers import error_kinds, event_identifiers
 from tests.tidy.sources import ROOT, python_sources
 
@@ -63,6 +66,13 @@ def test_what_is_made_is_up_to_date() -> None:
     assert not stale, "run scripts/docs"
 
 
+def test_each_errno_that_is_given_has_advice() -> None:
+    kinds = {errno.errorcode[kind.errno] for kind in error_kinds().values()}
+    assert (errnos.given() | kinds | set(errnos.refusals())) <= errnos.ADVICE.keys()
+    numbers = {rule.number for rule in rules()}
+    assert {number for advice in errnos.ADVICE.values() for number in advice.rules} <= numbers
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_to_headings_of_files(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)", path.read_text())
@@ -78,8 +88,9 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-def test_exit_codes_of_the_readme() -> None:
-    table = dict(re.findall(r"^\| (\d+) \| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE))
+def test_exit_codes_of_the_page_on_mounting() -> None:
+    text = (ROOT / "docs/operate/mount.md").read_text()
+    table = dict(re.findall(r"^\| (\d+) \| ([^|]+) \|$", text, re.MULTILINE))
     codes = {value for name, value in vars(journalfs.errors).items() if name.startswith("EXIT_")}
     assert {int(code) for code in table} == codes
 

@@ -93,7 +93,11 @@ def test_every_command_does_what_the_text_says(desk: Path) -> None:
     assert "\nmax-delivery-attempts = 3" in said
     assert not (desk / "mnt/returns").exists()
 
-    (event,) = map(json.loads, follow(desk, "When it is safe").splitlines())
+    assert follow(desk, "Keep a moment").strip() == str(len(orders.lines()))
+
+    said = follow(desk, "When something is refused")
+    event, damage = map(json.loads, said.splitlines())
+    assert damage == 0
     assert event["event"] == "configuration", "nothing was refused"
     assert "only a broker diverts" in event["message"]
     assert mounted_at(desk / "mnt") is None

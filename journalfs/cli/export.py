@@ -1,0 +1,125 @@
+"""`journalfs export`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from journalfs.cli.common import GivenPath, Older, name_in_warnings, store_argument
+from journalfs.config.older import KINDS
+from journalfs.errors import SystemFailure, WrongCall
+
+FORMATS = ("lines", "xml", "jsonl", "parquet")
+
+
+@click.command(epilog="Example: journalfs export --format xml /var/lib/artemis/data orders.xml")
+@store_argument
+@click.argument("out", type=GivenPath(), required=False)
+@click.option(
+    "--format", "file_format", type=click.Choice(FORMATS), default="jsonl", help="What OUT is to be."
+)
+@click.option("--kind", type=click.Choice(KINDS), help="What STORE is, if not what it looks like.")
+@click.option(
+    "--derived", type=GivenPath(), metavar="DIR", help="Where what is derived from an older store lies."
+)
+@click.option("--directory", type=GivenPath(), metavar="DIR", help="lines: the journal, if not STORE's.")
+@click.option("--extension", metavar="TEXT", help="lines: how the journal's files end. Default: amq or hq.")
+@click.option("--overwrite", is_flag=True, help="OUT may be there, and is replaced.")
+def export(
+    *,
+    store: Path,
+    out: Path | None,
+    file_format: str,
+    kind: str | None,
+    derived: Path | None,
+    directory: Path | None,
+    extension: str | None,
+    overwrite: bool,
+) -> None:
+    """Write the messages of STORE, or of the store that is mounted there, into the file OUT.
+
+    Without OUT, or with -, it is standard output. lines is every record of the message journal, as `artemis
+    data encode` writes them; xml is what `artemis data exp` writes; jsonl is a message a line, as in the
+    mount; parquet is a table, a message a row.
+    """
+    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
+
+    source = mounted_store(store) or store
+    name_in_warnings()
+    with _opened_out(out, overwrite=overwrite) as file:
+        if file_format == "lines":
+            _write_lines(
+                source if directory is None else directory, extension, file, direct=directory is not None
+            )
+        else:
+            _write(source, Older(kind, derived), file_format, file)
+
+
+def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: bool) -> None:
+    from journalfs.errors import OlderStore  # noqa: PLC0415 - as above
+    from journalfs.exchange.encoded_lines import write_encoded  # noqa: PLC0415
+    from journalfs.exchange.exporting import journal_directory  # noqa: PLC0415
+
+    try:
+        journal = path if direct else journal_directory(path)
+    except OlderStore as older:
+        journal = older.journal_dir
+    if extension is None:
+        extension = "hq" if any(journal.glob("*.hq")) else "amq"
+    write_encoded(journal, extension, file)
+
+
+def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> None:
+    from journalfs.exchange.exporting import export_store  # noqa: PLC0415 - as above
+    from journalfs.store.opening import open_store  # noqa: PLC0415
+
+    store = open_store(path, kind=older.kind, derived=older.derived)
+    try:
+        total = sum(queue.message_count for queue in store.queues())
+        with progress("exporting", total) as advance:
+            export_store(store, file_format, file, _tell, advance)
+    finally:
+        store.close()
+
+
+def _tell(text: str) -> None:
+    print(f"journalfs: {text}", file=sys.stderr)
+
+
+@contextmanager
+def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
+    """The file to write. One that failed half way is not left behind."""
+    if out is None or str(out) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    if out.exists() and not overwrite:
+        raise WrongCall(f"{out}: it is there already; --overwrite replaces it")
+    made = out.with_name(f".{out.name}.unfinished")
+    try:
+        with made.open("wb") as file:
+            yield file
+        made.replace(out)
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or out, doing="write") from error
+    finally:
+        made.unlink(missing_ok=True)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on the terminal, if there is one."""
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only people look at it
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,0 +1,69 @@
+"""`journalfs import`."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+
+from journalfs.cli.common import GivenPath, name_in_warnings, store_argument
+from journalfs.cli.export import FORMATS, progress
+from journalfs.errors import DecodeError, SystemFailure, WrongCall
+
+SUFFIXES = {".xml": "xml", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl"}
+
+
+@click.command("import", epilog="Example: journalfs import orders.xml /var/lib/artemis/data")
+@click.argument("file", type=GivenPath())
+@store_argument
+@click.option(
+    "--format", "file_format", type=click.Choice(FORMATS), help="What FILE is, if its name is silent."
+)
+@click.option("--prefix", default="activemq-data", show_default=True, help="lines: how journal files begin.")
+@click.option("--extension", default="amq", show_default=True, help="lines: how journal files end.")
+@click.option("--file-size", default="10485760", show_default=True, help="lines: bytes of a journal file.")
+def import_file(
+    *, file: Path, store: Path, file_format: str | None, prefix: str, extension: str, file_size: str
+) -> None:
+    """Put the messages of FILE into STORE, a closed store or the directory where one is mounted.
+
+    FILE is what `journalfs export` or `artemis data exp` wrote; addresses and queues that it names are made.
+    Encoded lines (--format lines) make a new journal instead: STORE is then its directory, which has none.
+    """
+    chosen = file_format or SUFFIXES.get(file.suffix)
+    if chosen is None:
+        raise WrongCall(f"{file}: its name does not say what it is; give --format")
+    name_in_warnings()
+    try:
+        if chosen == "lines":
+            _import_lines(file, store, prefix, extension, file_size)
+        else:
+            _import_messages(file, store, chosen)
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or file, doing="import") from error
+    except DecodeError as error:
+        raise WrongCall(f"{file}: {error.reason}") from error
+
+
+def _import_lines(file: Path, directory: Path, prefix: str, extension: str, file_size: str) -> None:
+    from journalfs.config.sizes import parse_size_bytes  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.exchange.encoded_lines import read_encoded  # noqa: PLC0415
+
+    size = parse_size_bytes(file_size)
+    with file.open("rb") as lines:
+        problems = read_encoded(lines, directory, prefix=prefix, extension=extension, file_bytes=size)
+    for problem in problems:
+        print(f"journalfs: {file}: {problem}", file=sys.stderr)
+    print(f"{directory}: a journal made of {file}")
+
+
+def _import_messages(file: Path, store: Path, chosen: str) -> None:
+    import trio  # noqa: PLC0415 - as above
+
+    from journalfs.exchange import importing  # noqa: PLC0415
+
+    with progress("importing", file.stat().st_size) as advance:
+        done = trio.run(partial(importing.import_file, file, store, chosen, advance))
+    print(f"{store}: {done.messages} messages in {done.queues} queues")

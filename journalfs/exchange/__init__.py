@@ -1,0 +1,3 @@
+"""A store's messages in the forms in which brokers and other programs take them, and back: encoded lines of
+records, XML, JSON lines, Parquet.
+"""

@@ -1,0 +1,138 @@
+"""Puts messages of a file into a store: JSON lines, XML or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
+from journalfs.errors import BadEnvelope, WrongCall
+from journalfs.exchange.targets import Target, opened_target
+from journalfs.exchange.xml_in import BoundAddress, BoundQueue, XmlReader
+
+BATCH_BYTES: Final = 4 << 20
+BATCH_LINES: Final = 8192
+FORMATS: Final = ("jsonl", "xml", "parquet")
+
+Advance = Callable[[int], None]
+
+
+class Line(NamedTuple):
+    """An envelope line for one queue."""
+
+    address: str
+    queue: str
+    line: bytes
+
+
+class Imported(NamedTuple):
+    messages: int
+    queues: int
+
+
+async def import_file(path: Path, target: Path, file_format: str, advance: Advance) -> Imported:
+    """Publish what a file holds into the store or mount at `target`, queue by queue as they come, and make
+    addresses and queues that are not there. What was published before something fails stays.
+    """
+    async with opened_target(target) as opened:
+        filling = _Filling(opened)
+        with path.open("rb") as file:
+            if file_format == "xml":
+                await _from_xml(file, filling, advance)
+            else:
+                read = json_lines if file_format == "jsonl" else parquet_lines
+                for one in read(file, advance):
+                    await filling.add(one)
+        await filling.flush()
+        return Imported(filling.messages, len(filling.known))
+
+
+class _Filling:
+    """Publishes in batches, each of one queue."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.messages = 0
+        self.known: set[tuple[str, str]] = set()
+        self._lines: list[bytes] = []
+        self._of: tuple[str, str] | None = None
+        self._bytes = 0
+
+    async def add(self, one: Line) -> None:
+        of = one.address, one.queue
+        if of != self._of or self._bytes >= BATCH_BYTES or len(self._lines) >= BATCH_LINES:
+            await self.flush()
+            self._of = of
+        if of not in self.known:
+            await self.target.queue(*of)
+            self.known.add(of)
+        self._lines.append(one.line)
+        self._bytes += len(one.line)
+
+    async def flush(self) -> None:
+        if self._of is not None and self._lines:
+            await self.target.publish(*self._of, b"".join(self._lines))
+            self.messages += len(self._lines)
+        self._lines, self._bytes = [], 0
+
+
+def json_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
+    """Envelopes that say which queue they are of. Raises `BadEnvelope`."""
+    import msgspec  # noqa: PLC0415 - takes longer than the help text
+
+    class Head(msgspec.Struct):
+        queue: str
+        address: str | None = None
+
+    decode = msgspec.json.Decoder(Head).decode
+    for number, line in enumerate(file, 1):
+        advance(len(line))
+        if not line.strip():
+            continue
+        try:
+            head = decode(line)
+        except msgspec.MsgspecError as error:
+            raise BadEnvelope(f"line {number} of {file.name}: {error}") from error
+        ended = line if line.endswith(b"\n") else line + b"\n"
+        yield Line(head.address or head.queue, head.queue, ended)
+
+
+def parquet_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
+    """Rows that `journalfs export --format parquet` wrote: each has its envelope. Raises `WrongCall`."""
+    pq = parquet_module()
+    table = pq.ParquetFile(file)
+    wanted = ["address", "queue", "envelope"]
+    if missing := [name for name in wanted if name not in table.schema_arrow.names]:
+        raise WrongCall(f"{file.name}: it has no column {missing[0]!r}; what export wrote can be imported")
+    for batch in table.iter_batches(BATCH_LINES, columns=wanted):
+        for address, queue, line in zip(*(batch.column(name).to_pylist() for name in wanted), strict=True):
+            yield Line(address, queue, line.encode("utf-8", "surrogatepass") + b"\n")
+        advance(batch.nbytes)
+
+
+def parquet_module() -> Any:
+    """PyArrow's. Raises `WrongCall` where it is not installed."""
+    try:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - few need it
+    except ImportError as error:
+        raise WrongCall("Parquet needs PyArrow: pip install 'journalfs[spark]'") from error
+    return pq
+
+
+async def _from_xml(file: BinaryIO, filling: _Filling, advance: Advance) -> None:
+    addresses: dict[str, str] = {}
+    for one in XmlReader(file, advance):
+        if isinstance(one, BoundAddress):
+            await filling.target.address(one.name)
+        elif isinstance(one, BoundQueue):
+            addresses[one.name] = one.address
+            await filling.target.queue(
+                one.address, one.name, routing_type=one.routing_type.name, filter_text=one.filter
+            )
+            filling.known.add((one.address, one.name))
+        else:
+            _, payload = one.message.record(0, "", 0)
+            line = LineBatch.of_payloads([payload], queue=None, sources=[SOURCE_PERSISTER]).line(0)
+            for queue in one.queues:
+                await filling.add(Line(addresses.get(queue, queue), queue, bytes(line)))

@@ -1,0 +1,144 @@
+"""Where imported messages go: a store that is closed, or one that is mounted for writing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from journalfs.errors import JournalfsError, SystemFailure
+from journalfs.store.api import Publisher
+from journalfs.store.write.store import WritingStore
+
+LINES_NAME = "import.jsonl"
+
+
+class Target(Protocol):
+    async def queue(
+        self, address: str, queue: str, *, routing_type: str | None = None, filter_text: str | None = None
+    ) -> None:
+        """Make a queue, with its address, unless it is there."""
+
+    async def address(self, name: str) -> None:
+        """Make an address unless it is there."""
+
+    async def publish(self, address: str, queue: str, lines: bytes) -> None:
+        """Put messages, as envelope lines, into one queue. Raises `JournalfsError`."""
+
+
+class StoreTarget:
+    """A store that this process has opened for writing."""
+
+    def __init__(self, store: WritingStore) -> None:
+        self._store = store
+
+    async def address(self, name: str) -> None:
+        if self._store.address(name) is None:
+            await self._store.create_address(name)
+
+    async def queue(
+        self, address: str, queue: str, *, routing_type: str | None = None, filter_text: str | None = None
+    ) -> None:
+        await self.address(address)
+        found = self._store.address(address)
+        assert found is not None, "it was made"
+        if found.queue(queue) is not None:
+            return
+        await self._store.create_queue(address, queue)
+        settings = {"routing-type": routing_type, "filter": filter_text}
+        for name, value in settings.items():
+            if value is not None:
+                await self._store.set_attribute(address, queue, f"user.journalfs.{name}", value.encode())
+
+    async def publish(self, address: str, queue: str, lines: bytes) -> None:
+        publisher: Publisher = self._store.publisher(address, queue, LINES_NAME)
+        await publisher.write(lines)
+        await publisher.finish()
+
+
+class MountTarget:
+    """A store that somebody has mounted: it is changed by what a shell has."""
+
+    def __init__(self, mountpoint: Path) -> None:
+        self._root = mountpoint
+
+    def _folder(self, address: str, queue: str | None = None) -> Path:
+        from journalfs_mount.names import encode_name  # noqa: PLC0415 - few import into a mount
+
+        folder = self._root / os.fsdecode(encode_name(address))
+        return folder if queue is None else folder / os.fsdecode(encode_name(queue))
+
+    async def address(self, name: str) -> None:
+        with _telling("make an address"):
+            self._folder(name).mkdir(exist_ok=True)
+
+    async def queue(
+        self, address: str, queue: str, *, routing_type: str | None = None, filter_text: str | None = None
+    ) -> None:
+        await self.address(address)
+        folder = self._folder(address, queue)
+        if folder.is_dir():
+            return
+        with _telling("make a queue"):
+            folder.mkdir()
+            settings = {"routing-type": routing_type, "filter": filter_text}
+            for name, value in settings.items():
+                if value is not None:
+                    os.setxattr(folder, f"user.journalfs.{name}", value.encode())
+
+    async def publish(self, address: str, queue: str, lines: bytes) -> None:
+        with _telling("publish"):
+            (self._folder(address, queue) / LINES_NAME).write_bytes(lines)
+
+
+class _telling:  # noqa: N801 - it reads as a word
+    """Makes what the system says of a mount one of our errors."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise SystemFailure.from_os(error, error.filename or "", doing=self._doing) from error
+
+
+@asynccontextmanager
+async def opened_target(path: Path) -> AsyncIterator[Target]:
+    """The mount at a path, or the closed store. Raises `JournalfsError`."""
+    import trio  # noqa: PLC0415 - takes long
+
+    if mounted_store(path) is not None:
+        yield MountTarget(path)
+        return
+    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+
+    store = open_for_writing(path)
+    refused: JournalfsError | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.run)
+            try:
+                yield StoreTarget(store)
+            except JournalfsError as error:
+                refused = error  # raised outside, where it is itself and no part of a group
+            nursery.cancel_scope.cancel()
+    finally:
+        store.close()
+    if refused is not None:
+        raise refused
+
+
+def mounted_store(path: Path) -> Path | None:
+    """The store that is mounted at a path; None where no mount is."""
+    import msgspec  # noqa: PLC0415 - takes longer than the help text
+
+    try:
+        status = msgspec.json.decode((path / ".journalfs" / "status.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+    return Path(status["path"]) if os.path.ismount(path) and "path" in status else None

@@ -1,0 +1,217 @@
+"""XML as `artemis data exp` writes it and `artemis data imp` takes it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO, Final
+
+from journalfs.errors import DecodeError, JournalfsError
+from journalfs.exchange.amqp_core import as_core
+from journalfs.format.core_message import CoreType
+from journalfs.format.primitives import broker_uuid
+from journalfs.format.properties import Code, Property, PropertyValue
+from journalfs.selector import values
+from journalfs.store.bodies import pieces
+from journalfs.store.outgoing import CoreMessage, Outgoing
+from journalfs.store.queues import StoreQueue
+from journalfs.store.store import JournalStore
+from journalfs.store.stored_runs import stored_messages
+
+LARGE_PIECE_BYTES: Final = 1000
+"""The tools write the body of a large message in pieces of so many bytes, each encoded on its own."""
+
+NULL: Final = "_AMQ_NULL"
+PIECE_MESSAGES_MAX: Final = 4096
+
+TYPES: Final[dict[int, str]] = {
+    CoreType.BYTES: "bytes",
+    CoreType.MAP: "map",
+    CoreType.OBJECT: "object",
+    CoreType.STREAM: "stream",
+    CoreType.TEXT: "text",
+}
+"""What is none of them is `default`."""
+
+PROPERTY_TYPES: Final = {
+    Code.NULL: "bytes",
+    Code.BOOLEAN: "boolean",
+    Code.BYTE: "byte",
+    Code.BYTES: "bytes",
+    Code.SHORT: "short",
+    Code.INT: "integer",
+    Code.LONG: "long",
+    Code.FLOAT: "float",
+    Code.DOUBLE: "double",
+    Code.STRING: "simple-string",
+}
+"""A char has no type there, and is left out by the importer."""
+
+_ESCAPED: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+)
+_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that no XML document can have."""
+
+
+class XmlWriter:
+    """Writes one store. `told` is given what cannot be said in XML, or not be read."""
+
+    def __init__(self, out: BinaryIO, told: Callable[[str], None], advance: Callable[[int], None]) -> None:
+        self._out = out
+        self._told = told
+        self._advance = advance
+        self._lost_characters = 0
+
+    def write(self, store: JournalStore) -> None:
+        self._out.write(b"\n<activemq-journal>\n   <bindings>")
+        for address in store.addresses():
+            kinds = ",".join(one.name for one in address.model.binding.routing_types)
+            self._element(
+                "address-binding",
+                ("routing-types", kinds),
+                ("name", address.name),
+                ("id", address.address_id),
+            )
+        for queue in store.queues():
+            self._queue_binding(queue)
+        self._out.write(b"\n   </bindings>\n   <messages>")
+        self._messages(list(store.queues()))
+        self._out.write(b"\n   </messages>\n</activemq-journal>")
+        if self._lost_characters:
+            text = "characters that XML cannot have (NUL and other control characters) became U+FFFD"
+            self._told(f"{self._lost_characters} {text}")
+
+    def _queue_binding(self, queue: StoreQueue) -> None:
+        binding = queue.model.binding
+        self._element(
+            "queue-binding",
+            ("address", binding.address),
+            ("filter-string", binding.filter or ""),
+            ("name", binding.name),
+            ("id", queue.model.queue_id),
+            ("routing-type", binding.routing_type.name),
+        )
+
+    def _element(self, name: str, *attributes: tuple[str, object]) -> None:
+        said = " ".join(f'{key}="{self._text(str(value))}"' for key, value in attributes)
+        self._out.write(f"\n      <{name} {said}/>".encode())
+
+    def _text(self, text: str) -> str:
+        if _NOT_XML.search(text):
+            text, count = _NOT_XML.subn("\ufffd", text)
+            self._lost_characters += count
+        return text.translate(_ESCAPED)
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def _messages(self, queues: Sequence[StoreQueue]) -> None:
+        """Each message once, with all its queues, at the first of them."""
+        for address in {queue.model.address: None for queue in queues}:
+            together = [queue for queue in queues if queue.model.address == address]
+            others = _shared_ids(together)
+            for queue in together:
+                mine = f'            <queue name="{self._text(queue.name)}"/>\n'
+                for message_id, message in _stored(queue, self._told):
+                    names = others.get(message_id)
+                    if names is None:
+                        self._message(message_id, message, mine)
+                    elif names[0] == queue.name:
+                        said = "".join(f'            <queue name="{self._text(one)}"/>\n' for one in names)
+                        self._message(message_id, message, said)
+                    self._advance(1)
+
+    def _message(self, message_id: int, message: Outgoing, queues: str) -> None:
+        try:
+            core = message if isinstance(message, CoreMessage) else as_core(message)
+            properties = "".join(map(self._property, core.properties.entries))
+        except DecodeError as error:
+            self._told(f"message {message_id} is left out: {error}")
+            return
+        user_id = ""
+        if core.user_id is not None:
+            user_id = f' user-id="{broker_uuid(core.user_id)}"'
+        kind = TYPES.get(core.core_type, "default")
+        self._out.write(
+            f'\n      <message id="{message_id}" priority="{core.priority}" '
+            f'expiration="{core.expiration_ms}" timestamp="{core.timestamp_ms or 0}" type="{kind}"'
+            f"{user_id}>\n         <properties>{properties}\n         </properties>\n"
+            f"         <queues>\n{queues}         </queues>\n".encode()
+        )
+        self._body(core)
+
+    def _property(self, entry: Property) -> str:
+        kind = PROPERTY_TYPES.get(entry.code)
+        value = self._text(java_text(entry.code, entry.value))
+        typed = f' type="{kind}"' if kind else ""
+        return f'\n            <property name="{self._text(entry.name)}" value="{value}"{typed}/>'
+
+    def _body(self, core: CoreMessage) -> None:
+        out = self._out
+        if not core.large:
+            encoded = base64.urlsafe_b64encode(core.body if isinstance(core.body, bytes) else _whole(core))
+            out.write(b"         <body>\n            <![CDATA[" + encoded + b"]]>")
+        else:
+            out.write(b'         <body isLarge="true">')
+            for piece in _in_pieces(pieces(core.body)):
+                out.write(b"\n            <![CDATA[" + base64.urlsafe_b64encode(piece) + b"]]>")
+        out.write(b"\n         </body>\n      </message>")
+
+
+def _whole(core: CoreMessage) -> bytes:
+    return b"".join(bytes(piece) for piece in pieces(core.body))
+
+
+def _in_pieces(given: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
+    left = b""
+    for piece in given:
+        data = left + bytes(piece)
+        end = len(data) - len(data) % LARGE_PIECE_BYTES
+        for at in range(0, end, LARGE_PIECE_BYTES):
+            yield data[at : at + LARGE_PIECE_BYTES]
+        left = data[end:]
+    if left:
+        yield left
+
+
+def _stored(queue: StoreQueue, told: Callable[[str], None]) -> Iterator[tuple[int, Outgoing]]:
+    """All messages of a queue, those that a transaction in doubt has taken as well, as `data exp` does."""
+    for run in [*queue.content.live(), *queue.content.delivering()]:
+        for piece in run.split(PIECE_MESSAGES_MAX):
+            left = piece
+            while len(left):
+                try:
+                    yield from stored_messages(queue.content, left)
+                    break
+                except JournalfsError as error:
+                    told(f"{queue.name}: a message is left out: {error}")
+                    break
+
+
+def _shared_ids(queues: Sequence[StoreQueue]) -> dict[int, list[str]]:
+    """Of the messages that are in several of an address's queues, which."""
+    if len(queues) < 2:
+        return {}
+    first: dict[int, str] = {}
+    found: dict[int, list[str]] = {}
+    for queue in queues:
+        for run in [*queue.content.live(), *queue.content.delivering()]:
+            for message_id in run.columns(queue.content).ids:
+                known = first.setdefault(message_id, queue.name)
+                if known != queue.name:
+                    found.setdefault(message_id, [known]).append(queue.name)
+    return found
+
+
+def java_text(code: Code, value: PropertyValue) -> str:
+    """A value as Java prints it, bytes in base64."""
+    if value is None:
+        return NULL
+    if isinstance(value, bytes):
+        return base64.urlsafe_b64encode(value).decode()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return values.as_text(values.Single(value) if code is Code.FLOAT else value)
+    return str(value)

@@ -1,0 +1,28 @@
+"""Fenced blocks of the documents: what is in them, and what they say that they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`kind` is the first word behind the fence (`sh`, `python`), `note` the rest (`root`, a file name)."""
+
+    kind: str
+    note: str
+    text: str
+    line: int
+
+
+def blocks(path: Path) -> list[Block]:
+    text = path.read_text()
+    found = []
+    for match in _BLOCK.finditer(text):
+        kind, _, note = match[1].strip().partition(" ")
+        found.append(Block(kind, note, match[2], text.count("\n", 0, match.start()) + 1))
+    return found

@@ -1,0 +1,181 @@
+"""Exports and imports in the forms of the brokers' own tools, compared with what those tools wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.exchange.exported import read_xml, unpacked
+from tests.frozen import PristineStores
+from tests.mounting import journalfs, mounted_for_writing
+
+LINES = ("orders-basic", "transactions")
+
+
+def run(*arguments: str | Path) -> str:
+    done = journalfs(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def envelopes(store: Path) -> list[dict[str, Any]]:
+    """All messages but for the ids that a store gave them."""
+    found = [json.loads(line) for line in run("cat", "--no-index", store).splitlines()]
+    for one in found:
+        del one["id"]
+    return found
+
+
+@pytest.mark.rule("S-217")
+@pytest.mark.parametrize("name", LINES)
+def test_encoded_lines_are_those_of_the_broker(stores: PristineStores, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "lines"
+    run("export", "--format", "lines", stores[name] / "data", out)
+    assert out.read_bytes() == unpacked(f"{name}.lines.zst")
+
+
+@pytest.mark.rule("S-217")
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("data.txt", ()),
+        pytest.param(
+            "bindings.txt",
+            ("--extension", "bindings", "--directory", "bindings"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param("jms.txt", ("--extension", "jms", "--directory", "bindings"), marks=pytest.mark.long),
+    ],
+)
+def test_encoded_lines_are_those_of_hornetq(
+    stores: PristineStores, tmp_path: Path, what: str, arguments: tuple[str, ...]
+) -> None:
+    store, out = stores["hq-2.4-main"], tmp_path / "lines"
+    given = [str(store / one) if one == "bindings" and at == 3 else one for at, one in enumerate(arguments)]
+    run("export", "--format", "lines", *given, store, out)
+    assert out.read_bytes() == (store.parent / "export" / "hq-2.4-main" / what).read_bytes()
+
+
+@pytest.mark.rule("S-217")
+@pytest.mark.parametrize("name", [LINES[0], pytest.param(LINES[1], marks=pytest.mark.long)])
+def test_encoded_lines_become_a_journal_with_the_same_messages(
+    store_copy: Callable[[str], Path], tmp_path: Path, name: str
+) -> None:
+    data = store_copy(name) / "data"
+    before = run("cat", "--no-index", data)
+    lines = tmp_path / "lines"
+    run("export", "--format", "lines", data, lines)
+    for path in (data / "journal").glob("*.amq"):
+        path.unlink()
+    run("import", "--format", "lines", "--file-size", "1M", lines, data / "journal")
+    assert run("cat", "--no-index", data) == before
+
+
+@pytest.mark.rule("S-218")
+@pytest.mark.parametrize("name", LINES)
+def test_xml_is_that_of_the_broker(stores: PristineStores, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out.xml"
+    run("export", "--format", "xml", stores[name] / "data", out)
+    assert read_xml(out.read_bytes()) == read_xml(unpacked(f"{name}.exp.xml.zst"))
+
+
+@pytest.mark.rule("S-218")
+def test_messages_of_other_protocols_in_xml(stores: PristineStores, tmp_path: Path) -> None:
+    """Each is there and of the same type; of bodies the broker drops second sections."""
+    name = "amqp-mqtt-stomp-openwire"
+    out = tmp_path / "out.xml"
+    run("export", "--format", "xml", stores[name] / "data", out)
+    ours, bindings = read_xml(out.read_bytes())
+    theirs, wanted = read_xml(unpacked(f"{name}.exp.xml.zst"))
+    assert bindings == wanted
+    assert ours.keys() == theirs.keys()
+    types = [{key: one[key][0][0]["type"] for key in one} for one in (ours, theirs)]
+    assert types[0] == types[1]
+    differing = [key for key in ours if ours[key][0][1] != theirs[key][0][1]]
+    assert len(differing) <= 3, differing
+
+
+@pytest.mark.rule("S-218")
+def test_the_broker_s_xml_is_imported(tmp_path: Path) -> None:
+    """Messages that come out of an import are those that went in, each in its queues."""
+    document, store, out = tmp_path / "in.xml", tmp_path / "store", tmp_path / "out.xml"
+    document.write_bytes(unpacked("orders-basic.exp.xml.zst"))
+    run("create", store)
+    run("import", document, store)
+    run("export", "--format", "xml", store, out)
+    there, _ = read_xml(document.read_bytes())
+    here, _ = read_xml(out.read_bytes())
+
+    def by_queue(messages: dict[str, list[Any]]) -> list[Any]:
+        found = []
+        for same in messages.values():
+            for attributes, properties, queues, body, _ in same:
+                # A character without a type is what the brokers' importer leaves out, too.
+                typed = [entry for entry in properties if dict(entry).get("type")]
+                own = [entry for entry in typed if dict(entry)["name"] != "nul"]
+                found += [(queue, sorted(attributes.items()), own, body) for queue in queues]
+        return sorted(found)
+
+    assert by_queue(here) == by_queue(there)
+
+
+@pytest.mark.rule("S-219")
+@pytest.mark.parametrize(
+    "form", ["jsonl", *(pytest.param(one, marks=pytest.mark.long) for one in ("parquet", "xml"))]
+)
+def test_what_is_exported_can_be_imported(stores: PristineStores, tmp_path: Path, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    source, store = stores["amq-5.4-clean"], tmp_path / "store"
+    out = tmp_path / f"out.{form}"
+    run("export", "--derived", tmp_path / "derived", "--format", form, source, out)
+    run("create", store)
+    said = run("import", out, store)
+    wanted = [json.loads(line) for line in run("cat", "--derived", tmp_path / "derived", source).splitlines()]
+    for one in wanted:
+        del one["id"]
+    assert f"{len(wanted)} messages" in said
+    found = envelopes(store)
+    if form == "xml":  # a char has no type there
+        assert len(found) == len(wanted)
+    else:
+        assert sorted(map(str, found)) == sorted(map(str, wanted))
+
+
+@pytest.mark.rule("S-219")
+@pytest.mark.mount
+def test_into_a_mounted_store(stores: PristineStores, tmp_path: Path) -> None:
+    out, data, mountpoint = tmp_path / "out.jsonl", tmp_path / "store", tmp_path / "mnt"
+    run("export", stores["aio"] / "data", out)
+    run("create", data)
+    mountpoint.mkdir()
+    with mounted_for_writing(data, mountpoint):
+        run("import", out, mountpoint)
+        there = run("export", mountpoint, "-")
+    assert len(there.splitlines()) == len(out.read_text().splitlines()) > 0
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    run("create", store)
+    for name, content, word in (
+        ("bad.xml", b"<activemq-journal><messages>", "no element found"),
+        ("doctype.xml", b"<!DOCTYPE x [<!ENTITY a 'b'>]><activemq-journal/>", "declares no types"),
+        ("bad.jsonl", b'{"address":"a"}\n', "queue"),
+        ("silent", b"", "--format"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        done = journalfs("import", path, store)
+        assert done.returncode != 0
+        assert word in done.stderr
+        assert "Traceback" not in done.stderr
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("mine")
+    done = journalfs("export", store, kept)
+    assert "--overwrite" in done.stderr
+    assert kept.read_text() == "mine"

@@ -1,0 +1,22 @@
+"""Every block of docs/recipes/spark.md is typed as it stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from scripts.documents.blocks import blocks
+from tests.frozen import PristineStores
+from tests.recipes.desk import desk
+from tests.tidy.sources import ROOT
+
+
+def test_the_page_of_spark(spark: SparkSession, stores: PristineStores, tmp_path: Path) -> None:
+    with desk(stores["orders-basic"], tmp_path) as at:
+        for block in blocks(ROOT / "docs/recipes/spark.md"):
+            if (block.kind, block.note) == ("python", "spark"):
+                exec(at.typed(block.text), {"spark": spark})
+            else:
+                assert (block.kind, block.note) == ("sh", ""), block.line
+                at.shell(block.text)
