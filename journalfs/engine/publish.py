@@ -46,42 +46,74 @@ class Stretches:
             yield bytes(ffi.buffer(self.source + stretch.begin, stretch.end - stretch.begin))
 
 
-def _with(pieces: tuple[bytes, ...], data: bytes) -> tuple[bytes, ...]:
-    """Pieces with one more behind them. They are joined by and by, so that there are few, however many came,
-    and no byte is copied often.
+class Unfinished:
+    """The beginning of a line or value, held once however many copies of this there are, as long as they
+    agree: one that goes on after another did has its own from there on.
     """
-    while pieces and len(pieces[-1]) <= len(data):
-        data, pieces = pieces[-1] + data, pieces[:-1]
-    return (*pieces, data)
+
+    __slots__ = ("_held", "size_bytes")
+
+    def __init__(self, held: bytearray | None = None, size_bytes: int = 0) -> None:
+        self._held = bytearray() if held is None else held
+        self.size_bytes = size_bytes
+
+    def copy(self) -> Unfinished:
+        return Unfinished(self._held, self.size_bytes)
+
+    def view(self) -> memoryview:
+        return memoryview(self._held)[: self.size_bytes]
+
+    def add(self, data: bytes) -> None:
+        if len(self._held) == self.size_bytes:
+            try:
+                self._held += data
+            except BufferError:  # somebody looks at it
+                self._held = self._held + data
+        else:
+            self._held = bytearray().join((self.view(), data))
+        self.size_bytes += len(data)
+
+    def take(self) -> bytearray:
+        """All of it, right after `add`; then there is nothing."""
+        held = self._held
+        self.begin(b"")
+        return held
+
+    def begin(self, data: bytes) -> None:
+        """What there was is over; this comes next."""
+        self._held, self.size_bytes = bytearray(data), len(data)
 
 
 class LineSplitter:
     """A stream of lines. Copies go on independently."""
 
-    __slots__ = ("_pieces", "pending_bytes")
+    __slots__ = ("_unfinished",)
 
-    def __init__(self, pieces: tuple[bytes, ...] = (), pending_bytes: int = 0) -> None:
-        self._pieces = pieces
-        """An unfinished line."""
-        self.pending_bytes = pending_bytes
+    def __init__(self, unfinished: Unfinished | None = None) -> None:
+        self._unfinished = Unfinished() if unfinished is None else unfinished
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._unfinished.size_bytes
 
     def copy(self) -> LineSplitter:
-        return LineSplitter(self._pieces, self.pending_bytes)
+        return LineSplitter(self._unfinished.copy())
 
-    def pending(self) -> bytes:
+    def pending(self) -> memoryview:
         """The unfinished line."""
-        return b"".join(self._pieces)
+        return self._unfinished.view()
 
     def feed(self, data: bytes) -> list[Stretches]:
         """The lines that `data` completes, without their line feeds."""
         end = data.rfind(b"\n") + 1
         if not end:
-            self._pieces = _with(self._pieces, data)
-            self.pending_bytes += len(data)
+            self._unfinished.add(data)
             return []
-        whole = b"".join((*self._pieces, data)) if self._pieces else data
-        self._pieces = (data[end:],) if end < len(data) else ()
-        self.pending_bytes = len(data) - end
+        whole: bytes | bytearray = data
+        if self.pending_bytes:
+            self._unfinished.add(data)
+            whole = self._unfinished.take()
+        self._unfinished.begin(data[end:])
         source = ffi.from_buffer("uint8_t[]", whole)
         if whole.find(b"\n") == len(whole) - 1:
             # A line a write is what most programs do.
@@ -93,7 +125,12 @@ class LineSplitter:
 
     def finish(self) -> list[Stretches]:
         """An unfinished last line, if there is one."""
-        return self.feed(b"\n") if self.pending_bytes else []
+        line, size_bytes = self._unfinished.view(), self.pending_bytes
+        if not size_bytes:
+            return []
+        self._unfinished.begin(b"")
+        stretch = ffi.new("jfs_stretch[]", ((0, size_bytes),))
+        return [Stretches(ffi.from_buffer("uint8_t[]", line), stretch, 1, line)]
 
 
 class NoJson(Exception):  # noqa: N818 - what was found, as in the rest of the engine
@@ -108,25 +145,28 @@ class NoJson(Exception):  # noqa: N818 - what was found, as in the rest of the e
 class JsonSplitter:
     """A stream of JSON values. No byte is looked at twice. Copies go on independently."""
 
-    __slots__ = ("_pieces", "_values", "pending_bytes")
+    __slots__ = ("_unfinished", "_values")
 
     def __init__(self) -> None:
         out = ffi.new("jfs_values **")
         check(lib.jfs_values_new(out), "preparing to read JSON")
         self._values: Any = ffi.gc(out[0], lib.jfs_values_free)
-        self._pieces: tuple[bytes, ...] = ()
-        """An unfinished value, from its first byte on."""
-        self.pending_bytes = 0
+        self._unfinished = Unfinished()
+        """From its first byte on."""
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._unfinished.size_bytes
 
     def copy(self) -> JsonSplitter:
         other = JsonSplitter()
         lib.jfs_values_assign(other._values, self._values)
-        other._pieces, other.pending_bytes = self._pieces, self.pending_bytes
+        other._unfinished = self._unfinished.copy()
         return other
 
-    def pending(self) -> bytes:
+    def pending(self) -> memoryview:
         """The unfinished value."""
-        return b"".join(self._pieces)
+        return self._unfinished.view()
 
     @property
     def may_end(self) -> bool:
@@ -137,14 +177,14 @@ class JsonSplitter:
         """The values that `data` completes. Raises NoJson, after which it is of no use any more."""
         before = self.pending_bytes
         found, begin = self._split(data, before)
-        if not found and begin == 0 and self._pieces:
-            self._pieces = _with(self._pieces, data)
-            self.pending_bytes += len(data)
+        if not found and begin == 0 and before:
+            self._unfinished.add(data)
             return []
-        whole = b"".join((*self._pieces, data)) if found else b""
-        rest = data[begin - before :]
-        self._pieces = (rest,) if rest else ()
-        self.pending_bytes = len(rest)
+        whole: bytes | bytearray = data
+        if found and before:
+            self._unfinished.add(data)
+            whole = self._unfinished.take()
+        self._unfinished.begin(data[begin - before :])
         if not found:
             return []
         source = ffi.from_buffer("uint8_t[]", whole)

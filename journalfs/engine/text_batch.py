@@ -106,6 +106,10 @@ class TextBatch(MessageBatch):
             check(status, "staging texts")
         return status
 
+    def end(self) -> None:
+        """What was begun is done with: a long text is not to be held until others come."""
+        self._texts = None
+
     def page(self, room: Any, used: Any) -> int:
         """Make records of a page of what is left, as far as there is room (`PageTexts`): a status."""
         texts = self._texts

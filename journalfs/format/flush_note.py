@@ -38,7 +38,7 @@ class FlushNote:
     """The content is in a file of its own, which may be longer: what came later was not flushed."""
 
 
-def encode_note(note: FlushNote, content: bytes) -> bytes:
+def encode_note(note: FlushNote, content: bytes | memoryview) -> bytes:
     """`content` is empty where it is in a file of its own."""
     told = json.dumps(asdict(note)).encode()
     checksum = zlib.crc32(told, zlib.crc32(content))

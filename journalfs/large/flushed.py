@@ -54,7 +54,7 @@ class FlushedFolder:
     def body_path(self, note_id: str) -> Path:
         return self.path / (note_id + _BODY)
 
-    def write(self, note: FlushNote, content: bytes) -> None:
+    def write(self, note: FlushNote, content: bytes | memoryview) -> None:
         """Note what was flushed, durable on return, in the place of what was noted under this id before.
         `content` is empty where a body holds it, which is durable already.
         """

@@ -25,7 +25,7 @@ class Spool:
         """Whether that much more can be taken without touching the disk."""
         return self.path is None and len(self._memory) + length <= self._memory_bytes_max
 
-    def take(self, data: bytes) -> None:
+    def take(self, data: bytes | memoryview) -> None:
         """More bytes that fit."""
         self._memory += data
 

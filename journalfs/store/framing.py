@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from journalfs.engine.publish import JsonSplitter, LineSplitter, NoJson, Stretches
 from journalfs.errors import BadEnvelope
 from journalfs.limits import PUBLISHED_PIECE_BYTES_MAX
+from journalfs.store.bodies import Buffer
 from journalfs.store.envelope_message import BYTE_ORDER_MARK, read_envelope
 from journalfs.store.outgoing import NO_PROPERTIES, Outgoing, Properties
 from journalfs.store.texts import Texts
@@ -89,9 +90,9 @@ class Framer:
         """Bytes taken that make no message yet."""
         return self._splitter.pending_bytes + len(self._mark or b"")
 
-    def pending(self) -> bytes:
+    def pending(self) -> Buffer:
         """Bytes taken that make no message yet: given to a new framer, it is where this one is."""
-        return (self._mark or b"") + self._splitter.pending()
+        return self._mark or self._splitter.pending()
 
     def would_pend(self, data: bytes) -> bool:
         """Whether something would be unfinished behind `data`; of what is none, whether a line would be."""
@@ -180,7 +181,7 @@ class Framer:
         if error.too_deep:
             return BadEnvelope(f"nested deeper than {JSON_DEPTH_MAX} levels; {_AS_A_WHOLE}", line=line)
         # A misspelt word is shown from its first letter on, which may have come with an earlier write.
-        pending = self._splitter.pending()
+        pending = bytes(self._splitter.pending())
         in_string = _ends_in_string(pending + data[: error.offset])
         before = pending[-_LITERAL_BEGUN_BYTES_MAX:]
         begin -= len(before)

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_FIRST = 64 };
+enum { ITEMS_FIRST = 64, ITEMS_LONG = 65536 };
 enum { TYPE_ADD_REF = 32, TYPE_ACKNOWLEDGE = 33, TYPE_DELIVERY_COUNT = 34, TYPE_SCHEDULED_TIME = 36 };
 
 jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stride) {
-    const uint64_t wanted = *room == 0 ? ITEMS_FIRST : (uint64_t)*room * 2;
+    const uint32_t more = *room < ITEMS_LONG ? *room : *room / 16; /* as in the state */
+    const uint64_t wanted = *room == 0 ? ITEMS_FIRST : (uint64_t)*room + more;
     void *grown;
     if (count < *room) return JFS_OK;
     if (wanted >= NONE) return JFS_NO_MEMORY;

@@ -1,10 +1,12 @@
 /* The live set as a whole: its life, the end of the load, and questions about single items. */
 #include "state_internal.h"
 
-enum { VECTOR_FIRST = 8 };
+enum { VECTOR_FIRST = 8, VECTOR_LONG = 65536 };
 
 jfs_status vector_grow(void *items, uint32_t *capacity, size_t item_bytes, uint32_t wanted) {
-    uint64_t room = (uint64_t)*capacity + *capacity / 2 + VECTOR_FIRST;
+    /* The kernel moves long arrays without copying them, and what they have too much of is most of what is wasted. */
+    const uint32_t more = *capacity < VECTOR_LONG ? *capacity / 2 : *capacity / 16;
+    uint64_t room = (uint64_t)*capacity + more + VECTOR_FIRST;
     void *held, *grown;
     if (room < wanted) room = wanted;
     if (room >= JFS_NONE) return JFS_NO_MEMORY; /* JFS_NONE is no index */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -410,13 +411,32 @@ def test_values_stay_together_however_short() -> None:
 
 
 @pytest.mark.parametrize("framing", [Framing.LINES, Framing.JSON_VALUES])
-def test_a_value_that_comes_byte_by_byte_is_kept_in_few_pieces(framing: Framing) -> None:
+def test_a_value_may_come_byte_by_byte(framing: Framing) -> None:
     framer = Framer(framing)
     content = b'"' + b"x" * 5_000
     for at in range(len(content)):
         assert framer.feed(content[at : at + 1]) == []
         framer.mark()
-    assert len(framer._splitter._pieces) < 20
     assert framer.pending() == content
     (whole,) = bodies(framer.feed(b'"\n'))
     assert whole == (content + b'"').decode()
+
+
+@pytest.mark.parametrize("framing", [Framing.LINES, Framing.JSON_VALUES])
+def test_a_long_line_is_held_once(framing: Framing) -> None:
+    framer, piece, pieces = Framer(framing), b"x" * 131_072, 128
+    tracemalloc.start()
+    framer.feed(b'"')
+    for _ in range(pieces):
+        before = framer.mark()
+        assert framer.feed(piece) == []
+    rest = framer.pending()
+    found = framer.feed(b'"\n')
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) == 1
+    assert len(rest) == pieces * len(piece) + 1
+    assert most < 2.5 * len(rest), "once, and once more for who looks at it while it grows"
+    del rest
+    framer.reset(before)
+    assert len(framer.pending()) == (pieces - 1) * len(piece) + 1, "as if the last piece had not come"

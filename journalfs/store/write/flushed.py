@@ -29,6 +29,7 @@ from journalfs.format.flush_note import FlushNote
 from journalfs.large.flushed import FlushedFolder
 from journalfs.large.spool import Spool
 from journalfs.limits import NAME_BYTES_MAX
+from journalfs.store.bodies import Buffer
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
 from journalfs.store.write.admission import Admitted
@@ -132,7 +133,7 @@ class Flushed:
 
     # ---- one note ----
 
-    async def note(self, note: FlushNote, content: bytes) -> None:
+    async def note(self, note: FlushNote, content: Buffer) -> None:
         """Make durable that this is to be published. Raises SystemFailure."""
         try:
             await offload(lambda: self.folder.write(note, content))

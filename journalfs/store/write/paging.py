@@ -301,6 +301,7 @@ class Paging:
             tx = TxId(0) if len(alike.texts) == 1 and settles is None else self._journals.new_tx()
         _, batch = self._publishing.begun_texts(alike, tx)
         if batch.too_long():
+            batch.end()
             return None
         self._publishing.keep_batch(alike)
         return BegunTexts(alike.address, batch, tx, len(alike.texts), alike.pairs, settles)

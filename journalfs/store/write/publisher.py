@@ -14,6 +14,7 @@ from journalfs.format.flush_note import FlushNote
 from journalfs.large.spool import Spool
 from journalfs.limits import PARSED_PIECE_BYTES, SPOOLED_IN_MEMORY_BYTES_MAX
 from journalfs.store.api import Patience, nothing_follows
+from journalfs.store.bodies import Buffer
 from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.outgoing import Outgoing, WholeFile
 from journalfs.store.write.admission import Admitted
@@ -212,7 +213,7 @@ class FilePublisher:
                 self._next_id = self._note = None
             self._abandon()
 
-    async def _publish_rest(self, messages: Sequence[Outgoing], rest: bytes) -> None:
+    async def _publish_rest(self, messages: Sequence[Outgoing], rest: Buffer) -> None:
         """Publish what the last close completes. No caller hears of a failure then, so what was written is
         kept.
         """
@@ -223,11 +224,11 @@ class FilePublisher:
             raise
         self._abandon()
 
-    async def _keep(self, rest: bytes, error: JournalfsError) -> None:
+    async def _keep(self, rest: Buffer, error: JournalfsError) -> None:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._set_aside, rest, error)
 
-    def _set_aside(self, rest: bytes, error: JournalfsError) -> None:
+    def _set_aside(self, rest: Buffer, error: JournalfsError) -> None:
         """In a thread."""
         note, self._note = self._note, None
         if note is None:

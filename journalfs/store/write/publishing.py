@@ -233,7 +233,10 @@ class Publishing:
     def stage_texts_in(self, tx: TxId, alike: Alike) -> bool:
         """The same with texts. False, with nothing staged, if they have to be staged one by one."""
         _, batch = self.begun_texts(alike, tx)
-        return self._journals.messages.stage_messages(batch) is not None
+        try:
+            return self._journals.messages.stage_messages(batch) is not None
+        finally:
+            batch.end()
 
     def stage_texts(self, alike: Alike, *, settles: str | None) -> Published | None:
         """Stage texts; None, with nothing staged, if they have to be staged one by one.
@@ -259,6 +262,8 @@ class Publishing:
                 # Without a reference it does not count, but it would stay.
                 writer.stage_delete(first_id)
             raise
+        finally:
+            batch.end()
         return None if position is None else Published(position, not alone)
 
     def begun_texts(self, alike: Alike, tx: TxId) -> tuple[RecordId, TextBatch]:
