@@ -21,6 +21,7 @@ from journalfs_mount.present import Presenter
 from journalfs_mount.publications import Publications
 from journalfs_mount.refusals import Noted, Refused, ToldFaults, nothing_else
 from journalfs_mount.report import MountReport
+from journalfs_mount.shares import Shares
 from journalfs_mount.staging import PlaceName, StagingArea
 from journalfs_mount.written import WrittenNames
 
@@ -60,6 +61,7 @@ class MountContext:
         "publications",
         "publishing",
         "report",
+        "shares",
         "staged_directories",
         "store",
         "told_faults",
@@ -86,7 +88,9 @@ class MountContext:
         self.caching: Caching = caching_for(changes=changes, read_only=read_only)
         self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
         self.publications = Publications()
-        self.interruptions = Interruptions()
+        self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
+        self.shares.tell = report.refused
+        self.interruptions = Interruptions(self.shares)
         self.detachment = Detachment()
         self.endings = Endings()
         self.written = WrittenNames()

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from journalfs_mount.errnos import refuse
 from journalfs_mount.limits import HANDLES_MAX
+from journalfs_mount.shares import Share, Shares
 
 Opened = TypeVar("Opened")
 
@@ -24,25 +25,34 @@ def files_max() -> int:
 class HandleTable(Generic[Opened]):
     """Numbers are never used twice, so a late request cannot reach another file's content."""
 
-    __slots__ = ("_max", "_next", "_opened")
+    __slots__ = ("_max", "_next", "_opened", "_owners", "_shares")
 
-    def __init__(self, handles_max: int) -> None:
+    def __init__(self, handles_max: int, shares: Shares | None = None) -> None:
         self._opened: dict[int, Opened] = {}
+        self._owners: dict[int, int] = {}
+        self._shares = shares if shares is not None else Shares({})
         self._max = handles_max
         self._next = 1
 
     def __len__(self) -> int:
         return len(self._opened)
 
-    def add(self, opened: Opened) -> int:
-        """Keep `opened` and return its number. ENFILE, not EMFILE: the limit is the mount's, not the
-        caller's."""
-        if len(self._opened) >= self._max:
+    def add(self, opened: Opened, owner: int = 0) -> int:
+        """Keep what a user opened and return its number. ENFILE, not EMFILE: the limit is the mount's, not
+        the caller's. EDQUOT when the user's share is spent.
+        """
+        if len(self._opened) >= self._shares.room(self._max, owner):
             raise refuse(errno.ENFILE)
+        self._shares.take(Share.OPEN, owner)
         number = self._next
         self._next += 1
         self._opened[number] = opened
+        self._owners[number] = owner
         return number
+
+    def owner(self, number: int) -> int:
+        """The user who opened it."""
+        return self._owners.get(number, 0)
 
     def get(self, number: int) -> Opened:
         opened = self._opened.get(number)
@@ -51,13 +61,14 @@ class HandleTable(Generic[Opened]):
         return opened
 
     def remove(self, number: int) -> Opened | None:
-        return self._opened.pop(number, None)
+        opened = self._opened.pop(number, None)
+        if opened is not None:
+            self._shares.give_back(Share.OPEN, self._owners.pop(number))
+        return opened
 
     def __iter__(self) -> Iterator[Opened]:
         return iter(self._opened.values())
 
     def drain(self) -> list[Opened]:
         """Empty the table and return what was in it."""
-        opened = list(self._opened.values())
-        self._opened.clear()
-        return opened
+        return [opened for number in list(self._opened) if (opened := self.remove(number)) is not None]

@@ -15,6 +15,7 @@ from journalfs_mount.callers import Caller
 from journalfs_mount.errnos import refuse
 from journalfs_mount.limits import RENAME_WAIT_S, WAITING_MAX
 from journalfs_mount.refusals import Refused
+from journalfs_mount.shares import OWNER, Share, Shares
 
 LOOK_S: Final = 0.05
 """From one look for signals to the next: a person who pressed Ctrl-C notices no delay."""
@@ -56,7 +57,8 @@ class _Wait:
 class Interruptions:
     """All waits of one mount. `run` looks after them."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Shares | None = None) -> None:
+        self._shares = shares if shares is not None else Shares({})
         self.connected: Callable[[], bool] = lambda: True
         """Whether the kernel still listens; set by who knows its descriptor."""
         self.told = False
@@ -69,11 +71,17 @@ class Interruptions:
 
     async def wait(self, until: Callable[[], Awaitable[None]], who: Waiting) -> None:
         """Await `until`. EINTR when a signal asks `who` to stop or the mount ends, EAGAIN when too many wait
-        already: each keeps a request of the kernel's waiting, of which there are only so many.
+        already, or too many of the same user's: each keeps a request of the kernel's waiting, of which there
+        are only so many.
         """
-        if len(self._waits) >= WAITING_MAX:
+        user = OWNER.get()
+        if len(self._waits) >= self._shares.room(WAITING_MAX, user):
             raise refuse(errno.EAGAIN)
-        await self.during(until, who)
+        self._shares.take(Share.WAITING, user)
+        try:
+            await self.during(until, who)
+        finally:
+            self._shares.give_back(Share.WAITING, user)
 
     async def during(self, until: Callable[[], Awaitable[None]], who: Waiting) -> None:
         """The same for what waits for nobody, but may take long."""

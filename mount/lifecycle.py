@@ -95,6 +95,7 @@ class _Mount:
         self._device: str | None = None
         """The mount's, in the kernel's table."""
         self._context = context = MountContext(store, options, report)
+        report.shares = lambda: {"users": context.shares.report()}
         self.operations = Operations(context, self._ready)
         self._watch = LoopWatch(store.loop_lag, self.operations.latest_request)
         if not context.read_only:

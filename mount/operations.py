@@ -58,6 +58,7 @@ from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
 from journalfs_mount.refusals import Refused
 from journalfs_mount.removals import Removals
+from journalfs_mount.shares import OWNER, Share
 from journalfs_mount.xattrs import attribute_name, listed_names
 
 log = logging.getLogger("journalfs.mount")
@@ -88,8 +89,8 @@ class Operations(pyfuse3.Operations):
         self.begun = 0
         """Requests for which a handler was called."""
         self._latest: tuple[str, tuple[object, ...]] = ("init", (None,))
-        self._files: HandleTable[OpenedFile] = HandleTable(files_max())
-        self._directories: HandleTable[OpenedDirectory] = HandleTable(HANDLES_MAX)
+        self._files: HandleTable[OpenedFile] = HandleTable(files_max(), context.shares)
+        self._directories: HandleTable[OpenedDirectory] = HandleTable(HANDLES_MAX, context.shares)
         self._polled: set[Stream] = set()
         self._polling = trio.Event()
         """Somebody polls."""
@@ -223,7 +224,7 @@ class Operations(pyfuse3.Operations):
         node = await self._settled(inode, ctx.pid)
         if node.opens:
             await node.open_up()
-        return FileHandleT(self._directories.add(OpenedDirectory(node)))
+        return FileHandleT(self._directories.add(OpenedDirectory(node), ctx.uid))
 
     @guarded
     async def readdir(self, fh: FileHandleT, start_id: int, token: ReaddirToken) -> None:
@@ -243,7 +244,7 @@ class Operations(pyfuse3.Operations):
                 await self._known(node, ctx.pid)
             if isinstance(node, StreamFile):
                 self._finders.opens(ctx.pid, node)
-            opened = node.open_stream(flags) if isinstance(node, StreamFile) else node.open()
+            opened = self._stream(node, flags, ctx) if isinstance(node, StreamFile) else node.open()
             if isinstance(node, LinesFile | MessageFile):
                 self._removals.readings.note(ctx.pid, inode, opened.growing)
             return await self._handle(opened, ctx)
@@ -252,6 +253,18 @@ class Operations(pyfuse3.Operations):
             opened = node.open_to_write(flags)
         self._removals.made(node, ctx.pid)
         return await self._handle(opened, ctx)
+
+    def _stream(self, node: StreamFile, flags: int, ctx: RequestContext) -> OpenedFile:
+        """An open stream, which is of its user's share until it is released."""
+        shares = self._context.shares
+        shares.take(Share.STREAMS, ctx.uid)
+        try:
+            stream = node.open_stream(flags)
+        except BaseException:
+            shares.give_back(Share.STREAMS, ctx.uid)
+            raise
+        stream.given_back = partial(shares.give_back, Share.STREAMS, ctx.uid)
+        return stream
 
     @guarded
     async def create(
@@ -272,6 +285,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def write(self, fh: FileHandleT, off: int, buf: bytes) -> int:
+        OWNER.set(self._files.owner(fh))
         await self._files.get(fh).write(off, buf)
         return len(buf)
 
@@ -280,6 +294,7 @@ class Operations(pyfuse3.Operations):
         self, fh: FileHandleT, off: int, size: int
     ) -> Bytes:
         # pyfuse3 takes whatever has a buffer, though it declares bytes.
+        OWNER.set(self._files.owner(fh))
         return await self._files.get(fh).read(off, size)
 
     @guarded
@@ -365,6 +380,7 @@ class Operations(pyfuse3.Operations):
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, ctx: RequestContext
     ) -> EntryAttributes:
         CALLING.set(ctx.pid)
+        OWNER.set(ctx.uid)
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node = await parent.make_directory(name, mode)
@@ -408,6 +424,7 @@ class Operations(pyfuse3.Operations):
     ) -> None:
         """What is moved to a queue keeps no name, so one that is there is never replaced by it."""
         CALLING.set(ctx.pid)
+        OWNER.set(ctx.uid)
         target = await self._directory(parent_inode_new, name_new)
         with self._refused.kept(ctx.pid, parent_inode_new, name_new):
             async with self._named(parent_inode_old, name_old) as node:
@@ -560,7 +577,7 @@ class Operations(pyfuse3.Operations):
     async def _handle(self, opened: OpenedFile, ctx: RequestContext) -> FileInfo:
         opened.opened_by(ctx.pid)
         try:
-            handle = self._files.add(opened)
+            handle = self._files.add(opened, ctx.uid)
         except FUSEError:
             await opened.release()
             raise

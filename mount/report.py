@@ -29,6 +29,7 @@ class MountReport:
         "follow_failure",
         "loop",
         "requests",
+        "shares",
         "started_ms",
     )
 
@@ -40,6 +41,8 @@ class MountReport:
         self.follow = "off"
         self.follow_failure: str | None = None
         self.details: dict[str, object] = {}
+        self.shares: Callable[[], Mapping[str, object]] = dict
+        """What users hold of what is shared."""
         self._refusals: deque[dict[str, object]] = deque(maxlen=REFUSALS_MAX)
 
     def refused(self, name: str, reason: str) -> None:
@@ -56,6 +59,7 @@ class MountReport:
             **({} if self.follow_failure is None else {"followFailure": shown(self.follow_failure)}),
             **{name: shown_in(value) for name, value in self.details.items()},
             "refused": shown_in(list(self._refusals)),
+            **self.shares(),
             "requests": dict(sorted(self.requests.items())),
         }
         return json_text(content)

@@ -94,6 +94,9 @@ CORE_SETTINGS: Final = (
     _setting("large-message-sync", Kind.BOOLEAN, True),
     _own("min-large-message-size", Kind.BYTES, 100 * 1024, "bytes", 1),
     _own("inflate-bytes-max", Kind.BYTES, INFLATE_BYTES_MAX_DEFAULT, "bytes", 1),
+    _own("user-waiting-max", Kind.INTEGER, 32, "requests", 1),
+    _own("user-streams-max", Kind.INTEGER, 128, "streams", 1),
+    _own("user-open-max", Kind.INTEGER, 8192, "files", 1),
     _setting("page-sync-timeout", Kind.INTEGER, None, "ns", 0),
     _setting("purge-page-folders", Kind.BOOLEAN, False),
     _setting("global-max-size", Kind.BYTES, None, "bytes", -1),
@@ -110,6 +113,9 @@ CORE_SETTINGS: Final = (
     _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),
     _own("selection-memory-bytes", Kind.BYTES, 64 * 1024 * 1024, "bytes", 0),
 )
+
+USER_LIMITS: Final = ("user-waiting-max", "user-streams-max", "user-open-max")
+"""How much one user may hold of what a mount has only so much of."""
 
 CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in CORE_SETTINGS}
 

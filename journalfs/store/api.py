@@ -422,6 +422,9 @@ class Store(Protocol):
 
     def status(self) -> Mapping[str, object]: ...
 
+    def user_limits(self) -> Mapping[str, int]:
+        """How much one user may hold of what is shared, by the names of the settings that say so."""
+
     def refused(self, what: str, reason: str) -> None:
         """Note a refused change for `.journalfs/events.jsonl`."""
 

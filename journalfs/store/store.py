@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from journalfs.clock import NS_PER_MS
+from journalfs.config.core_settings import USER_LIMITS
 from journalfs.damage import Damage
 from journalfs.engine.state_batch import adopt_parts, keep_part, part_ids
 from journalfs.engine.state_types import PartInfo
@@ -102,6 +103,10 @@ class JournalStore:
             self._snapshots = Snapshots(self.core.layout)
         return self._snapshots
 
+    def user_limits(self) -> Mapping[str, int]:
+        value = self.core.layout.value_in_force
+        return {name: int(value(name) or 0) for name in USER_LIMITS}
+
     def refused(self, what: str, reason: str) -> None:
         self.core.events.add("refused", f"{what}: {reason}", level=20, what=what, reason=reason)
 
@@ -154,6 +159,7 @@ class JournalStore:
             "loopLagMs": core.lag.status(),
             "selections": len(SELECTIONS),
             "selectionBytes": SELECTIONS.size_bytes,
+            "userLimits": self.user_limits(),
         }
 
     def _origin(self) -> Mapping[str, object]:

@@ -12,6 +12,7 @@ import errno
 import math
 import os
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,7 +45,18 @@ class Polled(Protocol):
 class Stream(OpenedFile):
     """An open stream: the line that is being read, and where in the stream it stands."""
 
-    __slots__ = ("_holder", "_line", "_node", "_start", "_turn", "_waits_not", "opener", "polled", "reader")
+    __slots__ = (
+        "_holder",
+        "_line",
+        "_node",
+        "_start",
+        "_turn",
+        "_waits_not",
+        "given_back",
+        "opener",
+        "polled",
+        "reader",
+    )
 
     def __init__(self, node: StreamFile, flags: int) -> None:
         super().__init__(node.inode, node.context.now_ns(), EMPTY, direct_io=True, keep_cache=False)
@@ -58,6 +70,8 @@ class Stream(OpenedFile):
         self.reader: Reader | None = None
         self._holder = Writer(0, node.inode)
         self.polled: Polled | None = None
+        self.given_back: Callable[[], None] = lambda: None
+        """Its user has one less."""
         node.openings.append(self)
 
     def opened_by(self, thread: int) -> None:
@@ -154,6 +168,7 @@ class Stream(OpenedFile):
 
     async def release(self) -> None:
         self._node.openings.remove(self)
+        self.given_back()
 
 
 class Following(Stream):

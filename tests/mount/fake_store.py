@@ -418,6 +418,9 @@ class FakeStore:
         self._slots = 0
         self.root = FakeDirectory({"status.json": FakeFile(b"{}\n", live=True), "damaged": FakeDirectory({})})
 
+    def user_limits(self) -> Mapping[str, int]:
+        return {}
+
     def add_queue(self, address: str, queue: FakeQueue | str) -> FakeQueue:
         made = FakeQueue(queue, self.next_slot()) if isinstance(queue, str) else queue
         owner = self.by_name.setdefault(address, FakeAddress(address, len(self.by_name) + 1))

@@ -1,0 +1,77 @@
+"""What each user may hold of what a mount has only so much of, so that nobody takes everybody's."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import Final
+
+from journalfs_mount.errnos import refuse
+
+OWNER: ContextVar[int] = ContextVar("owner", default=0)
+"""The user whose request a task serves."""
+
+
+class Share(StrEnum):
+    """What is shared, by the setting that says how much of it a user may have."""
+
+    WAITING = "user-waiting-max"
+    """Requests that wait for something that others do."""
+    STREAMS = "user-streams-max"
+    """`.follow` and `.take` that are open."""
+    OPEN = "user-open-max"
+    """Files and directories that are open."""
+
+
+RESERVED_SHARE: Final = 4
+"""One of so many places is for root and the user who mounted alone."""
+
+_ERRNO: Final = {Share.WAITING: errno.EAGAIN, Share.STREAMS: errno.EDQUOT, Share.OPEN: errno.EDQUOT}
+
+
+class Shares:
+    """Counts by user. Root and the user who mounted have no share: all that is left is theirs."""
+
+    __slots__ = ("_held", "_max", "_unlimited", "tell")
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self._max = {share: limits[share] for share in Share if share in limits}
+        self._held: dict[Share, Counter[int]] = {share: Counter() for share in Share}
+        self._unlimited = {0, os.getuid(), os.geteuid()}
+        self.tell: Callable[[str, str], None] = lambda setting, reason: None
+        """Is told of each refusal: the setting, and why."""
+
+    def take(self, share: Share, user: int) -> None:
+        """One more is `user`'s, until `give_back`. Refused when its share is spent."""
+        held = self._held[share]
+        allowed = self._max.get(share)
+        if allowed is not None and user not in self._unlimited and held[user] >= allowed:
+            self.tell(str(share), f"user {user} has {held[user]} of these, and it allows no more")
+            raise refuse(_ERRNO[share])
+        held[user] += 1
+
+    def room(self, places: int, user: int) -> int:
+        """How many of all places may be taken before a user finds none: some are left for root and the user
+        who mounted.
+        """
+        return places if user in self._unlimited else places - places // RESERVED_SHARE
+
+    def give_back(self, share: Share, user: int) -> None:
+        held = self._held[share]
+        held[user] -= 1
+        if not held[user]:
+            del held[user]
+
+    def report(self) -> Mapping[str, object]:
+        """The limits, and what users hold."""
+        return {
+            str(share): {
+                "max": self._max.get(share),
+                "held": {str(user): count for user, count in sorted(held.items())},
+            }
+            for share, held in self._held.items()
+        }
