@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +16,11 @@ LIST_BYTES_MAX: Final = 65_536
 """Longest list of names it passes, each with its NUL (XATTR_LIST_MAX)."""
 
 
+_ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]|%(?=[01][0-9A-F]|25|7F|[89][0-9A-F])")
+"""What a terminal would take for a command, and what looks like an escape."""
+_ESCAPES: Final = re.compile(r"%([01][0-9A-F]|25|7F|[89][0-9A-F])")
+
+
 def listed_names(attributes: Mapping[str, bytes]) -> list[bytes]:
     """The names that can be asked for.
 
@@ -24,7 +30,7 @@ def listed_names(attributes: Mapping[str, bytes]) -> list[bytes]:
     listed: list[bytes] = []
     room = LIST_BYTES_MAX
     for text, value in attributes.items():
-        name = text.encode("utf-8", "surrogatepass")
+        name = _ESCAPED.sub(_escape, text).encode("utf-8", "surrogatepass")
         room -= len(name) + 1
         if room < 0:
             break
@@ -36,6 +42,11 @@ def listed_names(attributes: Mapping[str, bytes]) -> list[bytes]:
 def attribute_name(name: bytes) -> str | None:
     """The attribute that a request is about; None for bytes that no attribute's name is encoded as."""
     try:
-        return name.decode("utf-8", "surrogatepass")
+        text = name.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return None
+    return _ESCAPES.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
