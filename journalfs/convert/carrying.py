@@ -183,7 +183,11 @@ class Carrying:
         broker of the destination makes.
         """
         settings = journal_settings(plan_store(destination).config)
-        said: dict[str, Value] = {"journal-file-size": settings.file_size_bytes, "journal-type": "NIO"}
+        said: dict[str, Value] = {
+            "journal-file-size": settings.file_size_bytes,
+            "journal-type": "NIO",
+            "journal-datasync": False,
+        }
         (staging / TOML_NAME).write_text(settings_text(said))
         writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
         try:
