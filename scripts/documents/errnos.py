@@ -1,8 +1,7 @@
-"""The page that begins with what a shell prints: made from the errors and from what the mount refuses."""
+"""The page that begins with what a shell prints: made from the errors and advice for each errno."""
 
 from __future__ import annotations
 
-import ast
 import errno
 import os
 import re
@@ -71,28 +70,6 @@ def given() -> set[str]:
     return found - INNER
 
 
-def refusals() -> dict[str, set[str]]:
-    """Errno -> reasons that events give for it, as far as they are whole sentences in the sources."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for path in sorted((ROOT / "mount").rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        texts = {
-            target.id: node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
-            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-            if isinstance(target, ast.Name)
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refused" and len(node.args) > 1:
-                number, reason = node.args[:2]
-                value = texts.get(reason.id) if isinstance(reason, ast.Name) else reason
-                text = value.value if isinstance(value, ast.Constant) else None
-                if isinstance(number, ast.Attribute) and number.attr.isupper() and isinstance(text, str):
-                    found[number.attr].add(" ".join(text.split()))
-    return found
-
-
 def page() -> str:
     """errnos.md."""
     pages = {rule.number: rule.page for rule in rules()}
@@ -121,7 +98,4 @@ def page() -> str:
             ", ".join(by_errno[name]),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "## Reasons", "", "| errno | reason in the event |", "| --- | --- |"]
-    for name, reasons in sorted(refusals().items()):
-        lines += [f"| {name} | {reason} |" for reason in sorted(reasons)]
     return "\n".join(lines) + "\n"
