@@ -98,7 +98,7 @@ def older_options(command: C) -> C:
         "--derived",
         metavar="DIR",
         type=GivenPath(),
-        help="Where what is derived from an older store lies; the cache directory unless told.",
+        help="Directory for the store derived from an older one; the cache directory unless told.",
     )(with_older)
     return cast(
         C,
@@ -106,7 +106,7 @@ def older_options(command: C) -> C:
             "--format",
             "store_format",
             type=click.Choice(["artemis", *KINDS]),
-            help="What STORE is, if not what it looks like.",
+            help="Kind of STORE, where it is not recognised.",
         )(with_derived),
     )
 

@@ -23,9 +23,9 @@ FORMATS = ("lines", "xml", "jsonl", "parquet")
 @click.option(
     "--format", "file_format", type=click.Choice(FORMATS), default="jsonl", help="What OUT is to be."
 )
-@click.option("--kind", type=click.Choice(KINDS), help="What STORE is, if not what it looks like.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind of STORE, where it is not recognised.")
 @click.option(
-    "--derived", type=GivenPath(), metavar="DIR", help="Where what is derived from an older store lies."
+    "--derived", type=GivenPath(), metavar="DIR", help="Directory for the store derived from an older one."
 )
 @click.option("--directory", type=GivenPath(), metavar="DIR", help="lines: the journal, if not STORE's.")
 @click.option("--extension", metavar="TEXT", help="lines: how the journal's files end. Default: amq or hq.")

@@ -148,20 +148,20 @@ class Node(ABC):
         raise refuse(errno.EISDIR)
 
     def open_to_write(self, flags: int) -> OpenedFile:
-        raise Refused(errno.EPERM, "this is not written to: give a new name in an address or a queue")
+        raise Refused(errno.EPERM, "nothing is written here: write to a new name in an address or a queue")
 
     def change_attributes(
         self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
     ) -> None:
         """chmod, chown, utimensat, truncate; `opened` is the handle that the caller has, if any."""
-        raise Refused(errno.EPERM, "what is in the store has no mode, owner, time or size that could be set")
+        raise Refused(errno.EPERM, "messages and parts have no mode, owner, time or size to set")
 
     async def set_extended(self, name: str, value: bytes) -> None:
         raise Refused(errno.EOPNOTSUPP, f"{name} cannot be set here")
 
     async def remove_extended(self, name: str) -> None:
         """Remove an attribute that is there."""
-        raise Refused(errno.EPERM, "this attribute says what is, and cannot be removed")
+        raise Refused(errno.EPERM, "this attribute shows a state, and cannot be removed")
 
     async def remove(self) -> None:
         """unlink."""
@@ -192,7 +192,7 @@ def moving_target(source: QueuePath, target: Directory) -> QueuePath:
     if queue is None:
         raise Refused(errno.EPERM, "messages are moved into the directory of a queue")
     if queue == source:
-        raise Refused(errno.EPERM, "they are in this queue already, and its names are not for choosing")
+        raise Refused(errno.EPERM, "these messages are in this queue already, and their names are fixed")
     return queue
 
 

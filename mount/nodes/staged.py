@@ -194,7 +194,9 @@ class Staged(Node):
         path, publishing = self.real_path(), self.context.publishing
         require_unpublished(self.context, path)
         if self.context.left_published.get(path) == _identity(path):
-            raise Refused(errno.EEXIST, "it was published; remove it, so that it is not published again")
+            raise Refused(
+                errno.EEXIST, "it was published already; remove it, so that it is not published again"
+            )
         self.context.staging().require_discardable(path)
         publishing.add(path)
         try:

@@ -405,7 +405,7 @@ class StreamFile(Node):
         return self._directory.queue_path()
 
     async def set_extended(self, name: str, value: bytes) -> None:
-        reason = "readers have no settings, nor a priority among each other: who reads asks for a message"
+        reason = "readers have no settings and no priorities: each asks for its next message"
         raise Refused(errno.EPERM, reason)
 
     def told(self, thread: int) -> EntryAttributes:

@@ -349,8 +349,8 @@ class WritingFile(OpenedFile):
         if not self._appends and offset != self._publisher.size_bytes:
             raise Refused(
                 errno.EINVAL,
-                f"written at {offset} after {self._publisher.size_bytes} bytes: what is written here is "
-                "taken from front to back; write to a name that begins with an underscore and rename it",
+                f"written at {offset} after {self._publisher.size_bytes} bytes: a file is written "
+                "from front to back; write to a name that begins with an underscore and rename it",
             )
 
     async def _take_turn(self) -> None:

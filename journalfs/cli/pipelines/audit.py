@@ -21,7 +21,7 @@ def audit(
     settings: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Say what became of the messages of STORE, consumed ones too, and what is odd, as its files tell it."""
+    """Say what became of each message of STORE, consumed ones too, and list what is odd."""
     from journalfs.pipeline.session import session  # noqa: PLC0415 - Spark takes seconds
 
     check_report(store, output)

@@ -27,7 +27,9 @@ _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 )
 @click.option("--only", metavar="SQL", help="Only rows of the archive that meet this condition.")
 @click.option("--name", help="Of the replay: one of another name publishes all again.")
-@click.option("--notes", metavar="DIR", help="Where is noted what was published; in the archive unless told.")
+@click.option(
+    "--notes", metavar="DIR", help="Directory of the notes on published messages; in the archive unless told."
+)
 @click.option(
     "--batch", type=click.IntRange(min=1), metavar="MESSAGES", help="In one transaction; 10000 unless told."
 )
