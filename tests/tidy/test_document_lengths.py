@@ -1,12 +1,16 @@
-"""Documents stay short: pages, the bold sentence of a rule, and what stands open below it."""
+"""Documents stay short and plain: pages, the bold sentence of a rule, words, and blocks of commands."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from journalfs.cli.main import COMMANDS
+from scripts.documents import words as style
+from scripts.documents.blocks import blocks
 from scripts.documents.rules import Rule, rules
 from tests.tidy.sources import ROOT
 
@@ -40,3 +44,26 @@ def test_a_rule_is_one_sentence_and_a_short_body(rule: Rule) -> None:
     body = open_text.partition("**")[2]
     paragraphs = [part for part in body.split("\n\n") if not part.lstrip("\n").startswith(("|", "`"))]
     assert words(" ".join(paragraphs)) <= 80
+
+
+def test_no_text_has_one_of_the_worst_words() -> None:
+    assert not style.refused()
+
+
+def test_blocks_of_commands_can_be_read_by_a_shell() -> None:
+    """Those of recipes and of README are run, by tests of their own."""
+    for path in (ROOT / "docs").rglob("*.md"):
+        for block in blocks(path):
+            if block.kind == "sh":
+                done = subprocess.run(
+                    ["bash", "-n"], input=block.text, text=True, capture_output=True, check=False
+                )
+                assert done.returncode == 0, f"{path.name}:{block.line}: {done.stderr}"
+
+
+def test_commands_in_blocks_exist() -> None:
+    for path in (ROOT / "docs").rglob("*.md"):
+        for block in blocks(path):
+            if block.kind in ("", "sh"):
+                for name in re.findall(r"^(?:\$ )?journalfs ([a-z][\w-]*)", block.text, re.MULTILINE):
+                    assert name in COMMANDS, f"{path.name}:{block.line}"
