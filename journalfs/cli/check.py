@@ -35,13 +35,14 @@ _COLUMNS = {"FILE": "file", "OFFSET": "offset", "BYTES": "bytes", "KIND": "kind"
 @click.option("--set-aside", is_flag=True, help="Move large bodies that no message has out of the way.")
 @json_option
 def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
-    """Read all of STORE, journals, pages, large messages and every message that is live or that a prepared
-    transaction holds or sends, and list the damage.
+    """Read all of STORE and list the damage: journals, pages, large bodies, and every message that is live
+    or in a prepared transaction.
 
-    Ends with 0 if there is none and with 5 if there is. Large bodies that no message has, which a crash
-    leaves, and pages that were renamed instead of deleted are listed too and are no damage. Nothing is
-    changed. An index is only asked what was there before and is gone. --set-aside first takes the store for
-    writing, as a mount does, and moves such bodies to journalfs/orphans in it.
+    Ends with 0 without damage and with 5 with damage. Nothing is changed. Two things are listed that are no
+    damage: large bodies that no message has (a crash leaves them), and pages that were renamed instead of
+    deleted. The index is asked for one thing only: which files are gone.
+
+    --set-aside takes the store for writing, as a mount does, and moves such bodies to journalfs/orphans.
     """
     if set_aside:
         _set_aside(store)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: journalfs compact --dry-run /var/lib/artemis/data")
 @store_argument
-@click.option("--dry-run", is_flag=True, help="Change nothing; say what would be freed and written.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; list the files to be freed and written.")
 @json_option
 def compact(*, store: Path, dry_run: bool, as_json: bool) -> None:
-    """Rewrite what lives of STORE's journals into new files, packed, and set the old ones free.
+    """Rewrite the live records of STORE's journals into new files, packed, and set the old ones free.
 
-    The store is taken for it: no broker and no mount for writing can have it meanwhile. --dry-run works
-    beside them, and says how many files there would be then: free ones are kept for use up to
-    journal-pool-files, and make way for those that compaction writes.
+    No broker and no mount for writing can have the store meanwhile. --dry-run works beside them, and says
+    how many files there would be. Free files stay for use, up to journal-pool-files; compaction takes their
+    place first.
     """
     if dry_run:
         _preview(store, as_json)

@@ -98,7 +98,7 @@ def long_sentences() -> list[str]:
     for place, text in texts():
         if text.startswith("|"):
             continue
-        for sentence in re.split(r"(?<=[.:;!?]) (?=[A-Z*`(])", text):
+        for sentence in re.split(r"(?<=[.:;!?])(?:\*\*)? (?=[A-Z*`(])", text):
             count = len([word for word in sentence.split() if re.search(r"\w", word)])
             if count > LONG:
                 found.append(f"{count} words, {place}: {sentence[:80]}…")
