@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
+from journalfs.config.database import kept_text
 from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
@@ -47,7 +48,7 @@ class GivenPath(click.ParamType[Path]):
         text = os.fsdecode(os.fspath(cast("str", value)))
         if not text or "\0" in text:
             self.fail("an empty path" if not text else "no path can have a NUL in it", param, ctx)
-        return Path(text)
+        return Path(kept_text(text))
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

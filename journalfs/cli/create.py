@@ -33,16 +33,27 @@ def create(*, store: Path, journal_type: str | None, assignments: tuple[str, ...
     """Make an empty store in the directory STORE, which need not exist.
 
     A broker can be started on it. Settings are kept in STORE/journalfs.toml. In a broker instance that never
-    ran, STORE is the instance, and its broker.xml says all.
+    ran, STORE is the instance, and its broker.xml says all. STORE may be the URL of a database, such as
+    sqlite:///orders.db.
 
     Messages that fail too often go to the queue DLQ, those whose time is over to ExpiryQueue, as `artemis
     create` sets it up.
     """
     from journalfs.clock import SystemClock  # noqa: PLC0415 - these take longer than the help text
+    from journalfs.config.database import database_named  # noqa: PLC0415
     from journalfs.store.creating import create_store  # noqa: PLC0415
 
     given = ([f"journal-type={journal_type}"] if journal_type else []) + list(assignments)
     own, addresses = _settings(given)
+    database = database_named(store)
+    if database is not None:
+        from journalfs.store.write.tables import create_tables  # noqa: PLC0415
+
+        if own:
+            raise WrongCall(f"--set {next(iter(own))}: a database has no file for settings of a store")
+        create_tables(database, addresses, SystemClock(), bare=bare)
+        print(f"{database.shown}: an empty store")
+        return
     made = create_store(store, own, SystemClock(), warn=_warn, addresses=addresses, bare=bare)
     size = made.settings.file_size_bytes
     print(

@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import GivenPath, Older, older_options, store_argument
+from journalfs.config.database import database_named
 from journalfs.errors import MountFailed, WrongCall
 
 
@@ -98,9 +99,11 @@ def mount(
     chosen |= {name: value for name, value in given.items() if value is not None}
     options = MountOptions(**chosen)
     # Whatever becomes of the working directory and of links, and so that `df` names it.
-    store = Path(os.path.realpath(store))
+    database = database_named(store)
+    if database is None:
+        store = Path(os.path.realpath(store))
     request = Start(
-        store=store,
+        store=store if database is None else Path(database.shown),
         mountpoint=mountpoint,
         options=options,
         open_store=partial(open_for_mount, store, options, kind=older.kind, derived=older.derived),

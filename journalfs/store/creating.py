@@ -53,7 +53,7 @@ class Created:
 AddressSettings: TypeAlias = Mapping[str, Mapping[str, Value]]
 """By match."""
 
-_WHERE_TO: Final[Mapping[str, Value]] = {"dead-letter-address": "DLQ", "expiry-address": "ExpiryQueue"}
+WHERE_TO: Final[Mapping[str, Value]] = {"dead-letter-address": "DLQ", "expiry-address": "ExpiryQueue"}
 """What `artemis create` sets for all addresses."""
 
 
@@ -78,7 +78,7 @@ def create_store(
             _make_directory(place, undo)
             planned = plan_store(place)
             if not bare and planned.config is None:
-                addresses = {**addresses, "#": {**_WHERE_TO, **addresses.get("#", {})}}
+                addresses = {**addresses, "#": {**WHERE_TO, **addresses.get("#", {})}}
             if own or addresses:
                 _write_settings(planned, settings_text(own, addresses), undo)
                 planned = plan_store(place)
@@ -161,22 +161,22 @@ class _Making:
             _refuse_half(layout.bindings_dir, journals.bindings)
             _refuse_half(layout.journal_dir, journals.messages)
             if not self._bare:
-                self._make_queues(journals)
+                make_queues(journals, SettingsInForce(layout.config, {}))
             opened.pop_all()
         journals.close()
         return messages.kind
 
-    def _make_queues(self, journals: Journals) -> None:
-        """For what fails or expires: anycast, each named as the address that settings name."""
-        settings = SettingsInForce(self.layout.config, {})
-        bindings, anycast = journals.bindings, RoutingType.ANYCAST
-        for name in dict.fromkeys(one for setting in _WHERE_TO for one in settings.texts(setting)):
-            address = encode_address_binding(new_address(name, anycast))
-            queue = encode_queue_binding(new_queue(settings, name, name, anycast))
-            tx = journals.new_tx()
-            for kind, body in ((BindingType.ADDRESS_BINDING, address), (BindingType.QUEUE_BINDING, queue)):
-                bindings.stage_add_in(tx, RecordId(journals.ids.draw()), kind, body)
-            bindings.stage_commit(tx)
+
+def make_queues(journals: Journals, settings: SettingsInForce) -> None:
+    """For what fails or expires: anycast, each named as the address that settings name."""
+    bindings, anycast = journals.bindings, RoutingType.ANYCAST
+    for name in dict.fromkeys(one for setting in WHERE_TO for one in settings.texts(setting)):
+        address = encode_address_binding(new_address(name, anycast))
+        queue = encode_queue_binding(new_queue(settings, name, name, anycast))
+        tx = journals.new_tx()
+        for kind, body in ((BindingType.ADDRESS_BINDING, address), (BindingType.QUEUE_BINDING, queue)):
+            bindings.stage_add_in(tx, RecordId(journals.ids.draw()), kind, body)
+        bindings.stage_commit(tx)
 
 
 def _refuse_half(directory: Path, journal: JournalWriter) -> None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, inspect, select
 
 from journalfs.config.database import DatabaseSettings
 from journalfs.ids import MessageId
@@ -40,6 +40,10 @@ class OwnedTables:
             self.lease.acquire()
             undo.callback(self.lease.release)
             with self.database.begin("make the tables") as connection:
+                bindings_table = self.database.tables.bindings
+                there = inspect(connection).has_table(bindings_table.name)
+                self.is_new: Final = not (there and connection.execute(select(bindings_table.c.seq)).first())
+                """Nothing was in it."""
                 self.database.tables.metadata.create_all(connection)
             # Before anything is derived: what a killed writer left unfinished is no part of the store.
             messages, bindings = (self._log(table) for table in self.database.tables.journals)

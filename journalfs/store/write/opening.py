@@ -127,7 +127,10 @@ class Taking:
         sync: SyncMode,
         clock: Clock,
         index: bool | Path,
+        *,
+        name: str | None = None,
     ) -> None:
+        """`name`: what people know the store by, if not by its directory."""
         self.layout = layout
         self.settings = settings
         self.sync = sync
@@ -138,7 +141,7 @@ class Taking:
         for warning in layout.warnings:
             self.events.add("configuration", warning)
         if layout.config is None:
-            self.events.add("no-configuration", f"{layout.root}: {_UNCONFIGURED}")
+            self.events.add("no-configuration", f"{name or layout.root}: {_UNCONFIGURED}")
         self.warnings = list(setting_warnings(layout.config))
 
     def store(self) -> WritingStore:
