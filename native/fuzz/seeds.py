@@ -29,6 +29,8 @@ SEEDS_MAX = 400
 LARGE_BYTES = 2_000
 STEPS = 8
 HEADER_BYTES = 16
+SELECT_STEPS = bytes([3, 5, 14, 0, 6, 0, 1, 2, 0, 11, 14, 3, 0, 6, 1, 1, 0, 12, 14, 2, 6, 3, 0, 0, 0])
+"""n = 1, or a LIKE a pattern, or x IN constants: as fuzz_select.c reads them."""
 EVENT, CHECKSUM_TYPE, MAGIC = 10, 99, 0x4A465331
 
 
@@ -90,6 +92,7 @@ def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
     for source, payload in _payloads(store):
         columns = struct.pack(">HHBH", 0x0FFF, len(payload) % 500, source, len(payload) % 65536)
         yield "columns", columns + payload[:65535] + columns[4:] + payload[:65535]
+        yield "select", SELECT_STEPS + columns[4:] + payload[:65535]
         if not source:
             yield "copy", payload
         yield "line", struct.pack(">BI", source, len(payload)) + payload + large

@@ -257,6 +257,9 @@ static uint8_t judge(judge_job *job, const jfs_line *line) {
     if (message.undecoded || !(message.has & JFS_HAS_HEADER)) return JFS_VERDICT_ASK;
     if (message.protocol == JFS_AMQP && message.is_large) return JFS_VERDICT_ASK;
     jfs_select_load(program, &message, user_id, job->registers);
+    const uint32_t first = program->name_count + program->constant_count;
+    /* JFS_V_ASK: what no step has written is nothing to go by. */
+    memset(job->registers + first, 0, (program->register_count - first) * sizeof *job->registers);
     for (uint32_t at = 0; at < program->step_count;) {
         const jfs_select_step *const step = &program->steps[at];
         truth out;
