@@ -56,9 +56,12 @@ def test_new_selections_hold_nobody_up(attacked: MountedStore) -> None:
 @pytest.mark.rule("S-150")
 def test_new_selections_over_many_messages_hold_nobody_up(attacked: MountedStore) -> None:
     queue = filled(attacked, 250_000)
+    alone = waits(attacked)
     with asking_for(queue, SELECTORS):
-        for took in waits(attacked):
-            assert p99(took) < 0.05
+        beside = waits(attacked)
+    for before, meanwhile in zip(alone, beside, strict=True):
+        # On a machine that has nothing else to do the first counts.
+        assert p99(meanwhile) < max(0.05, 4 * p99(before))
 
 
 @pytest.mark.mount
