@@ -1,5 +1,5 @@
 """The data logs of an AMQ Message Store (ActiveMQ 5.0 to 5.8): frames of OpenWire commands in files
-`data-N`, and what replaying them leaves (shared rules in docs/format/amq-message-store.md).
+`data-N`, and what replaying them leaves (shared rules in docs/use/older.md).
 """
 
 from __future__ import annotations
