@@ -33,7 +33,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/makers.py": "reads which run of the system this is",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
-    "journalfs/exchange/encoded_lines.py": "writes a journal that nobody has open yet, and reads headers of one",
+    "journalfs/exchange/encoded_lines.py": "writes a journal that nobody has open, and reads headers",
     "journalfs/exchange/importing.py": "reads the file that is imported",
     "journalfs/exchange/targets.py": "publishes through a mount, as any program does",
     "mount/nodes/staged.py": "staged files are real files in the store's own folder",
