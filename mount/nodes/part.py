@@ -29,6 +29,11 @@ _PART_IS_THERE: Final = (
     "a queue are copied by cp FROM/.all.jsonl TO/copy.jsonl"
 )
 
+_REMOVED_AS_ONE: Final = (
+    "what a selection or a state lists is not removed file by file, as a job does with a place that it is to "
+    "overwrite: rm DIR/.all.jsonl acknowledges all of it, rm DIR/.messages/ID.txt one message"
+)
+
 
 def part_version(part: Part) -> bytes:
     """A part only ever loses lines, so its size tells each of its contents from every other, as long as the
@@ -56,6 +61,7 @@ class LinesFile(Node):
         return self._directory.concerns(address_name)
 
     async def remove(self) -> None:
+        self._refuse_listed()
         store, queue = self.context.removing(), self._directory.queue_path()
         if self._directory.keeps_parts:
             await store.acknowledge_part(queue, self._name_in_store())
@@ -69,6 +75,11 @@ class LinesFile(Node):
             await store.move_part(source, self._name_in_store(), queue)
         else:
             await store.move(source, self._message_ids(), queue)
+
+    def _refuse_listed(self) -> None:
+        """Whoever deletes all that a directory lists, to fill it anew, means a place of his own."""
+        if not self._directory.keeps_parts and self._name_in_store() != ALL_NAME.decode():
+            raise Refused(errno.EPERM, _REMOVED_AS_ONE)
 
     def _message_ids(self) -> Sequence[MessageId]:
         return self._directory.view().message_ids(self._name_in_store())
@@ -196,6 +207,7 @@ class TailFile(LinesFile):
 
     async def remove_shown(self, shown: Shown) -> None:
         """unlink, by whoever saw what it held at some moment."""
+        self._refuse_listed()
         await self.context.removing().acknowledge_shown(self._directory.queue_path(), shown)
 
     def _name_in_store(self) -> str:

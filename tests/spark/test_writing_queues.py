@@ -218,6 +218,18 @@ def test_overwriting_an_address_is_refused_before_anything_is_removed(
     assert numbers(address.first) == [-1, *range(ROWS)]
 
 
+@pytest.mark.rule("S-169")
+@pytest.mark.parametrize("view", [".where/number > 4", ".scheduled", ".failed", ".delivering"])
+def test_overwriting_a_view_is_refused_before_anything_is_removed(
+    rows: DataFrame, address: Address, view: str
+) -> None:
+    later = '{"body":"x","scheduledTime":4000000000000,"properties":{"number":9}}\n'
+    (address.first.path / "in.jsonl").write_text('{"body":"y","properties":{"number":9}}\n' + later)
+    with pytest.raises(Py4JJavaError):
+        rows.write.mode("overwrite").json(str(address.first.path / view))
+    assert len(address.first.lines()) == 2
+
+
 @pytest.mark.rule("S-89")
 def test_a_job_that_fails_publishes_nothing(rows: DataFrame, address: Address) -> None:
     """Not even what tasks have committed. One that goes on while Spark removes what a failed job left could

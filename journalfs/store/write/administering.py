@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from journalfs.bindings.model import Address, BindingsState, Queue
-from journalfs.config.in_force import SettingsInForce
+from journalfs.config.in_force import ORIGIN_DEFAULT, SettingsInForce
 from journalfs.config.setting_names import ADDRESS_SETTINGS, NO_EFFECT, Kind, Value, parse_value
 from journalfs.errors import NameTaken, NoSuchName, SettingFixed, SettingRefused, WrongCall
 from journalfs.format import bindings as records
@@ -38,6 +38,11 @@ from journalfs.store.write.queue_settings import (
 _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTINGS}
 _OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
 """Settings that name an address."""
+_WOULD_SHARE = (
+    "its only queue is ANYCAST, and a second one would take every other message from it. For a subscription, "
+    "which gets all messages too: setfattr -n user.journalfs.routing-types -v ANYCAST,MULTICAST ADDRESS. To "
+    "share them: setfattr -n user.journalfs.default-queue-routing-type -v ANYCAST ADDRESS"
+)
 _DELETED = "is deleted, but a broker that starts makes it anew where its configuration lists it"
 _UNLISTED = (
     "config-delete-addresses is FORCE: a broker that starts deletes the address, with queues and messages, "
@@ -63,10 +68,12 @@ class Administering:
         _check_name(name)
         if name in self._state.addresses:
             raise NameTaken(f"{name}: there is such an address already")
-        routing = self._default_routing(name, "default-address-routing-type")
+        # Its first queue says which kind it is of, where no setting does.
+        said = self._said_routing(name, "default-address-routing-type")
+        routing = tuple(RoutingType) if said is None else (said,)
         if self._in_force().value(name, "config-delete-addresses") == "FORCE":
             self.core.events.add("configuration", f"{name}: {_UNLISTED}")
-        return self._in_transaction(lambda tx: self._add_address(tx, name, (routing,)))
+        return self._in_transaction(lambda tx: self._add_address(tx, name, routing))
 
     def delete_address(self, address: Address) -> Position | None:
         """None when there is no record to be deleted: the address was only implied by its queues."""
@@ -91,15 +98,31 @@ class Administering:
             raise NameTaken(
                 f"{name}: there is a queue of this name bound to {taken.address}; names are unique in a store"
             )
-        kinds = address.binding.routing_types
-        default = self._default_routing(address.name, "default-queue-routing-type")
-        binding = new_queue(self._in_force(), address.name, name, kinds[0] if len(kinds) == 1 else default)
+        kind = self._kind_of_new(address, name)
+        binding = new_queue(self._in_force(), address.name, name, kind)
 
         def stage(tx: TxId) -> None:
-            self._ensure_routing(tx, address, binding.routing_type)
+            if address.address_id is None or self._state.queues_of(address.name):
+                self._ensure_routing(tx, address, kind)
+            elif set(address.binding.routing_types) != {kind}:
+                self._replace_address(tx, address, address.address_id, {kind})
             self._add_queue(tx, binding)
 
         return self._in_transaction(stage)
+
+    def _kind_of_new(self, address: Address, name: str) -> RoutingType:
+        """ANYCAST is what clients mean by a queue that is named as its address, MULTICAST a subscription.
+        Raises `SettingRefused` for a second queue that would take messages from the first one.
+        """
+        said = self._said_routing(address.name, "default-queue-routing-type")
+        if said is not None:
+            return said
+        kinds = address.binding.routing_types
+        if len(kinds) != 1:
+            return RoutingType.ANYCAST if name == address.name else RoutingType.MULTICAST
+        if kinds[0] is RoutingType.ANYCAST and len(self._state.queues_of(address.name)) == 1:
+            raise SettingRefused(ROUTING_TYPES, f"{address.name}: {_WOULD_SHARE}")
+        return kinds[0]
 
     def create_automatic(self, address_name: str, name: str, accepted: str) -> Position:
         """A queue that nobody asked for by name, with a filter, and its address if that is missing."""
@@ -351,6 +374,12 @@ class Administering:
     def _in_force(self) -> SettingsInForce:
         stored = {match: setting.values for match, setting in self._state.address_settings.items()}
         return SettingsInForce(self.core.layout.config, stored)
+
+    def _said_routing(self, address: str, setting: str) -> RoutingType | None:
+        """None where no setting says it."""
+        found = next(one for one in self._in_force().address(address) if one.name == setting)
+        said = found.origin != ORIGIN_DEFAULT and isinstance(found.value, str)
+        return RoutingType[str(found.value)] if said else None
 
     def _default_routing(self, address: str, setting: str) -> RoutingType:
         value = self._in_force().value(address, setting)

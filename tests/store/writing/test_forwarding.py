@@ -191,7 +191,7 @@ async def test_a_copy_of_a_copy_goes_to_queues_of_either_kind(writable: Writable
         "propertyTypes": {"_AMQ_ORIG_ROUTING_TYPE": "byte"},
     }
     async with writable.open() as store:
-        await make_dead(store, "dead", "dead.any")
+        await make_dead(store, "dead.any", "dead")
         await store.set_attribute("dead", "dead.any", "user.journalfs.routing-type", b"ANYCAST")
         ids = await published(store, line, {"body": "y"})
         assert await store.send_to_dead_letters(A, ids) == 2
