@@ -54,6 +54,8 @@ _VALUED: Final = {
     "uid": "owner of the files, by number or name; yours unless told",
     "gid": "group of the files, by number or name; yours unless told",
     "umask": "permission bits that files and directories do not have, octal",
+    "file_mode": "permission bits of files, octal; 0644 (0444 read only) unless told",
+    "dir_mode": "permission bits of directories, octal; 0755 (0555 read only) unless told",
     "loop": "request loop; fast unless told",
     "config": "the broker's configuration, where the store does not lead to it",
     "fsname": "what df and mount show as the source; the path of the store unless told",
@@ -65,6 +67,7 @@ _BY_NAME: Final[Mapping[str, Callable[[str], int]]] = {
     "uid": lambda name: pwd.getpwnam(name).pw_uid,
     "gid": lambda name: grp.getgrnam(name).gr_gid,
 }
+_OCTAL: Final = frozenset(("umask", "file_mode", "dir_mode"))
 _WORDS: Final = {"loop": get_args(Loop), "sync": get_args(Sync)}
 """Options whose value is one of a few words."""
 
@@ -89,7 +92,10 @@ class MountOptions:
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
     umask: int = 0
-    """Permission bits taken away from 0444 and 0555."""
+    """Permission bits taken away from those below."""
+    file_mode: int | None = None
+    dir_mode: int | None = None
+    """Permission bits; None: all may read, and the owner may write where the mount does."""
     config: str | None = None
     """The broker's configuration, said by hand."""
     fsname: str | None = None
@@ -184,14 +190,13 @@ def _value(name: str, value: str) -> str | int:
         return value
     if name in _BY_NAME and not value.isdecimal():
         return _number_of(name, value)
-    base = 8 if name == "umask" else 10
-    limit = 0o777 if name == "umask" else 0xFFFF_FFFE
+    base, limit = (8, 0o777) if name in _OCTAL else (10, 0xFFFF_FFFE)
     try:
         number = int(value, base)
     except ValueError:
         number = -1
     if not 0 <= number <= limit:
-        kind = "an octal number up to 777" if name == "umask" else "a number"
+        kind = "an octal number up to 777" if name in _OCTAL else "a number"
         raise WrongCall(f"mount option {name}={value}: give {kind}")
     return number
 

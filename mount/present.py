@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from typing import Final
 
 from pyfuse3 import EntryAttributes, InodeT, ModeT
@@ -17,23 +18,35 @@ from journalfs_mount.options import MountOptions
 BLOCK_BYTES: Final = 512
 
 
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Who may do what with something. -1: whoever has the mount."""
+
+    mode: int
+    uid: int = -1
+    gid: int = -1
+
+
 class Presenter:
     """Fills attribute objects; owner and permissions are the mount's.
 
     What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
     """
 
-    __slots__ = ("_directory", "_file", "_hidden", "_mounted_ns", "_own", "_staged")
+    __slots__ = ("_directory", "_file", "_gid", "_hidden", "_mounted_ns", "_own", "_staged", "_uid")
 
     def __init__(self, options: MountOptions, *, mounted_ns: int) -> None:
         self._mounted_ns = mounted_ns
         write = 0 if options.read_only else 0o200
-        self._file = _template(stat.S_IFREG | (0o444 | write) & ~options.umask, options)
-        self._directory = _template(stat.S_IFDIR | (0o555 | write) & ~options.umask, options)
+        files = 0o444 | write if options.file_mode is None else options.file_mode
+        directories = 0o555 | write if options.dir_mode is None else options.dir_mode
+        self._file = _template(stat.S_IFREG | files & ~options.umask, options)
+        self._directory = _template(stat.S_IFDIR | directories & ~options.umask, options)
         self._directory.st_size = 0
         self._own = _template(stat.S_IFREG | 0o400 & ~options.umask, options)
         self._staged = _template(stat.S_IFREG, options)
         self._hidden = options.umask
+        self._uid, self._gid = options.uid, options.gid
 
     def directory(self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float) -> EntryAttributes:
         """The link count is 1: "not counted", which keeps `find` from deriving how many directories there
@@ -65,11 +78,14 @@ class Presenter:
         entry.entry_timeout = entry.attr_timeout = 0.0
         return entry
 
-    def staged(self, inode: int, found: os.stat_result) -> EntryAttributes:
+    def staged(self, inode: int, found: os.stat_result, given: Permissions) -> EntryAttributes:
         """A staged file or directory, of which the kernel keeps nothing."""
         entry = self._staged
         entry.st_ino = InodeT(inode)
-        entry.st_mode = ModeT(found.st_mode & ~self._hidden)
+        entry.st_mode = ModeT(stat.S_IFMT(found.st_mode) | given.mode & ~self._hidden)
+        entry.st_uid = given.uid if given.uid >= 0 else self._uid
+        entry.st_gid = given.gid if given.gid >= 0 else self._gid
+        entry.st_nlink = found.st_nlink
         entry.st_size = found.st_size
         entry.st_blocks = found.st_blocks
         entry.st_mtime_ns, entry.st_ctime_ns = found.st_mtime_ns, found.st_ctime_ns

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -26,6 +26,7 @@ from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.inodes import node_key
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
+from journalfs_mount.present import Permissions
 from journalfs_mount.refusals import Refused
 from journalfs_mount.staging import files_below, write_all
 
@@ -33,6 +34,9 @@ _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
 _OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR
 _OWN_DIRECTORY: Final = stat.S_IRWXU
 """We must always get at what is ours, whatever mode it was given."""
+
+_GIVEN: Final = "user.journalfs.staged"
+"""An attribute of the real file: the mode, owner and group that it was given, where its own are others."""
 
 GONE: Final = 0
 """No file has this number."""
@@ -77,6 +81,7 @@ class StagedFolder:
         descriptor = os.open(self.path_of(name), made, stat.S_IMODE(mode) | _OWN_FILE)
         if is_new:
             give_to_owner(descriptor, folder)
+            _give(_path_of(descriptor), Permissions(stat.S_IMODE(mode)), _OWN_FILE)
         node = self._node(name, os.fstat(descriptor))
         assert isinstance(node, StagedFile)
         return node, StagedOpen(node, descriptor)
@@ -86,6 +91,7 @@ class StagedFolder:
         folder, path = self._made(), self.path_of(name)
         os.mkdir(path, stat.S_IMODE(mode) | _OWN_DIRECTORY)
         give_to_owner(Path(os.fsdecode(path)), folder)
+        _give(path, Permissions(stat.S_IMODE(mode)), _OWN_DIRECTORY)
         node = self._node(name, os.lstat(path))
         assert isinstance(node, StagedDirectory)
         return node
@@ -149,15 +155,35 @@ class Staged(Node):
     """Of the real file, to tell it from a later one of its name."""
 
     def look_at(self) -> os.stat_result:
-        """The real file's attributes. ESTALE when it has gone, or is another one."""
+        """The real file's attributes. ESTALE when it has gone."""
+        with self.at() as path:
+            return os.stat(path)
+
+    @contextmanager
+    def at(self) -> Iterator[bytes]:
+        """A path that leads to the file itself, also when its name leads to another one or nowhere. ESTALE
+        when it has gone.
+        """
+        held = self.held()
+        if held is not None:
+            yield _path_of(held)
+            return
         with _real():
-            found = os.lstat(self.real_path())
-        if found.st_ino != self.number:
-            raise gone()
-        return found
+            descriptor = os.open(self.real_path(), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_ino != self.number:
+                raise gone()
+            yield _path_of(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def held(self) -> int | None:
+        """A descriptor of it that somebody has."""
+        return None
 
     def attributes(self) -> EntryAttributes:
-        return self.context.present.staged(self.inode, self.look_at())
+        with self.at() as path:
+            return self.context.present.staged(self.inode, os.stat(path), _given(path))
 
     def real_path(self) -> bytes:
         return self.folder.path_of(self.name)
@@ -238,15 +264,23 @@ class Staged(Node):
         await target.receive(self, name)
 
     def _change(self, wanted: EntryAttributes, fields: SetattrFields, own: int) -> None:
-        """Owners are accepted and stay the mount's."""
-        path = self.real_path()
-        if fields.update_mode:
-            os.chmod(path, stat.S_IMODE(wanted.st_mode) | own)
-        if fields.update_atime or fields.update_mtime:
-            now = self.look_at()
-            atime_ns = wanted.st_atime_ns if fields.update_atime else now.st_atime_ns
-            mtime_ns = wanted.st_mtime_ns if fields.update_mtime else now.st_mtime_ns
-            os.utime(path, ns=(atime_ns, mtime_ns))
+        with self.at() as path:
+            if fields.update_mode or fields.update_uid or fields.update_gid:
+                given = _given(path)
+                _give(
+                    path,
+                    Permissions(
+                        stat.S_IMODE(wanted.st_mode) if fields.update_mode else given.mode,
+                        wanted.st_uid if fields.update_uid else given.uid,
+                        wanted.st_gid if fields.update_gid else given.gid,
+                    ),
+                    own,
+                )
+            if fields.update_atime or fields.update_mtime:
+                now = os.stat(path)
+                atime_ns = wanted.st_atime_ns if fields.update_atime else now.st_atime_ns
+                mtime_ns = wanted.st_mtime_ns if fields.update_mtime else now.st_mtime_ns
+                os.utime(path, ns=(atime_ns, mtime_ns))
 
 
 class StagedFile(Staged):
@@ -260,21 +294,26 @@ class StagedFile(Staged):
         """With the number of the last write of each."""
         self.writes = 0
         self.published = False
+        self.handles: list[StagedOpen] = []
+
+    def held(self) -> int | None:
+        return self.handles[-1].descriptor if self.handles else None
 
     def open(self) -> OpenedFile:
         with _real():
             return self.open_to_write(os.O_RDONLY)
 
     def open_to_write(self, flags: int) -> OpenedFile:
-        kept = flags & _KEPT_FLAGS | os.O_CLOEXEC | os.O_NOFOLLOW
-        return StagedOpen(self, os.open(self.real_path(), kept))
+        with self.at() as path:
+            return StagedOpen(self, os.open(path, flags & _KEPT_FLAGS | os.O_CLOEXEC))
 
     def change_attributes(
         self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
     ) -> None:
         if fields.update_size:
             self.require_writable()
-            os.truncate(self.real_path(), wanted.st_size)
+            with self.at() as path:
+                os.truncate(path, wanted.st_size)
         self._change(wanted, fields, _OWN_FILE)
 
     async def remove(self) -> None:
@@ -291,7 +330,9 @@ class StagedFile(Staged):
         if self.published:
             reason = "it was published, or its directory was; what comes later is written to a new name"
             raise Refused(errno.ESTALE, reason)
-        require_unpublished(self.context, self.real_path())
+        path = self.real_path()
+        if self.context.publishing and os.path.lexists(path) and os.lstat(path).st_ino == self.number:
+            require_unpublished(self.context, path)
 
 
 class StagedDirectory(Directory, Staged):
@@ -343,6 +384,31 @@ class StagedDirectory(Directory, Staged):
 
     async def move(self, target: Directory, name: bytes) -> None:
         await target.receive(self, name)
+
+
+def _give(path: bytes, given: Permissions, own: int) -> None:
+    """`own`: what the real file has in any case, so that we get at it."""
+    os.chmod(path, given.mode | own)
+    try:
+        if given == Permissions(given.mode | own):
+            if _GIVEN in os.listxattr(path):
+                os.removexattr(path, _GIVEN)
+        else:
+            os.setxattr(path, _GIVEN, b"%o %d %d" % (given.mode, given.uid, given.gid))
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.ENODATA):
+            raise
+
+
+def _given(path: bytes) -> Permissions:
+    with suppress(OSError, ValueError):
+        mode, uid, gid = os.getxattr(path, _GIVEN).split()
+        return Permissions(int(mode, 8), int(uid), int(gid))
+    return Permissions(stat.S_IMODE(os.stat(path).st_mode))
+
+
+def _path_of(descriptor: int) -> bytes:
+    return b"/proc/self/fd/%d" % descriptor
 
 
 def _identity(path: bytes) -> tuple[int, int]:
@@ -397,6 +463,11 @@ class StagedOpen(OpenedFile):
         super().__init__(Inode(node.inode), mtime_ns, content, direct_io=True, keep_cache=False)
         self._node = node
         self._content = content
+        node.handles.append(self)
+
+    @property
+    def descriptor(self) -> int:
+        return self._content.descriptor
 
     async def write(self, offset: int, data: bytes) -> None:
         with self._node.context.noted(self._node.path):
@@ -420,4 +491,5 @@ class StagedOpen(OpenedFile):
 
     async def release(self) -> None:
         self._node.unflushed.pop(self, None)
+        self._node.handles.remove(self)
         self.source.close()
