@@ -20,7 +20,7 @@ def kind(queue: Path) -> bytes:
 def why(address: Address, path: str) -> str:
     """Reason of the last refusal of a path of the mount."""
     said = [event for event in address.mount.events() if event["event"] == "refused"]
-    return str([event["reason"] for event in said if event["what"] == path][-1])
+    return str([event["reason"] for event in said if event["what"].startswith(path)][-1])
 
 
 @pytest.mark.rule("S-170")
