@@ -81,12 +81,17 @@ install_missing() {
     MISSING=()
 }
 
+# What scripts/locks were made with: pip-compile --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url
+# --no-header --no-annotate with --extra for each extra, of pyproject.toml and of what builds the core.
+LOCKED_PYTHON=3.11
+
 # make_venv EXTRAS: the environment with journalfs in it, editable. Does the slow part only when it would change.
 make_venv() {
-    local extras="$1" stamp sources installed_sources="" installed_extras="" extra
+    local extras="$1" stamp lock sources installed_sources="" installed_extras="" extra
     stamp="$VENV/.journalfs-installed"
     [ -x "$VENV/bin/python" ] || { say "Making $VENV"; "$PYTHON" -m venv "$VENV"; }
-    sources="$(cat "$ROOT/pyproject.toml" "$ROOT/native/build_backend.py" | sha256sum | cut -d ' ' -f 1)"
+    lock="$ROOT/scripts/locks/${extras//,/-}.txt"
+    sources="$(cat "$ROOT/pyproject.toml" "$ROOT/native/build_backend.py" "$ROOT"/scripts/locks/* | sha256sum | cut -d ' ' -f 1)"
     [ ! -e "$stamp" ] || read -r installed_sources installed_extras <"$stamp"
     if [ "$sources" = "$installed_sources" ]; then
         # What is there already stays: the demo needs less than the tests, and would take it away.
@@ -96,9 +101,15 @@ make_venv() {
     fi
     if [ "$sources" != "$installed_sources" ]; then
         say "Installing journalfs[$extras] into $VENV"
-        # build_core needs in the environment what pip has while it builds.
-        "$VENV/bin/python" -m pip install -q 'setuptools>=77' 'cffi>=1.17' wheel
-        (cd "$ROOT" && "$VENV/bin/python" -m pip install -q -e ".[$extras]")
+        # Pinned by hash, from whatever index the machine's pip is configured for; with it what build_core needs.
+        if [ "$("$VENV/bin/python" -c 'import sys; print(*sys.version_info[:2], sep=".")')" = "$LOCKED_PYTHON" ]; then
+            "$VENV/bin/python" -m pip install -q --require-hashes -r "$lock"
+            (cd "$ROOT" && "$VENV/bin/python" -m pip install -q --no-deps --no-build-isolation -e .)
+        else
+            say "The pins are for Python $LOCKED_PYTHON: what is newest is installed, unpinned"
+            "$VENV/bin/python" -m pip install -q 'setuptools>=77' 'cffi>=1.17' wheel
+            (cd "$ROOT" && "$VENV/bin/python" -m pip install -q -e ".[$extras]")
+        fi
         printf '%s %s\n' "$sources" "$extras" >"$stamp"
     fi
 }
