@@ -473,7 +473,7 @@ class QueueView:
         """Memory that only this view needs, roughly."""
         known = self._selected.size_bytes if self._selected is not None else 0
         tail = sum(4 * len(run) for run in self._tail)
-        return SELECTION_BYTES + known + tail + PART_BYTES * len(self._of_journal | self._of_pages)
+        return SELECTION_BYTES + known + tail + PART_BYTES * (len(self._of_journal) + len(self._of_pages))
 
     def forget(self) -> None:
         """Whoever asks for it once more has it made anew; who has it open finds all out again."""
