@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from journalfs.engine.select import ASK, YES, Judge, Stop, Verdicts, chosen, verdict_room
 from journalfs.engine.waiting import Turn, in_slices
+from journalfs.errors import StaleView
 from journalfs.store.judged import Judged, decoder_for
 from journalfs.store.read_ahead import checked
 from journalfs.store.runs import HeldFile, JournalRun, PageRun, Run, check_all
@@ -154,6 +155,8 @@ class _Judging:
         if self._batch is None or self._done % ASKED_MESSAGES == 0:
             numbers, places = self._piece.numbers, self._asked[self._done : self._done + ASKED_MESSAGES]
             asked = self._piece.of(array("I", [numbers[place] for place in places]))
+            if asked.ids(self._content) != array("q", [self.ids[place] for place in places]):
+                raise StaleView("messages that were being judged")  # others have their references by now
             self._batch, self._batch_held = asked.opened(self._content)
         return True
 
