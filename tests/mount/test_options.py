@@ -185,3 +185,11 @@ def test_what_is_removed_and_made_again_has_another_number() -> None:
     assert again.inode == numbers[0]
     table.drop_unused(again)
     assert len(table) == 1
+
+
+@pytest.mark.rule("S-40")
+def test_names_stand_for_users_and_groups() -> None:
+    root = parse_options(["uid=root,gid=root,user=somebody,file_mode=640,dir_mode=750"])
+    assert root == {"uid": 0, "gid": 0, "file_mode": 0o640, "dir_mode": 0o750}
+    with pytest.raises(WrongCall, match="there is no group of this name"):
+        parse_options(["gid=no such group"])
