@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: journalfs compact --dry-run /var/lib/artemis/data")
 @store_argument
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the files to be freed and written.")
+@click.option("--discard-damage", is_flag=True, help="Delete what could not be read and was kept.")
 @json_option
-def compact(*, store: Path, dry_run: bool, as_json: bool) -> None:
+def compact(*, store: Path, dry_run: bool, discard_damage: bool, as_json: bool) -> None:
     """Rewrite the live records of STORE's journals into new files, packed, and set the old ones free.
 
     No broker and no mount for writing can have the store meanwhile. --dry-run works beside them, and says
     how many files there would be. Free files stay for use, up to journal-pool-files; compaction takes their
     place first.
+
+    What cannot be read of the old files is kept below journalfs/damaged in the store, and counts as damage,
+    until --discard-damage deletes it.
     """
     if dry_run:
         _preview(store, as_json)
         return
-    done = _compact(store)
+    done = _compact(store, discard_damage)
     if as_json:
         write_json(done)
     else:
@@ -45,15 +49,19 @@ def compact(*, store: Path, dry_run: bool, as_json: bool) -> None:
         write_table(header, rows)
 
 
-def _compact(path: Path) -> list[Compacted]:
+def _compact(path: Path, discards: bool) -> list[Compacted]:
     import trio  # noqa: PLC0415 - these take longer than the help text
 
+    from journalfs.journal.kept_damage import discard_damage  # noqa: PLC0415
     from journalfs.store.compacting import compact_store  # noqa: PLC0415
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
 
     store = open_for_writing(path)
     try:
-        return trio.run(compact_store, store)
+        done = trio.run(compact_store, store)
+        if discards:
+            discard_damage(store.core.root)
+        return done
     finally:
         store.close()
 

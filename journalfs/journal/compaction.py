@@ -160,8 +160,11 @@ class Compaction:
         retention.keep([file for file in old if not file.retained])
 
     def _check_sources(self, old: list[WriteFile]) -> None:
-        """What a checksum contradicts must not get one that agrees with it. Raises Damaged."""
+        """What a checksum contradicts must not get one that agrees with it, and what nobody could read is
+        kept. Raises Damaged and OSError.
+        """
         for file in old:
+            self._writer.pool.keep_unreadable(file)
             found = contradicted(self._backend, file)
             if found is not None:
                 self._writer.upkeep.contradicted.add(file.file_id)

@@ -18,11 +18,13 @@ from journalfs.ids import FileId
 from journalfs.journal.file_ids import FIRST_RECORD_REACH_BYTES, contradiction, first_rid
 from journalfs.journal.file_sizes import missing_bytes
 from journalfs.journal.hidden import doubtful_files
+from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.recovery import in_reading_order, recover
 from journalfs.journal.write_settings import WriteSettings, round_up
 from journalfs.limits import COPY_CHUNK_BYTES, JOURNAL_HEADER_BYTES
 
+_UNREADABLE = (GapKind.ZEROED, GapKind.GARBAGE, GapKind.TORN)
 HEAD_BYTES = JOURNAL_HEADER_BYTES + 6
 """A header and as much of the first record as tells whether compaction wrote it."""
 
@@ -41,8 +43,11 @@ class Opened:
     bytes_read: int
 
 
-def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = False) -> Opened:
-    """Recover, read everything, and set files without records free. `some_lost`: a file is known to be gone.
+def open_files(
+    backend: Backend, settings: WriteSettings, *, some_lost: bool = False, kept: KeptDamage | None = None
+) -> Opened:
+    """Recover, read everything, and set files without records free. `some_lost`: a file is known to be gone;
+    `kept` takes what cannot be read of files that are set free.
 
     Raises OSError, and UnknownVersion for files of a version or user version that cannot be written beside.
     """
@@ -55,7 +60,8 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
     last_id = max([0, *numbers.values(), *(header.file_id for header in headers.values())])
     heads = _heads(backend, headers)
     _refuse_untrue_ids(backend, heads)
-    opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id), [], recovered, [], 0)
+    keep = None if kept is None else kept.keep
+    opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id, keep=keep), [], recovered, [], 0)
     sizes_bytes = {name: backend.size_bytes(name) for name in names}
     # Not even the header is left of them, though others were made later, or something was in them: they stay
     # damage.
@@ -67,11 +73,8 @@ def open_files(backend: Backend, settings: WriteSettings, *, some_lost: bool = F
         file = opened.pool.found(name, header.file_id, version=header.version)
         scan = read_file(backend, opened.ledger, file)
         opened.bytes_read += file.size_bytes
-        if scan.count or scan.marked:
-            opened.cut_off += _mend(backend, file, scan)
-            opened.data.append(file)
-        else:
-            empty.append(file)
+        (opened.data if scan.count or scan.marked else empty).append(file)
+    _mend_end(backend, opened, empty)
     _refuse_hidden(backend, heads, headers, opened.ledger)
     if opened.data:
         # Its writer may have died between a write and its sync; nothing that was seen may vanish any more.
@@ -175,29 +178,36 @@ def read_file(backend: Backend, ledger: Ledger, file: WriteFile) -> Scan:
     if any(gap.kind in (GapKind.ZEROED, GapKind.GARBAGE) for gap in scan.gaps()):
         ledger.doubt()
     ledger.apply(file.slot, scan.pointer.records, scan.count)
+    file.unreadable = tuple(gap for gap in scan.gaps() if gap.kind in _UNREADABLE)
     file.begins = scan.record(0).offset if scan.count else scan.end
     file.end = file.records_end = scan.end
     return scan
 
 
-def _mend(backend: Backend, file: WriteFile, scan: Scan) -> list[str]:
+def _mend_end(backend: Backend, opened: Opened, empty: list[WriteFile]) -> None:
     """Overwrite a record that was not written to its end: new records go there, and what is left of it behind
-    them must not be read as one. What is to be said of it.
+    them must not be read as one. That is how a writer ends, where it wrote last: in the last file in which
+    there is anything. In any other it is damage, and stays.
     """
-    mended = []
-    for gap in scan.gaps():
-        if gap.kind is GapKind.TORN and gap.offset >= scan.end:
-            backend.write_at(file.name, gap.offset, bytes(gap.length))
-            backend.sync(file.name)
-            mended.append(f"{file.name}, byte {gap.offset}: {gap.length} bytes of a record without an end")
-    return mended
+    written = [*opened.data, *(file for file in empty if file.unreadable)]
+    if not written:
+        return
+    last = max(written, key=lambda file: file.file_id)
+    cut = [gap for gap in last.unreadable if gap.kind is GapKind.TORN and gap.offset >= last.records_end]
+    for gap in cut:
+        backend.write_at(last.name, gap.offset, bytes(gap.length))
+        backend.sync(last.name)
+        told = f"{last.name}, byte {gap.offset}: {gap.length} bytes of a record without an end"
+        opened.cut_off.append(told)
+    last.unreadable = tuple(gap for gap in last.unreadable if gap not in cut)
 
 
 def _set_free(opened: Opened, file: WriteFile) -> None:
     """Files are used in the order of their ids, so a free one must have one above all files with records."""
     data_max = max((other.file_id for other in opened.data), default=0)
     pool_max = max((other.file_id for other in opened.pool.free), default=0)
-    if opened.pool.usable(file) and file.version == 2 and file.file_id > max(data_max, pool_max):
+    may_stay = not file.unreadable and opened.pool.usable(file) and file.version == 2
+    if may_stay and file.file_id > max(data_max, pool_max):
         file.end = opened.pool.first_record
         opened.pool.free.append(file)
         return

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.rescan import scan_view
-from journalfs.engine.scan import GapKind
+from journalfs.engine.scan import Gap, GapKind
 from journalfs.ids import FileId, rid_of
 from journalfs.journal.file_sizes import SHORT_STEP_BYTES
 from journalfs.journal.write_settings import WriteSettings, round_up
@@ -50,6 +50,8 @@ class WriteFile:
     """The history has it, or need not have it."""
     going: bool = False
     """It is being emptied or deleted, which takes a moment."""
+    unreadable: tuple[Gap, ...] = ()
+    """What lies in it beside records, and is neither padding nor of an earlier life: damage."""
     handle: OpenFile | None = None
     version: int = VERSION
     lengthened: bool = False
@@ -85,9 +87,18 @@ def as_found(
 class FilePool:
     """Free files and ids. `last_id` is the highest id, or number in a name, ever used."""
 
-    def __init__(self, backend: Backend, settings: WriteSettings, *, last_id: int) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        settings: WriteSettings,
+        *,
+        last_id: int,
+        keep: Callable[[Backend, WriteFile], None] | None = None,
+    ) -> None:
+        """`keep` is given files whose damage would be overwritten or deleted next. Raises OSError."""
         self._backend = backend
         self._settings = settings
+        self._keep = keep
         self.last_id = last_id
         self._one_at_a_time = threading.RLock()
         self.free: deque[WriteFile] = deque()
@@ -173,8 +184,15 @@ class FilePool:
         Durable on return: a later file may hold the deletes of what is in this one, and must not go before
         it.
         """
+        self.keep_unreadable(file)
         with self._doubtful(file.name):
             return self._retire(file, files_in_use)
+
+    def keep_unreadable(self, file: WriteFile) -> None:
+        """Put what could not be read of a file out of the way of what becomes of it. Raises OSError."""
+        if file.unreadable and self._keep is not None:
+            self._keep(self._backend, file)
+            file.unreadable = ()
 
     def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
         settings, backend = self._settings, self._backend

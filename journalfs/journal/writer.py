@@ -28,6 +28,7 @@ from journalfs.engine.waiting import Bell, checkpoint, together
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, SystemFailure
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId, RecordId, TxId
+from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.opening import Opened, append_position, open_files
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.retention import Retention
@@ -91,14 +92,17 @@ class JournalWriter:
         *,
         retention: Callable[[WriteSettings], Retention] | None = None,
         some_lost: bool = False,
+        kept: KeptDamage | None = None,
     ) -> JournalWriter:
         """Recover and read the journal, roll back what was left unfinished, and get ready to append.
-        `retention` opens its history. Where `some_lost`, a file of it is known to be gone.
+        `retention` opens its history. Where `some_lost`, a file of it is known to be gone. `kept` takes what
+        cannot be read of files that are used again.
 
         Raises OSError and UnknownVersion. Nothing else may have the journal open for writing.
         """
         settings = settings.aligned(backend.alignment_bytes)
-        writer = cls(backend, settings, clock, open_files(backend, settings, some_lost=some_lost))
+        opened = open_files(backend, settings, some_lost=some_lost, kept=kept)
+        writer = cls(backend, settings, clock, opened)
         try:
             if retention is not None:
                 writer.retention = retention(settings)

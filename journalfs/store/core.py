@@ -34,6 +34,7 @@ from journalfs.format.page_folder import (
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import PageNumber, QueueId
+from journalfs.journal.kept_damage import kept_damage
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.directory import LargeDirectory
 from journalfs.paging.address import PagedAddress, PageSummary
@@ -381,6 +382,7 @@ class Core:
         """Everything that could not be read, by file and offset."""
         found = [*self.other_damage(), *self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
         found += [*self.large.problems(self.root), *self.lost.damage(), *missing_directories(self)]
+        found += kept_damage(self.root)
         return sorted([*found, *self.damage_of_pages()])
 
     def damage_of_pages(self) -> Iterable[Damage]:

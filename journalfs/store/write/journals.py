@@ -15,6 +15,7 @@ from journalfs.engine.waiting import together
 from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
+from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.retention import Retention
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
@@ -136,16 +137,20 @@ def open_journals(
     other_ids: Iterable[int],
     retention: Callable[[WriteSettings], Retention] | None = None,
     some_lost: bool = False,
+    kept: tuple[KeptDamage, KeptDamage] | tuple[None, None] = (None, None),
 ) -> Journals:
     """Recover both journals and open them for writing, message journal first in each pair.
 
     `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use
     beside the journals; `retention` opens the history of the message journal, of which `some_lost` says that
-    a file is gone. Raises OSError, UnknownVersion and WriteFailed.
+    a file is gone; `kept` takes what cannot be read of files that are used again. Raises OSError,
+    UnknownVersion and WriteFailed.
     """
-    bindings = JournalWriter.open(backends[1], settings[1], clock)
+    bindings = JournalWriter.open(backends[1], settings[1], clock, kept=kept[1])
     bindings.drain()
-    messages = JournalWriter.open(backends[0], settings[0], clock, retention=retention, some_lost=some_lost)
+    messages = JournalWriter.open(
+        backends[0], settings[0], clock, retention=retention, some_lost=some_lost, kept=kept[0]
+    )
     messages.drain()
     state = read_bindings()
     last = max(

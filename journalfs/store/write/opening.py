@@ -14,9 +14,11 @@ from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings, setting_warnings
 from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.damage import name_of
 from journalfs.engine.disk import DiskBackend
 from journalfs.errors import SystemFailure
 from journalfs.format.large_file import parse_large_name
+from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.loader import JournalLoader
 from journalfs.large.writing import BodyWriter
 from journalfs.older import refuse_derived
@@ -224,7 +226,11 @@ class Taking:
             other_ids=self._body_ids(),
             retention=make_retention(layout, settings, messages, self.clock),
             some_lost=some_lost,
+            kept=(self._kept(layout.journal_dir), self._kept(layout.bindings_dir)),
         )
+
+    def _kept(self, journal: Path) -> KeptDamage:
+        return KeptDamage(self.layout.root, name_of(journal, self.layout.root))
 
     def _read_bindings(self) -> BindingsState:
         return read_bindings(self.layout.bindings_dir, relative_to=self.layout.root)[0]
