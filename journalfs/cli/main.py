@@ -33,10 +33,13 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "mount": ("journalfs.cli.mount:mount", "Show a store as a filesystem."),
     "pipeline": ("journalfs.cli.pipeline:pipeline", "Archive, measure, audit and replay with Spark."),
     "print": ("journalfs.cli.print:print_records", "Print every record of a store's files."),
+    "put": ("journalfs.cli.put:put", "Publish files, or what comes on the input."),
     "recover": ("journalfs.cli.convert:recover", "Bring acknowledged messages back into a new store."),
     "repair": ("journalfs.cli.convert:repair", "Carry all that is intact into a new store."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
+    "take": ("journalfs.cli.take:take", "Take messages, each acknowledged when its command ended well."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store and wait until it is let go of."),
+    "why": ("journalfs.cli.why:why", "Say why a mount refused something, and what to do."),
 }
 """Name -> where the click command is (`module:attribute`) and the line that `journalfs --help` shows."""
 

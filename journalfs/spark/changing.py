@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import trio
-
 from journalfs.config.layout import locate_store
-from journalfs.errors import JournalfsError, NoRoute, NoSuchName, SystemFailure
+from journalfs.errors import NoRoute, NoSuchName, SystemFailure
 from journalfs.ids import MessageId
 from journalfs.limits import NAME_BYTES_MAX
 from journalfs.spark.place import Place
 from journalfs.store.bindings import read_bindings
 from journalfs.store.message import SUFFIXES
-from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.alone import change
 
 if TYPE_CHECKING:
     from journalfs.store.queues import StoreQueue
@@ -27,28 +25,6 @@ _MAKE: Final = "make one with mkdir in the directory of the address in a mount"
 MESSAGES: Final = ".messages"
 EVENTS: Final = Path(".journalfs", "events.jsonl")
 """In the root of a mount: what happened, a line each, oldest first."""
-
-
-def change(store: Path, action: Callable[[WritingStore], Awaitable[None]]) -> None:
-    """Do something to a store that nobody else writes. Raises `StoreBusy`, and what `action` raises."""
-
-    async def run() -> None:
-        opened = open_for_writing(store)
-        refused: JournalfsError | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(opened.run)
-                try:
-                    await action(opened)
-                except JournalfsError as error:
-                    refused = error  # raised outside, where it is itself and no part of a group
-                nursery.cancel_scope.cancel()
-        finally:
-            opened.close()
-        if refused is not None:
-            raise refused
-
-    trio.run(run)
 
 
 def destination_of(place: Place, names: Sequence[str]) -> tuple[str, str | None]:

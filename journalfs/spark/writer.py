@@ -17,10 +17,11 @@ from pyspark.sql.types import StructType
 from journalfs.config.layout import locate_store
 from journalfs.errors import NoRoute, SystemFailure, WrongCall
 from journalfs.ownership import make_directory
-from journalfs.spark.changing import change, destination_of, directory_of, refusal_in
+from journalfs.spark.changing import destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options
 from journalfs.spark.place import place_of
+from journalfs.store.write.alone import change
 
 if TYPE_CHECKING:
     from journalfs.store.write.store import WritingStore

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import journalfs.errors
+from journalfs.advice import ADVICE
 from scripts.documents import errnos
 from scripts.documents.__main__ import made
 from scripts.documents.rules import rules
@@ -60,9 +61,9 @@ def test_what_is_made_is_up_to_date() -> None:
 
 def test_each_errno_that_is_given_has_advice() -> None:
     kinds = {errno.errorcode[kind.errno] for kind in error_kinds().values()}
-    assert (errnos.given() | kinds) <= errnos.ADVICE.keys()
+    assert (errnos.given() | kinds) <= ADVICE.keys()
     numbers = {rule.number for rule in rules()}
-    assert {number for advice in errnos.ADVICE.values() for number in advice.rules} <= numbers
+    assert {number for advice in ADVICE.values() for number in advice.rules} <= numbers
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -1,0 +1,43 @@
+"""Which mount a path that somebody typed lies in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from journalfs.errors import WrongCall
+
+
+def mount_of(path: Path) -> Path | None:
+    """The root of the journalfs mount that `path` lies in; None: it lies in none."""
+    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts, resolved  # noqa: PLC0415
+
+    roots = {Path(one.path) for one in mounts() if one.filesystem == FILESYSTEM_TYPE}
+    place = resolved(path)
+    return next((root for root in (place, *place.parents) if root in roots), None)
+
+
+def the_mount(path: Path | None) -> Path:
+    """The mount that `path` lies in; without one that of the working directory, or the only one there is.
+    Raises WrongCall.
+    """
+    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts  # noqa: PLC0415
+
+    found = mount_of(Path.cwd() if path is None else path)
+    if found is not None:
+        return found
+    if path is not None:
+        raise WrongCall(f"{path}: lies in no journalfs mount; mounts are listed by findmnt -t fuse.journalfs")
+    roots = sorted({one.path for one in mounts() if one.filesystem == FILESYSTEM_TYPE})
+    if len(roots) != 1:
+        others = ", ".join(roots) or "there is none"
+        raise WrongCall(f"say which mount is meant ({others})")
+    return Path(roots[0])
+
+
+def store_of(path: Path) -> str | None:
+    """The store that is mounted where `path` lies, as its mount says; None: `path` lies in no mount."""
+    from journalfs_mount.mountpoint import mounted_at  # noqa: PLC0415
+
+    root = mount_of(path)
+    mounted = None if root is None else mounted_at(root)
+    return None if mounted is None else mounted.source

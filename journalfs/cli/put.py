@@ -1,0 +1,102 @@
+"""`journalfs put`: files, or what comes on the input, as messages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from journalfs.cli.common import SEPARATOR, GivenPath, name_in_warnings
+from journalfs.cli.mounts import mount_of
+from journalfs.errors import SystemFailure, WrongCall
+
+if TYPE_CHECKING:
+    from journalfs.store.write.store import WritingStore
+
+READ_BYTES = 1 << 20
+INPUT = "-"
+
+
+@click.command(epilog="Example: journalfs put /mnt/orders new.json; date | journalfs put STORE log::log")
+@click.argument("path", metavar="MNT/ADDRESS[/QUEUE] | STORE", type=GivenPath())
+@click.argument("files", metavar="[ADDRESS[::QUEUE]] [FILE...|-]", nargs=-1)
+@click.option("--as", "kind", default="in.txt", show_default=True, help="Name that says what the input is.")
+def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
+    """Publish files, all of them or none, to an address or queue in a mount, or in a STORE nobody has open.
+
+    The suffix of a name says what one message is, as in a mount: a line, a JSON value, an envelope line, or
+    the whole file. Without a file, or with -, the input is published as it comes, a line a message.
+    """
+    if INPUT in files[:-1] or (INPUT in files and len(files) > 1 + (mount_of(path) is None)):
+        raise WrongCall("- stands alone: files are published together, and the input as it comes")
+    try:
+        if mount_of(path) is not None:
+            _put_into_mount(path, files or (INPUT,), kind)
+        elif not files:
+            raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS[::QUEUE] is meant")
+        else:
+            _put_into_store(path, files[0], files[1:] or (INPUT,), kind)
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or path, doing="publish") from error
+
+
+def _pieces() -> Iterator[bytes]:
+    """The input as it comes: what is there is not kept waiting for more."""
+    while piece := os.read(sys.stdin.fileno(), READ_BYTES):
+        yield piece
+
+
+def _put_into_mount(path: Path, files: Sequence[str], kind: str) -> None:
+    """Files by way of a staged directory: to rename it publishes all that is in it at once."""
+    name = f"put-{uuid.uuid4().hex}"
+    if INPUT in files:
+        with (path / f"{name}-{Path(kind).name}").open("wb", buffering=0) as out:
+            for piece in _pieces():
+                _write_all(out, piece)
+        return
+    staged = path / f"_{name}"
+    staged.mkdir()
+    try:
+        for number, file in enumerate(files):
+            shutil.copyfile(file, staged / f"{number:09d}-{Path(file).name}")
+        staged.rename(path / name)
+    except OSError:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+
+
+def _write_all(out: IO[bytes], piece: bytes) -> None:
+    left = memoryview(piece)
+    while left:
+        left = left[out.write(left) :]
+
+
+def _put_into_store(path: Path, target: str, files: Sequence[str], kind: str) -> None:
+    import trio  # noqa: PLC0415 - takes longer than the help text
+
+    from journalfs.store.write.alone import change  # noqa: PLC0415
+
+    address, separator, name = target.partition(SEPARATOR)
+    queue = name if separator else None
+
+    async def put_all(store: WritingStore) -> None:
+        if INPUT not in files:
+            await store.publish_files(address, queue, [(Path(file), Path(file).name) for file in files])
+            return
+        publisher = store.publisher(address, queue, kind)
+        pieces = _pieces()
+        while piece := await trio.to_thread.run_sync(next, pieces, b"", abandon_on_cancel=True):
+            await publisher.write(piece)
+        await publisher.finish()
+
+    for file in files:
+        if file != INPUT:
+            Path(file).stat()  # before anything is opened for writing
+    name_in_warnings()
+    change(path, put_all)

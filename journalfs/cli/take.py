@@ -1,0 +1,125 @@
+"""`journalfs take`: messages for a command, each acknowledged when the command that got it ended well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from journalfs.cli.common import EXIT_READER_LEFT, SEPARATOR, GivenPath, name_in_warnings
+from journalfs.cli.mounts import mount_of
+from journalfs.errors import EXIT_OK, SystemFailure, WrongCall
+
+if TYPE_CHECKING:
+    from journalfs.store.write.store import WritingStore
+
+READ_BYTES = 1 << 20
+TAKE = ".take"
+KILLED = 128
+"""And the number of the signal that ended a command: what shells make of it."""
+
+Handle = Callable[[bytes], int]
+"""Does something with a line; what it ended with."""
+
+
+@click.command(epilog="Example: journalfs take /mnt/orders/billing --no-wait --exec 'jq .body >> bills'")
+@click.argument("path", metavar="MNT/ADDRESS/QUEUE | STORE", type=GivenPath())
+@click.argument("queue", metavar="[ADDRESS::QUEUE]", required=False)
+@click.option("--max", "count", type=click.IntRange(min=1), help="End after so many messages.")
+@click.option("--no-wait", is_flag=True, help="End when there is none, instead of waiting.")
+@click.option("--exec", "command", metavar="CMD", help="Give each to this shell command, on its input.")
+def take(*, path: Path, queue: str | None, count: int | None, no_wait: bool, command: str | None) -> None:
+    """Take messages of a queue in a mount, or of ADDRESS::QUEUE in a STORE that nobody has open.
+
+    Each is an envelope line, for CMD or on the output. It is acknowledged when CMD ended with 0, or the line
+    was written. If CMD ends otherwise, or this is killed, the message goes back to the queue with a delivery
+    count one higher, and take ends as CMD did. From a STORE, take ends when there is no message.
+    """
+    handle: Handle = _write if command is None else partial(_run, command)
+    if mount_of(path) is not None:
+        if queue is not None:
+            raise WrongCall(f"{path}: lies in a mount: the path says which queue is meant, and not {queue}")
+        sys.exit(_take_from_mount(path, count, no_wait, handle))
+    if queue is None or SEPARATOR not in queue:
+        raise WrongCall(f"{path}: lies in no mount; of a store, say which ADDRESS::QUEUE is meant")
+    sys.exit(_take_from_store(path, queue, count, handle))
+
+
+def _write(line: bytes) -> int:
+    try:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's own flush
+        return EXIT_READER_LEFT
+    return EXIT_OK
+
+
+def _run(command: str, line: bytes) -> int:
+    done = subprocess.run(["/bin/sh", "-c", command], input=line, check=False)
+    return done.returncode if done.returncode >= 0 else KILLED - done.returncode
+
+
+def _take_from_mount(path: Path, count: int | None, no_wait: bool, handle: Handle) -> int:
+    """What was read last is given back or acknowledged by how this process ends, so it stays open."""
+    stream = path if path.name == TAKE else path / TAKE
+    taken, ended = 0, EXIT_OK
+    try:
+        descriptor = os.open(stream, os.O_RDONLY | (os.O_NONBLOCK if no_wait else 0))
+        while ended == EXIT_OK and (count is None or taken < count):
+            line = _line(descriptor)
+            if not line:
+                break
+            ended = handle(line)
+            taken += 1
+    except OSError as error:
+        raise SystemFailure.from_os(error, stream, doing="take from") from error
+    return ended
+
+
+def _line(descriptor: int) -> bytes:
+    """The next line, whole; nothing where none is there, or will be."""
+    line = b""
+    while not line.endswith(b"\n"):
+        try:
+            piece = os.read(descriptor, READ_BYTES)
+        except BlockingIOError:
+            return b""
+        if not piece:
+            return b""
+        line += piece
+    return line
+
+
+def _take_from_store(path: Path, target: str, count: int | None, handle: Handle) -> int:
+    import trio  # noqa: PLC0415 - takes longer than the help text
+
+    from journalfs.store.write.alone import change  # noqa: PLC0415
+
+    address, _, queue = target.partition(SEPARATOR)
+
+    async def take_all(store: WritingStore) -> int:
+        taken, ended = 0, EXIT_OK
+        consumer = store.consumer((address, queue))
+        while ended == EXIT_OK and (count is None or taken < count):
+            delivery = consumer.take()
+            if delivery is None:
+                break
+            source = delivery.line
+            ended = await trio.to_thread.run_sync(handle, bytes(source.read(0, source.size_bytes)))
+            if ended == EXIT_OK:
+                await delivery.acknowledge()
+            else:
+                await delivery.give_back(failed=True)
+            taken += 1
+        await consumer.close()
+        return ended
+
+    name_in_warnings()
+    return change(path, take_all)

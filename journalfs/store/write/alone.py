@@ -1,0 +1,41 @@
+"""A store that is opened for one change, and closed again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from journalfs.errors import JournalfsError
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
+
+T = TypeVar("T")
+
+
+def change(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
+    """Do something to a store that nobody else writes, while its own work goes on. Raises `StoreBusy`, and
+    what `action` raises.
+    """
+    return trio.run(_changed, path, action)
+
+
+async def _changed(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
+    store = open_for_writing(path)
+    ended: list[T | JournalfsError | OSError] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.run)
+            try:
+                ended.append(await action(store))
+            except (JournalfsError, OSError) as error:
+                ended.append(error)  # raised outside, where it is itself and no part of a group
+            nursery.cancel_scope.cancel()
+    finally:
+        store.close()
+    (result,) = ended
+    if isinstance(result, JournalfsError | OSError):
+        raise result
+    return result
