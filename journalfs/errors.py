@@ -286,11 +286,13 @@ class StoreBusy(JournalfsError):
     exit_code = EXIT_BUSY
     errno = errnos.EBUSY
 
-    def __init__(self, path: Path | str, holder: str) -> None:
-        super().__init__(
-            f"{path}: the store is in use by {holder}; "
-            "stop that, or look at it with journalfs mount --read-only"
-        )
+    def __init__(
+        self,
+        path: Path | str,
+        holder: str,
+        advice: str = "stop that, or look at it with journalfs mount --read-only",
+    ) -> None:
+        super().__init__(f"{path}: the store is in use by {holder}; {advice}")
         self.path = Path(path)
         self.holder = holder
 

@@ -53,7 +53,7 @@ def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
         pages = [_page(name) for name in found.pages_set_aside()]
     listed = [*damage, *orphans, *pages]
     if as_json:
-        write_json(listed)
+        write_json(listed or [{"kind": "sound", "messages": read.messages, "damage": 0}])
     elif listed:
         write_table(list(_COLUMNS), [[facts.get(key) for key in _COLUMNS.values()] for facts in listed])
     if not as_json:
@@ -66,9 +66,9 @@ def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
 
 def _set_aside(path: Path) -> None:
     """Opening a store for writing does it; each body is an event, which is logged."""
-    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+    from journalfs.store.write.alone import open_alone  # noqa: PLC0415
 
-    open_for_writing(path).close()
+    open_alone(path).close()
 
 
 def _orphan(name: str) -> Mapping[str, object]:

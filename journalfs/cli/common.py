@@ -129,12 +129,16 @@ NOT_OLDER = Older()
 def opened(
     path: Path, *, index: bool = True, anew: bool = False, older: Older = NOT_OLDER
 ) -> Iterator[Store]:
-    """The store at `path`, closed at the end; its index is then written if that saves the next one time.
-    `anew`: as `open_store` says.
+    """The store at `path`, or mounted there, closed at the end; its index is then written if that saves the
+    next one time. `anew`: as `open_store` says.
     """
     from journalfs.store import open_store  # noqa: PLC0415 - takes longer than the help text
 
     name_in_warnings()
+    if os.path.ismount(path):
+        from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - few commands get there
+
+        path = mounted_store(path) or path
     store = open_store(path, index=index, anew=anew, kind=older.kind, derived=older.derived)
     try:
         yield store

@@ -54,9 +54,9 @@ def _compact(path: Path, discards: bool) -> list[Compacted]:
 
     from journalfs.journal.kept_damage import discard_damage  # noqa: PLC0415
     from journalfs.store.compacting import compact_store  # noqa: PLC0415
-    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+    from journalfs.store.write.alone import open_alone  # noqa: PLC0415
 
-    store = open_for_writing(path)
+    store = open_alone(path)
     try:
         done = trio.run(compact_store, store)
         if discards:

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from journalfs.cli.common import GivenPath, Older, older_options, store_argument
 from journalfs.config.database import database_named
-from journalfs.errors import MountFailed, WrongCall
+from journalfs.errors import MountFailed
 
 
 class _MountCommand(click.Command):
@@ -128,7 +128,7 @@ def umount(mountpoint: Path, lazy: bool) -> None:
     place = places.resolved(mountpoint)
     mounted = places.mounted_at(place)
     if mounted is None or mounted.filesystem != places.FILESYSTEM_TYPE:
-        raise WrongCall(f"{place}: no journalfs filesystem is mounted there")
+        raise MountFailed(f"{place}: no journalfs filesystem is mounted there")
     os.chdir("/")  # whoever is in the mount when calling this uses it, and this process would too
     if lazy:
         places.unmount(place, lazy=True)

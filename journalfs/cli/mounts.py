@@ -32,12 +32,3 @@ def the_mount(path: Path | None) -> Path:
         others = ", ".join(roots) or "there is none"
         raise WrongCall(f"say which mount is meant ({others})")
     return Path(roots[0])
-
-
-def store_of(path: Path) -> str | None:
-    """The store that is mounted where `path` lies, as its mount says; None: `path` lies in no mount."""
-    from journalfs_mount.mountpoint import mounted_at  # noqa: PLC0415
-
-    root = mount_of(path)
-    mounted = None if root is None else mounted_at(root)
-    return None if mounted is None else mounted.source

@@ -6,58 +6,55 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Callable
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 
-from scripts.benchmarks import (
-    append,
-    commands,
-    engine,
-    mounting,
-    paging,
-    publishing,
-    report,
-    spark,
-    spark_gib,
-    spark_scale,
-    spark_source,
-)
 from scripts.benchmarks.context import Context
 from scripts.benchmarks.measure import can_drop_caches, machine
 
+
+def _of(module: str, name: str, **given: bool) -> Callable[[Context], None]:
+    """A measurement, imported when it is made: what it needs need not be there to ask what there is."""
+
+    def measure(context: Context) -> None:
+        getattr(import_module(f"scripts.benchmarks.{module}"), name)(context, **given)
+
+    return measure
+
+
 READ = {
-    "scan": engine.scan,
-    "load": engine.load,
-    "memory": engine.memory,
-    "commands": commands.commands,
-    "operations": mounting.operations,
-    "listing": mounting.listing,
-    "mount": mounting.mount_time,
-    "cat": mounting.cat,
-    "spark": spark.spark,
-    "broker": mounting.against_broker,
+    "scan": _of("engine", "scan"),
+    "load": _of("engine", "load"),
+    "memory": _of("engine", "memory"),
+    "commands": _of("commands", "commands"),
+    "operations": _of("mounting", "operations"),
+    "listing": _of("mounting", "listing"),
+    "mount": _of("mounting", "mount_time"),
+    "cat": _of("mounting", "cat"),
+    "spark": _of("spark", "spark"),
+    "broker": _of("mounting", "against_broker"),
 }
 APPEND = {
-    "append": append.append,
-    "lines": publishing.lines,
-    "durable": publishing.durable,
-    "echo": publishing.echo,
-    "broker": partial(mounting.against_broker, writing=True),
-    "operations": publishing.operations,
+    "append": _of("append", "append"),
+    "lines": _of("publishing", "lines"),
+    "durable": _of("publishing", "durable"),
+    "echo": _of("publishing", "echo"),
+    "broker": _of("mounting", "against_broker", writing=True),
+    "operations": _of("publishing", "operations"),
 }
 SPARK = {
-    "files": spark.spark,
-    "gib": spark_gib.reading,
-    "gib-write": spark_gib.writing,
-    "source": spark_source.source,
-    "replay": spark_source.replay,
-    "scale": spark_scale.scale,
+    "files": _of("spark", "spark"),
+    "gib": _of("spark_gib", "reading"),
+    "gib-write": _of("spark_gib", "writing"),
+    "source": _of("spark_source", "source"),
+    "replay": _of("spark_source", "replay"),
+    "scale": _of("spark_scale", "scale"),
 }
 MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "read": READ,
     "append": APPEND,
     "spark": SPARK,
-    "paging": {"paging": paging.paging},
+    "paging": {"paging": _of("paging", "paging")},
 }
 MESSAGES_PAGED = 300_000
 ROOT = Path(__file__).parent.parent.parent
@@ -65,6 +62,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 def main() -> None:
     arguments = _arguments()
+    from scripts.benchmarks import report  # noqa: PLC0415 - as what is measured
+
     if not can_drop_caches():
         print(
             "cannot drop the kernel's caches (needs root): what starts without caches is left out", flush=True

@@ -8,11 +8,19 @@ from typing import TypeVar
 
 import trio
 
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, StoreBusy
 from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 
 T = TypeVar("T")
+
+
+def open_alone(path: Path) -> WritingStore:
+    """Open a store for something that needs it for itself. Raises what `open_for_writing` raises."""
+    try:
+        return open_for_writing(path)
+    except StoreBusy as busy:
+        raise StoreBusy(busy.path, busy.holder, "stop that first: only one at a time may change it") from None
 
 
 def change(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
@@ -23,7 +31,7 @@ def change(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
 
 
 async def _changed(path: Path, action: Callable[[WritingStore], Awaitable[T]]) -> T:
-    store = open_for_writing(path)
+    store = open_alone(path)
     ended: list[T | JournalfsError | OSError] = []
     try:
         async with trio.open_nursery() as nursery:
