@@ -173,7 +173,7 @@ def database_settings(
     settings = database_named(url)
     if settings is None:
         shown = url.partition("?")[0] or "nothing"
-        reason = f"{shown} names no database that can be reached from here; see docs/reference/database.md"
+        reason = f"{shown} names no database that can be reached from here; see docs/use/database.md"
         raise _wrong(said, "jdbc-connection-url", reason)
     return overruled(replace(settings, pool=dict(properties)), elements, unmasked)
 

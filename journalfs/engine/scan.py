@@ -1,4 +1,4 @@
-"""Records of a journal file, found by the C core. Rules: docs/format/journal.md, "Validity test"."""
+"""Records of a journal file, found by the C core. Rules: docs/format/records.md, "Validity test"."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The live set of a store as DataFrames, for stores that no machine holds.
 
-What each record does is what docs/format/journal.md says; the rules stand beside the joins that follow them.
+What each record does is what docs/format/records.md says; the rules stand beside the joins that follow them.
 Only small facts are shuffled until it is known what is live; then the records of messages are read once more.
 Nothing is collected, and every join and aggregate may spill.
 """

@@ -1,4 +1,4 @@
-/* Finding the records of a journal file. Layouts and rules: docs/format/journal.md. */
+/* Finding the records of a journal file. Layouts and rules: docs/format/records.md. */
 #ifndef JFS_SCAN_H
 #define JFS_SCAN_H
 

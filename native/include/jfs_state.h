@@ -1,6 +1,6 @@
 /* The live set of a message journal: which messages are in which queues, and where their records lie.
  *
- * What each record does: docs/format/journal.md ("Load") and docs/format/messages.md ("Building the live state").
+ * What each record does: docs/format/records.md ("Load") and docs/format/messages.md ("Building the live state").
  * A state is used by one thread at a time. After JFS_NO_MEMORY it may only be freed.
  */
 #ifndef JFS_STATE_H

@@ -1,4 +1,4 @@
-/* Finding the records of a journal file: the rules of docs/format/journal.md, "Validity test". */
+/* Finding the records of a journal file: the rules of docs/format/records.md, "Validity test". */
 #include "jfs_scan.h"
 
 #include <stdlib.h>

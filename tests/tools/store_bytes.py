@@ -1,6 +1,6 @@
 """Bytes of a broker's store, for writing synthetic ones: strings, properties, core messages, bindings, pages.
 
-Layouts: docs/format/journal.md (record framing) and docs/format/messages.md (what is inside). Nothing here is
+Layouts: docs/format/records.md (record framing) and docs/format/messages.md (what is inside). Nothing here is
 shared with the package under test, so a misreading in one of the two shows.
 """
 
