@@ -14,7 +14,7 @@ from scripts.documents import errnos
 from scripts.documents.__main__ import made
 from scripts.documents.rules import rules
 from tests.tidy.identifiers import error_kinds, event_identifiers
-from tests.tidy.sources import ROOT, python_sources
+from tests.tidy.sources import ROOT, c_sources, python_sources
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TROUBLESHOOTING = ROOT / "docs" / "operate" / "troubleshooting.md"
@@ -93,3 +93,14 @@ def test_commands_of_the_readme_exist() -> None:
     for script in set(re.findall(r"\bscripts/[a-z-]+", text)):
         assert (ROOT / script).is_file(), script
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("exec scripts/test")
+
+
+def test_pages_that_sources_name_exist() -> None:
+    texts = [*((source.name, source.text) for source in python_sources()), *c_sources()]
+    missing = [
+        f"{name}: {page}"
+        for name, text in texts
+        for page in re.findall(r"\bdocs/[\w/.-]+\.md\b", text)
+        if not (ROOT / page).is_file()
+    ]
+    assert not missing
