@@ -19,7 +19,6 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/journal/heads.py": "reads headers and the control file, to order files",
     "journalfs/journal/kept_damage.py": "keeps what could not be read of files that are used again",
     "journalfs/large/flushed.py": "notes what was flushed, until it is published",
-    "journalfs/large/inflated.py": "inflates what clients compressed",
     "journalfs/large/spool.py": "keeps what is written of one message until it is whole",
     "journalfs/large/writing.py": "writes the bodies of large messages",
     "journalfs/pipeline/folders.py": "keeps archives and notes, made to count by renames",
