@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from journalfs import door
 from journalfs.showing import shown
 
 MISSING_FILE: Final = "missing-file"
@@ -54,6 +55,6 @@ class FileStamp(msgspec.Struct, frozen=True):
     def at(cls, path: Path) -> FileStamp | None:
         """Of what is there; None: nothing, or nothing that can be looked at."""
         try:
-            return cls.of(path.stat())
+            return cls.of(door.status(path))
         except OSError:
             return None

@@ -1,31 +1,141 @@
-"""Whose new files are: a broker that runs as a user of its own goes on with what root adds to its store."""
+"""As whom root touches a store: as its owner, so that no mistake gives that owner what others have.
+
+A command that root started adopts the store that it is about: from then on the kernel judges its thread, and
+those that this begins, by the owner's user and groups in all that is done with files (`setfsuid`). What is
+about the system instead, as mounting and what /proc says of callers, is done `as_started`.
+"""
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import ctypes
 import os
+import pwd
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from journalfs.errors import SystemFailure
+
+_ROOT: Final = 0
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_OVERFLOW: Final = Path("/proc/sys/kernel/overflowuid")
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_NOBODY_AT_ALL: Final = 0xFFFF_FFFF
+"""What changes nothing, and answers with what is."""
+
+_import: Final = builtins.__import__
+
+_is_command: bool = False
+_is_mount: bool = False
+_adopted: tuple[int, int] | None = None
 
 
-def give_to_owner(made: int | Path, directory: Path) -> None:
-    """Give a file or directory, just made in `directory`, the owner and group of that, if we are root."""
-    if os.geteuid() != 0:
+def adopt_stores(*, mounting: bool = False) -> None:
+    """This process is a command for one store, not somebody's program: it is to act as that store's owner."""
+    global _is_command, _is_mount
+    _is_command, _is_mount = True, mounting
+
+
+def adopts() -> bool:
+    """Whether this process has a store to adopt still."""
+    return _is_command and _adopted is None and os.geteuid() == _ROOT
+
+
+def acts_as() -> tuple[int, int]:
+    """User and group of whom this process acts as with a store's files."""
+    return _adopted or (os.getuid(), os.getgid())
+
+
+def has_adopted() -> bool:
+    return _adopted is not None
+
+
+def adopt(folders: Iterable[Path]) -> None:
+    """Act as the owner of the store that has these directories, if root is to. Raises `SystemFailure` where
+    they are of several users, or the system does not let it.
+    """
+    global _adopted  # noqa: PLW0603
+    owners = {(owner.st_uid, owner.st_gid): place for place in folders for owner in _owners(place)}
+    others = {user: place for (user, _), place in owners.items() if user != _ROOT}
+    if not others:
         return
-    owner = os.stat(directory)
-    # Where not even root may give away, as on some network disks, it stays as it was made.
-    with contextlib.suppress(PermissionError):
-        os.chown(made, owner.st_uid, owner.st_gid)
+    (user, place), *more = others.items()
+    if more:
+        raise SystemFailure(
+            f"{more[0][1]}: is user {more[0][0]}'s, and {place} is user {user}'s: root acts as the owner "
+            "of a store, which has to be one; give both to one user, or run this as one of them"
+        )
+    group = next(group for (owner, group) in owners if owner == user)
+    with contextlib.suppress(PermissionError):  # where a container has no groups to set
+        os.setgroups(_groups(user, group))
+    _adopted = user, group
+    builtins.__import__ = _importing
+    _act_as(user, group)
+    if _libc.setfsuid(_NOBODY_AT_ALL) != user and not _is_unmapped(user):
+        raise SystemFailure(
+            f"{place}: is user {user}'s, and the system does not let root act so; run this as that user"
+        )
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory, and those above it, each owned as the one it is in. It may be there."""
-    if path.is_dir():
+def refuse_writable(folders: Iterable[Path]) -> None:
+    """Raise `SystemFailure` where root mounts a store that others than its owner can put something into."""
+    if not _is_mount or os.geteuid() != _ROOT:
         return
-    make_directory(path.parent)
+    for place in folders:
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(place)
+            if stat.S_ISDIR(found.st_mode) and found.st_mode & _OTHERS_WRITE:
+                who = "everybody" if found.st_mode & stat.S_IWOTH else f"group {found.st_gid}"
+                owner = f"setpriv --reuid={found.st_uid} --regid={found.st_gid} --clear-groups"
+                raise SystemFailure(
+                    f"{place}: {who} can write to it, so root does not mount it: chmod go-w {place}, or "
+                    f"mount it as its owner: {owner} journalfs mount ..."
+                )
+
+
+@contextlib.contextmanager
+def as_started() -> Iterator[None]:
+    """Within this the calling thread acts as who started the process. Nothing of the store is touched so."""
+    if _adopted is None:
+        yield
+        return
+    before = _act_as(os.geteuid(), os.getegid())
     try:
-        path.mkdir()
-    except FileExistsError:
-        if not path.is_dir():
-            raise
-    else:
-        give_to_owner(path, path.parent)
+        yield
+    finally:
+        _act_as(*before)
+
+
+def _importing(*arguments: Any, **named: Any) -> ModuleType:
+    """What is imported late may lie where a store's owner does not get: with the program."""
+    with as_started():
+        return _import(*arguments, **named)
+
+
+def _act_as(user: int, group: int) -> tuple[int, int]:
+    """Returns as whom the thread acted before."""
+    group_before = _libc.setfsgid(group)
+    return _libc.setfsuid(user), group_before
+
+
+def _owners(place: Path) -> Iterator[os.stat_result]:
+    with contextlib.suppress(FileNotFoundError):
+        yield os.lstat(place)  # who made a link decides where it leads to
+        yield os.stat(place)
+
+
+def _groups(user: int, group: int) -> list[int]:
+    try:
+        return os.getgrouplist(pwd.getpwuid(user).pw_name, group)
+    except KeyError:
+        return [group]
+
+
+def _is_unmapped(user: int) -> bool:
+    """A user of outside this container, over whose files its root has no power to begin with."""
+    return _OVERFLOW.read_text(encoding="ascii").strip() == str(user)

@@ -6,11 +6,12 @@ terminal takes: they are shown as `\\xff`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from journalfs import door
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -48,6 +49,6 @@ def shown_in(value: object) -> object:
 def path_of(name: str, root: Path) -> Path:
     """The file that a shown name means. One that is called like that itself comes first."""
     path = root / name
-    if "\\x" not in name or os.path.lexists(path):
+    if "\\x" not in name or door.exists(path):
         return path
     return root / _SHOWN_BYTES.sub(lambda match: chr(0xDC00 + int(match[1], 16)), name)

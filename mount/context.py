@@ -86,7 +86,7 @@ class MountContext:
         changes = (options.follow or self._changing is not None) and not self.fixed
         read_only = self._changing is None
         self.caching: Caching = caching_for(changes=changes, read_only=read_only)
-        self.present = Presenter(options, mounted_ns=report.started_ms * 1_000_000)
+        self.present = Presenter(options, store.hidden_bits, mounted_ns=report.started_ms * 1_000_000)
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
         self.shares.tell = report.refused

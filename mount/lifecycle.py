@@ -17,6 +17,7 @@ import trio
 
 from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
+from journalfs.ownership import as_started
 from journalfs.store.api import Store
 from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
@@ -136,11 +137,12 @@ class _Mount:
                 trio.lowlevel.remove_instrument(self._watch)
                 if self._fast is not None:
                     self._fast.uninstall()
-                pyfuse3.close(unmount=True)
+                with as_started():
+                    pyfuse3.close(unmount=True)
                 log.info("%s is unmounted", self._mountpoint)
 
     def _mount(self, source: str) -> None:
-        with _captured_stderr() as complaint:
+        with _captured_stderr() as complaint, as_started():
             try:
                 pyfuse3.init(self.operations, str(self._mountpoint), self._options.fuse_options(source))
             except RuntimeError as error:
@@ -244,7 +246,8 @@ class _Mount:
             return
         setting = Path(f"/sys/class/bdi/{mount.device}/read_ahead_kb")
         try:
-            setting.write_text(f"{READ_AHEAD_KIB}\n")
+            with as_started():
+                setting.write_text(f"{READ_AHEAD_KIB}\n")
         except OSError as error:
             # Needs root. Reading works all the same, at half the speed.
             log.debug("%s stays as it is: %s", setting, error)

@@ -10,6 +10,7 @@ import contextlib
 import os
 from typing import Final
 
+from journalfs import door
 from journalfs_mount.reader import Reader
 
 JOB_DIRECTORY: Final = b"_temporary"
@@ -31,7 +32,9 @@ def note_maker(path: bytes, thread: int) -> None:
     if process is None or where is None:
         return
     with contextlib.suppress(OSError):
-        os.setxattr(path, _ATTRIBUTE, " ".join((*where, str(process.pid), process.began)).encode())
+        made_by = " ".join((*where, str(process.pid), process.began)).encode()
+        with door.held(path) as descriptor:
+            os.setxattr(descriptor, _ATTRIBUTE, made_by)
 
 
 def is_left(path: bytes) -> bool:
@@ -39,10 +42,12 @@ def is_left(path: bytes) -> bool:
     told.
     """
     where = _where()
-    if where is None or not os.path.isdir(os.path.join(path, _ATTEMPT)):
+    if where is None or not door.is_folder(os.path.join(path, _ATTEMPT)):
         return False
     try:
-        boot, namespace, pid, began = os.getxattr(path, _ATTRIBUTE).decode("ascii").split()
+        with door.held(path) as descriptor:
+            said = os.getxattr(descriptor, _ATTRIBUTE)
+        boot, namespace, pid, began = said.decode("ascii").split()
         process = Reader(int(pid), began, 0)
     except (OSError, ValueError):
         return False

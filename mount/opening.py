@@ -9,6 +9,7 @@ from pathlib import Path
 
 from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.errors import OlderStore
+from journalfs.ownership import adopt_stores
 from journalfs.store.api import Store
 from journalfs_mount.options import MountOptions
 
@@ -23,6 +24,7 @@ def open_for_mount(
     """
     if options.config is not None:
         os.environ[CONFIG_VARIABLE] = options.config
+    adopt_stores(mounting=True)
     # Imported in the process that serves: what waits for it needs none of this.
     if options.read_only:
         from journalfs.store import open_store  # noqa: PLC0415

@@ -7,7 +7,7 @@ import grp
 import os
 import pwd
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from journalfs.errors import WrongCall
@@ -51,9 +51,10 @@ _KERNEL: Final = frozenset(
 _VALUED: Final = {
     "sync": "when a writer is told that its messages are safe: at each write (always, unless told), at its "
     "last close, or as soon as the kernel has them",
-    "uid": "owner of the files, by number or name; yours unless told",
-    "gid": "group of the files, by number or name; yours unless told",
-    "umask": "permission bits that files and directories do not have, octal",
+    "uid": "owner of the files, by number or name; yours unless told, and for root the store's owner",
+    "gid": "group of the files, by number or name; likewise",
+    "umask": "permission bits that files and directories do not have, octal; unless told, those of others "
+    "whom the store's own files are not shown to, and .journalfs is its owner's alone",
     "file_mode": "permission bits of files, octal; 0644 (0444 read only) unless told",
     "dir_mode": "permission bits of directories, octal; 0755 (0555 read only) unless told",
     "loop": "request loop; fast unless told",
@@ -89,9 +90,9 @@ class MountOptions:
     allow_other: bool = False
     allow_nonempty: bool = False
     loop: Loop = "fast"
-    uid: int = field(default_factory=os.getuid)
-    gid: int = field(default_factory=os.getgid)
-    umask: int = 0
+    uid: int | None = None
+    gid: int | None = None
+    umask: int | None = None
     """Permission bits taken away from those below."""
     file_mode: int | None = None
     dir_mode: int | None = None

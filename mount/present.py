@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from pyfuse3 import EntryAttributes, InodeT, ModeT
 
+from journalfs import ownership
 from journalfs_mount.options import MountOptions
 
 BLOCK_BYTES: Final = 512
+_ALL_BUT_OWNER: Final = 0o077
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +36,38 @@ class Presenter:
     What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
     """
 
-    __slots__ = ("_directory", "_file", "_gid", "_hidden", "_mounted_ns", "_own", "_staged", "_uid")
+    __slots__ = ("_directory", "_file", "_gid", "_hidden", "_mounted_ns", "_own", "_private", "_staged", "_uid")
 
-    def __init__(self, options: MountOptions, *, mounted_ns: int) -> None:
+    def __init__(self, options: MountOptions, hidden_bits: Callable[[int], int], *, mounted_ns: int) -> None:
+        """`hidden_bits` are the store's, for a group, where nothing is said of permissions."""
         self._mounted_ns = mounted_ns
+        user, group = ownership.acts_as()
+        owner = user if options.uid is None else options.uid, group if options.gid is None else options.gid
+        hidden, private = options.umask, 0
+        is_told = options.file_mode is not None or options.dir_mode is not None
+        if hidden is None and is_told:
+            hidden = 0
+        elif hidden is None:
+            hidden, private = hidden_bits(owner[1]) if options.allow_other else 0, _ALL_BUT_OWNER
         write = 0 if options.read_only else 0o200
         files = 0o444 | write if options.file_mode is None else options.file_mode
         directories = 0o555 | write if options.dir_mode is None else options.dir_mode
-        self._file = _template(stat.S_IFREG | files & ~options.umask, options)
-        self._directory = _template(stat.S_IFDIR | directories & ~options.umask, options)
-        self._directory.st_size = 0
-        self._own = _template(stat.S_IFREG | 0o400 & ~options.umask, options)
-        self._staged = _template(stat.S_IFREG, options)
-        self._hidden = options.umask
-        self._uid, self._gid = options.uid, options.gid
+        self._file = _template(stat.S_IFREG | files & ~hidden, owner)
+        self._directory = _template(stat.S_IFDIR | directories & ~hidden, owner)
+        self._private = _template(stat.S_IFDIR | directories & ~hidden & ~private, owner)
+        self._own = _template(stat.S_IFREG | 0o400 & ~hidden, owner)
+        self._staged = _template(stat.S_IFREG, owner)
+        self._hidden = hidden
+        self._uid, self._gid = owner
 
-    def directory(self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float) -> EntryAttributes:
+
+    def directory(
+        self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float, private: bool = False
+    ) -> EntryAttributes:
         """The link count is 1: "not counted", which keeps `find` from deriving how many directories there
-        are."""
-        entry = self._directory
+        are. A `private` one is its owner's alone, unless the mount was told of permissions.
+        """
+        entry = self._private if private else self._directory
         entry.st_ino = InodeT(inode)
         entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns or self._mounted_ns
         entry.entry_timeout = name_s
@@ -94,10 +110,11 @@ class Presenter:
         return entry
 
 
-def _template(mode: int, options: MountOptions) -> EntryAttributes:
+def _template(mode: int, owner: tuple[int, int]) -> EntryAttributes:
     entry = EntryAttributes()
     entry.st_mode = ModeT(mode)
-    entry.st_uid, entry.st_gid = options.uid, options.gid
+    entry.st_uid, entry.st_gid = owner
+    entry.st_size = 0
     entry.st_nlink = 1
     entry.st_blksize = 4096
     return entry

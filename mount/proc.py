@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from journalfs.ownership import as_started
+
 START: Final = 19
 """Among `stat_fields`: when it began, in ticks since the system did."""
 _CHUNK_BYTES: Final = 4096
@@ -14,7 +16,8 @@ _CHUNK_BYTES: Final = 4096
 
 def content(path: str) -> bytes:
     """A whole file, without what Python's own files would cost. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    with as_started():
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = os.read(descriptor, _CHUNK_BYTES)
         while more := os.read(descriptor, _CHUNK_BYTES):
@@ -56,7 +59,9 @@ def flags_of_opened(process: int, inode: int) -> Iterator[int]:
     is us. Raises OSError where it may not be looked at.
     """
     folder, wanted = f"/proc/{process}/fdinfo", b"\nino:\t%d\n" % inode
-    for name in os.listdir(folder):
+    with as_started():
+        names = os.listdir(folder)
+    for name in names:
         said = content_if_there(f"{folder}/{name}")
         if wanted in said:
             yield int(said.partition(b"flags:\t")[2].partition(b"\n")[0], 8)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Final, TypeAlias
 
 import trio
 
-from journalfs.ownership import make_directory
+from journalfs import door
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.makers import JOB_DIRECTORY, is_left
 from journalfs_mount.written_names import is_backup
@@ -56,27 +55,27 @@ class StagingArea:
     def discard(self, path: bytes) -> None:
         """Forget a file, or a directory with all that is in it. It may be gone already. Raises OSError."""
         try:
-            os.unlink(path)
+            door.remove(path)
         except FileNotFoundError:
             return
         except IsADirectoryError:
-            os.rename(path, os.path.join(self._aside(), uuid.uuid4().hex.encode()))
+            door.rename(path, os.path.join(self._aside(), uuid.uuid4().hex.encode()))
             self._discarded.set()
 
     def require_discardable(self, path: bytes) -> None:
         """Raise PermissionError where the system would not let `discard` take a file or directory away."""
         changed = [os.path.dirname(path)]
-        if os.path.isdir(path):
+        if door.is_folder(path):
             changed += [path, self._aside()]
         for folder in changed:
-            if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+            if not door.may_change(folder):
                 reason = f"it could not be removed once it is published: no changes in {os.fsdecode(folder)}"
                 raise PermissionError(errno.EACCES, reason)
 
     def _aside(self) -> bytes:
         """The folder of directories that are nobody's any more."""
         aside = os.path.join(self._root, _DISCARDED)
-        make_directory(Path(os.fsdecode(aside)))
+        door.make_folders(aside)
         return aside
 
     async def run(self) -> None:
@@ -89,12 +88,12 @@ class StagingArea:
     def _remove_discarded(self) -> None:
         aside = os.path.join(self._root, _DISCARDED)
         try:
-            names = os.listdir(aside)
+            names = door.names(aside)
         except OSError as error:
             log.warning("what was staged is left until the next mount: %s", error)
             return
         for name in names:
-            _remove(os.path.join(aside, name))
+            _remove(os.path.join(aside, os.fsencode(name)))
 
     def sweep(self, exists: Callable[[PlaceName], bool], now_s: float) -> list[str]:
         """Remove what is too old, and places that do not exist any more; their paths within the area."""
@@ -109,7 +108,7 @@ class StagingArea:
         return [self._relative(path) for path in swept if _remove(path)]
 
     def _places(self) -> Iterator[PlaceName]:
-        if os.path.isdir(self.folder(())):
+        if door.is_folder(self.folder(())):
             yield ()
         for address in _directories(os.path.join(self._root, _FOLDERS[1])):
             yield (address,)
@@ -124,10 +123,7 @@ class StagingArea:
 def _remove(path: bytes) -> bool:
     """Remove a file, or a directory with all that is in it. It may be gone already. Returns whether it is."""
     try:
-        try:
-            os.unlink(path)
-        except IsADirectoryError:
-            shutil.rmtree(path)
+        door.remove_tree(path)
     except FileNotFoundError:
         pass
     except OSError as error:
@@ -142,7 +138,7 @@ def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
     them. Raises OSError where something of it cannot be listed: what was left out would be lost.
     """
     found: list[bytes] = []
-    for folder, directories, names in os.walk(path, onerror=_raised):
+    for folder, directories, names in door.below(path, _raised):
         directories[:] = [name for name in directories if name[:1] not in (b".", b"_")]
         shown = (name for name in names if name[:1] not in (b".", b"_") and not is_backup(name))
         found += [os.path.join(folder, name) for name in shown]
@@ -150,7 +146,7 @@ def files_below(path: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _raised(error: OSError) -> None:
-    """What `os.walk` is to do where it cannot list something; below a file there is nothing."""
+    """What `door.below` is to do where it cannot list something; below a file there is nothing."""
     if not isinstance(error, NotADirectoryError):
         raise error
 
@@ -167,7 +163,8 @@ def write_all(descriptor: int, offset: int, data: bytes) -> None:
 
 def _directories(path: bytes) -> list[bytes]:
     try:
-        return [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+        with door.entries(path) as entries:
+            return [os.fsencode(one.name) for one in entries if one.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
 
@@ -177,10 +174,11 @@ def _old(folder: bytes, oldest_s: float) -> list[bytes]:
     where that cannot be found out.
     """
     try:
+        found = [(name, os.path.join(folder, os.fsencode(name))) for name in door.names(folder)]
         return [
-            entry.path
-            for entry in os.scandir(folder)
-            if (entry.name == JOB_DIRECTORY and is_left(entry.path)) or _newest_s(entry.path) < oldest_s
+            path
+            for name, path in found
+            if (os.fsencode(name) == JOB_DIRECTORY and is_left(path)) or _newest_s(path) < oldest_s
         ]
     except FileNotFoundError:
         return []
@@ -194,12 +192,12 @@ def _newest_s(path: bytes) -> float:
     its content, of which its writer still says what becomes.
     """
     newest = _touched_s(path)
-    for folder, directories, names in os.walk(path, onerror=_raised):
+    for folder, directories, names in door.below(path, _raised):
         for name in [*directories, *names]:
             newest = max(newest, _touched_s(os.path.join(folder, name)))
     return newest
 
 
 def _touched_s(path: bytes) -> float:
-    found = os.lstat(path)
+    found = door.status(path)
     return max(found.st_mtime, found.st_ctime)

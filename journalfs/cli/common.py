@@ -76,7 +76,16 @@ def store_argument(command: C) -> C:
         callback=_choose_config,
         help="The broker's configuration (broker.xml), where STORE does not lead to it.",
     )
-    return click.argument("store", type=GivenPath())(with_config(command))
+    return click.argument("store", type=GivenPath(), callback=_adopted)(with_config(command))
+
+
+def _adopted(_ctx: click.Context, _param: click.Parameter, store: Path) -> Path:
+    """A command of root's acts as the owner of the store that it is about, once it has found that."""
+    if os.geteuid() == 0:
+        from journalfs.ownership import adopt_stores  # noqa: PLC0415 - takes longer than the help text
+
+        adopt_stores()
+    return store
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: b
     from journalfs.exchange.exporting import journal_directory  # noqa: PLC0415
 
     try:
-        journal = path if direct else journal_directory(path)
+        journal = Path(os.path.realpath(path)) if direct else journal_directory(path)
     except OlderStore as older:
         journal = older.journal_dir
     if extension is None:

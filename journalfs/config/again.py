@@ -6,10 +6,12 @@ how its journal is written stays as it was when the store was opened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from journalfs import ownership
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
 from journalfs.config.core_settings import AT_ONCE, CORE_BY_NAME, ConfiguredValue, value_in_force
 from journalfs.config.files import TOML_NAME
@@ -33,6 +35,21 @@ def files_of(layout: StoreLayout) -> tuple[Path, ...]:
 
 def read_again(layout: StoreLayout) -> BrokerConfig | None:
     """What the configuration says now. Raises `ConfigError` and `SystemFailure`."""
+    with ownership.as_started():  # it may lie where a store's owner does not get
+        return _read_again(layout)
+
+
+def stamp_of(path: Path) -> tuple[int, int, int, int] | None:
+    """What tells whether a file is another, or was written to; None: it is not there, or cannot be seen."""
+    try:
+        with ownership.as_started():
+            found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _read_again(layout: StoreLayout) -> BrokerConfig | None:
     config, broker_xml = layout.config, layout.broker_xml
     found: BrokerConfig | None = None
     if config is not None and broker_xml is not None:

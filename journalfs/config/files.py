@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.errors import SystemFailure
 
 TOML_NAME: Final = "journalfs.toml"
@@ -16,9 +17,10 @@ CONFIG_VARIABLE: Final = "JOURNALFS_CONFIG"
 
 
 def read_beginning(path: Path, bytes_max: int) -> bytes:
-    """The first `bytes_max` bytes of a file, or all of it. Raises `SystemFailure`."""
+    """The first `bytes_max` bytes of a file, or all of it. It may be a link, as in a container, that root or
+    this process's user made. Raises `SystemFailure`.
+    """
     try:
-        with path.open("rb") as file:
-            return file.read(bytes_max)
+        return door.read(door.resolved(path), bytes_max)
     except OSError as error:
         raise SystemFailure.from_os(error, path, doing="read") from error

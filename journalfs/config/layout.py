@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from journalfs import door
 from journalfs.config.broker_xml import BrokerConfig, read_broker_xml
 from journalfs.config.core_settings import value_in_force
 from journalfs.config.database import DatabaseStore, database_named
@@ -80,6 +81,12 @@ class StoreLayout:
     """Where all would be if journalfs.toml said nothing; None: there is no such file."""
 
     @property
+    def places(self) -> tuple[Path, ...]:
+        """All directories that there are, or may be."""
+        found = (getattr(self, field) for field in DIRECTORY_FIELDS.values())
+        return tuple(dict.fromkeys((self.root, *(place for place in found if place is not None))))
+
+    @property
     def not_kept_by(self) -> str | None:
         """What says that nothing is kept in files (`persistence-enabled`); None for a store that is kept."""
         said = self.config.core.get("persistence-enabled") if self.config is not None else None
@@ -107,7 +114,7 @@ def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = No
         raise DatabaseStore(database)
     given = Path(os.path.abspath(path))
     try:
-        return _checked(given, environment)
+        return _adopted(_checked(given, environment))
     except OSError as error:
         raise SystemFailure.from_os(error, _refused_at(error, given), doing="look for a store") from error
 
@@ -125,13 +132,14 @@ def _refused_at(error: OSError, given: Path) -> Path:
 
 def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     _require_path(given)
+    given = Path(os.path.realpath(given))
     if given.name == TOML_NAME and given.is_file():
         given = given.parent
     layout = _locate(given, environment)
     if layout is None:
         _refuse_older(_folder(given))
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
-    layout = _with_own_settings(_with_odd_files_named(layout, given))
+    layout = _entered(_with_own_settings(_with_odd_files_named(layout, given)))
     if layout.config is not None and layout.config.database is not None:
         raise DatabaseStore(layout.config.database)
     refuse_other_layouts(layout.root)
@@ -163,7 +171,7 @@ def plan_store(path: Path | str, *, environment: Mapping[str, str] | None = None
     """
     given = Path(os.path.abspath(path))
     try:
-        return _planned(given, environment)
+        return _adopted(_planned(given, environment))
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or given, doing="make a store") from error
 
@@ -178,7 +186,7 @@ def _planned(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
         layout = _by_configuration(_read(found, environment))
     else:
         layout = _usual(given, journal=given / "journal", bindings=given / "bindings")
-    layout = _with_own_settings(layout)
+    layout = _entered(_with_own_settings(layout))
     if layout.config is not None and layout.config.database is not None:
         raise DatabaseStore(layout.config.database)
     if _has_journal(layout.journal_dir) or _has_bindings(layout.bindings_dir):
@@ -369,6 +377,21 @@ def moved_by(layout: StoreLayout, config: BrokerConfig) -> StoreLayout:
     if "journal_dir" in moved and layout.node_manager_lock_dir == layout.journal_dir:
         moved = {"node_manager_lock_dir": moved["journal_dir"], **moved}
     return replace(layout, config=config, **_normal(moved))
+
+
+def _entered(layout: StoreLayout) -> StoreLayout:
+    """The layout with its directories as they are reached from now on: without links. Raises OSError."""
+    fields = ("root", *DIRECTORY_FIELDS.values())
+    found = {name: getattr(layout, name) for name in fields}
+    places: dict[str, Any] = {name: door.resolved(one) for name, one in found.items() if one is not None}
+    return replace(layout, **places)
+
+
+def _adopted(layout: StoreLayout) -> StoreLayout:
+    """The layout, reached as the store's owner would from now on. Raises OSError and `SystemFailure`."""
+    door.adopt((layout.root / "journalfs", *layout.places))
+    door.keep_modes(layout.places, layout.journal_dir)
+    return layout
 
 
 def _normal(paths: Mapping[str, Path]) -> dict[str, Any]:

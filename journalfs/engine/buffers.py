@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from journalfs import door
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.status import FileTorn, check
 from journalfs.errors import refuse_shortage
@@ -64,8 +65,7 @@ class MappedFile:
         """Start and end of what the file does not store, once `note_holes` looked."""
         length = 0
         try:
-            # Not blocking: a pipe put where a file should be would wait for a writer for ever.
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            self._fd = door.open_file(self.path)
             size_bytes = os.fstat(self._fd).st_size
             length = size_bytes if bytes_max is None else min(size_bytes, bytes_max)
             self._map(length)
@@ -177,8 +177,8 @@ class MappedFile:
     def _reason(self, offset: int) -> str:
         """Why the page at `offset` cannot be read, as far as the file's name leads to it."""
         try:
-            with open(self.path, "rb", opener=_without_waiting) as file:
-                return "the file ends before" if not os.pread(file.fileno(), 1, offset) else "read error"
+            with door.opened(self.path) as descriptor:
+                return "the file ends before" if not os.pread(descriptor, 1, offset) else "read error"
         except OSError as error:
             return error.strerror or str(error)
 
@@ -230,10 +230,6 @@ def _sought(descriptor: int, at: int, whence: int, end: int) -> int:
         if error.errno != errno.ENXIO:  # nothing of the kind up to the end
             raise
         return end
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class MemoryFile(MappedFile):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from journalfs import door
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import check
@@ -28,7 +29,7 @@ def crc32c_of_mapped(file: MappedFile, begin: int, end: int, start: int = 0) -> 
 def crc32c_of_file(path: Path, begin: int, end: int) -> int | None:
     """CRC-32C of bytes [begin, end) of a file; `None` when it is shorter. Raises OSError."""
     checksum = 0
-    with path.open("rb", buffering=0) as file:
+    with open(door.open_file(path), "rb", buffering=0) as file:
         file.seek(begin)
         left = end - begin
         while left > 0:

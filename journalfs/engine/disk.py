@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from journalfs import door
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
 from journalfs.engine.buffers import MappedFile
@@ -27,7 +28,6 @@ from journalfs.limits import (
     JOURNAL_BLOCK_BYTES_MAX,
     JOURNAL_WRITES_IN_FLIGHT_MAX,
 )
-from journalfs.ownership import give_to_owner, make_directory
 
 log = logging.getLogger(__name__)
 
@@ -92,18 +92,18 @@ class DiskBackend:
     # ---- names and contents ----
 
     def free_bytes(self) -> int:
-        found = os.statvfs(self.directory)
+        found = door.disk_of(self.directory)
         return found.f_bavail * found.f_frsize
 
     def names(self) -> list[str]:
-        with os.scandir(self.directory) as entries:
+        with door.entries(self.directory) as entries:
             return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
 
     def size_bytes(self, name: str) -> int:
-        return os.stat(self.directory / name).st_size
+        return door.status(self.directory / name).st_size
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        with open(self.directory / name, "rb") as file:
+        with open(door.open_file(self.directory / name), "rb") as file:
             file.seek(offset)
             return file.read(length)
 
@@ -115,9 +115,8 @@ class DiskBackend:
             raise OSError(error.system_errno, str(error)) from error
 
     def allocate(self, name: str, size_bytes: int) -> None:
-        fd = os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        fd = door.create_instead(self.directory / name)
         try:
-            give_to_owner(fd, self.directory)
             error = ffi.new("int *")
             # A mapped page is written back with all of the large page that it is part of, and those are made
             # by large writes; direct writes have no pages.
@@ -133,45 +132,37 @@ class DiskBackend:
             os.close(fd)
 
     def write_at(self, name: str, offset: int, data: bytes) -> None:
-        fd = os.open(self.directory / name, os.O_WRONLY | os.O_CLOEXEC)
-        try:
+        with door.opened(self.directory / name, door.WRITE) as fd:
             while data:
                 written = os.pwrite(fd, data, offset)
                 data, offset = data[written:], offset + written
-        finally:
-            os.close(fd)
 
     def sync(self, name: str) -> None:
         if self._datasync:
-            self._sync_descriptor(os.open(self.directory / name, os.O_RDWR | os.O_CLOEXEC), os.fdatasync)
-
-    def _sync_descriptor(self, fd: int, sync: Any) -> None:
-        try:
-            sync(fd)
-        finally:
-            os.close(fd)
+            with door.opened(self.directory / name, door.WRITE) as fd:
+                os.fdatasync(fd)
 
     def rename(self, old: str, new: str) -> None:
-        os.rename(self.directory / old, self.directory / new)
+        door.rename(self.directory / old, self.directory / new)
 
     def remove(self, name: str) -> None:
-        os.unlink(self.directory / name)
+        door.remove(self.directory / name)
 
     def make_folder(self, name: str) -> None:
-        make_directory(self.directory / name)
+        door.make_folders(self.directory / name)
 
     def is_linked(self, name: str) -> bool:
         return is_linked(self.directory / name)
 
     def folder_size(self, name: str) -> int:
         try:
-            return len(os.listdir(self.directory / name))
+            return len(door.names(self.directory / name))
         except FileNotFoundError:
             return 0
 
     def sync_directory(self) -> None:
         if self._datasync:
-            self._sync_descriptor(os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY), os.fsync)
+            door.sync(self.directory)
 
     # ---- writing ----
 
@@ -179,7 +170,7 @@ class DiskBackend:
         # Through the page cache the kernel completes blocks, as it does for NIO.
         direct = os.O_DIRECT if self.kind is BackendKind.AIO and self._datasync and not dense else 0
         path = self.directory / name
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | direct)
+        fd = door.open_file(path, door.WRITE | direct)
         try:
             alignment_bytes = 1 if dense else self.alignment_bytes
             file = DiskFile(name, os.fstat(fd).st_size, fd, Place.of(fd, path), alignment_bytes)
@@ -255,7 +246,7 @@ def _alignment(directory: Path, configured: int | None) -> int:
     """The block size of direct writes: as configured, else the file system's; never below a sector."""
     if configured:
         return max(512, configured)
-    size = os.stat(directory).st_blksize
+    size = door.status(directory).st_blksize
     return size if 512 <= size <= JOURNAL_BLOCK_BYTES_MAX else JOURNAL_BLOCK_BYTES_DEFAULT
 
 

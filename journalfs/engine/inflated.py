@@ -6,11 +6,11 @@ body is has to be known before: that is counted, a step at a time, so that whoev
 
 from __future__ import annotations
 
-import os
 import zlib
 from pathlib import Path
 from typing import Any, Final
 
+from journalfs import door
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import FULL, check
@@ -42,7 +42,7 @@ class Inflating:
         self.path = path
         self._bytes_max = bytes_max
         out = ffi.new("jfs_inflated **")
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = door.open_file(path)
         check(lib.jfs_inflated_new(descriptor, out), f"inflating {path}")
         self._body: Any = ffi.gc(out[0], lib.jfs_inflated_free)
         self.size_bytes = 0

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.limits import COPY_CHUNK_BYTES, LENGTHENED_BYTES
-from journalfs.ownership import give_to_owner
 
 _NO_COPYING: Final = frozenset((errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM))
 """Where the system does not copy from file to file by itself."""
@@ -22,12 +21,7 @@ _NO_COPYING: Final = frozenset((errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, err
 
 def is_linked(path: Path) -> bool:
     """Whether a file has a name beside this one. Raises OSError."""
-    return os.stat(path).st_nlink > 1
-
-
-def link(file: Path, name: Path) -> None:
-    """Give a file a second name. Raises OSError; `errno` says whether the file system has such names."""
-    os.link(file, name)
+    return door.status(path).st_nlink > 1
 
 
 def lengthen(path: Path, size_bytes: int) -> None:
@@ -36,23 +30,18 @@ def lengthen(path: Path, size_bytes: int) -> None:
     A broker, and any journalfs, uses journal files of one size only again: others it moves or deletes, which
     leaves their other names what they are. Raises OSError.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with door.opened(path, door.WRITE) as descriptor:
         if os.fstat(descriptor).st_size == size_bytes:
             os.ftruncate(descriptor, size_bytes + LENGTHENED_BYTES)
-    finally:
-        os.close(descriptor)
 
 
 def copy_beginning(file: Path, copy: Path, length: int, *, size_bytes: int = 0) -> None:
     """A new file with the first `length` bytes of another, and zeros up to `size_bytes`; durable but for its
     name. Raises OSError.
     """
-    source = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with door.opened(file) as source:
+        target = door.create(copy)
         try:
-            give_to_owner(target, copy.parent)
             at = 0
             while at < length and (taken := _copy(source, target, at, length - at)):
                 at += taken
@@ -60,8 +49,6 @@ def copy_beginning(file: Path, copy: Path, length: int, *, size_bytes: int = 0) 
             os.fsync(target)
         finally:
             os.close(target)
-    finally:
-        os.close(source)
 
 
 def move(file: Path, name: Path) -> None:
@@ -69,20 +56,20 @@ def move(file: Path, name: Path) -> None:
     OSError with the file where it was.
     """
     try:
-        os.rename(file, name)
+        door.rename(file, name)
         return
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
     made = name.with_name(name.name + ".new")
     try:
-        made.unlink(missing_ok=True)
-        copy_beginning(file, made, file.stat().st_size)
+        door.remove_if_there(made)
+        copy_beginning(file, made, door.status(file).st_size)
         rename(made, name)
     except BaseException:
-        made.unlink(missing_ok=True)
+        door.remove_if_there(made)
         raise
-    file.unlink()
+    door.remove(file)
 
 
 def _copy(source: int, target: int, at: int, length: int) -> int:
@@ -97,9 +84,8 @@ def _copy(source: int, target: int, at: int, length: int) -> int:
 
 def write_durably(path: Path, content: bytes) -> None:
     """A new file; durable but for its name. Raises OSError."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = door.create(path)
     try:
-        give_to_owner(descriptor, path.parent)
         at = 0
         while at < len(content):
             at += os.write(descriptor, content[at:])
@@ -108,21 +94,7 @@ def write_durably(path: Path, content: bytes) -> None:
         os.close(descriptor)
 
 
-def sync(path: Path) -> None:
-    """Make a file's content, or the names in a directory, durable. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def rename(old: Path, new: Path) -> None:
     """Rename within a directory, durably. Raises OSError."""
-    os.rename(old, new)
-    sync(new.parent)
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a directory with all that is in it. Raises OSError."""
-    shutil.rmtree(folder)
+    door.rename(old, new)
+    door.sync(new.parent)

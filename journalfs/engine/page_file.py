@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from journalfs import door
 from journalfs.engine.place import Place
-from journalfs.ownership import give_to_owner, make_directory
 
 
 class PageFile:
@@ -21,13 +21,12 @@ class PageFile:
     def __init__(self, path: Path, *, datasync: bool) -> None:
         self.path = path
         self._datasync = datasync
-        is_new = not path.exists()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        is_new = not door.exists(path)
+        self._descriptor = door.open_or_create(path)
         try:
             self._place = Place.of(self._descriptor, path)
             self.size_bytes = os.fstat(self._descriptor).st_size
             if is_new:
-                give_to_owner(self._descriptor, path.parent)
                 sync_folder(path.parent, datasync=datasync)
         except BaseException:
             os.close(self._descriptor)
@@ -63,12 +62,10 @@ def make_page_folder(folder: Path, address_file: str, content: bytes, *, datasyn
     """Make a folder with the file that names its address; both are durable on return. A crash leaves a folder
     that nobody looks into, or a whole one.
     """
-    make_directory(folder.parent)
-    folder.mkdir()
-    give_to_owner(folder, folder.parent)
-    descriptor = os.open(folder / address_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    door.make_folders(folder.parent)
+    door.make_folder(folder)
+    descriptor = door.create(folder / address_file)
     try:
-        give_to_owner(descriptor, folder)
         os.write(descriptor, content)
         if datasync:
             os.fdatasync(descriptor)
@@ -82,9 +79,9 @@ def remove_page(path: Path, *, instead: Path | None, datasync: bool) -> None:
     """Remove a page durably, or rename it to `instead`. It may be gone."""
     try:
         if instead is None:
-            path.unlink(missing_ok=True)
+            door.remove(path)
         else:
-            path.rename(instead)
+            door.rename(path, instead)
     except FileNotFoundError:
         return
     sync_folder(path.parent, datasync=datasync)
@@ -92,18 +89,13 @@ def remove_page(path: Path, *, instead: Path | None, datasync: bool) -> None:
 
 def remove_page_folder(folder: Path, *, datasync: bool) -> None:
     """Remove a folder and the files in it, the one that names the address last."""
-    for path in sorted(folder.iterdir()):
-        path.unlink()
-    folder.rmdir()
+    for name in sorted(door.names(folder)):
+        door.remove(folder / name)
+    door.remove_folder(folder)
     sync_folder(folder.parent, datasync=datasync)
 
 
 def sync_folder(folder: Path, *, datasync: bool) -> None:
     """Make names in a folder durable."""
-    if not datasync:
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if datasync:
+        door.sync(folder)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
+
 TAKEN_AWAY: Final = "it was taken away"
 CUT_SHORT: Final = "it was cut short"
 _NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR)
@@ -30,7 +32,7 @@ class Place:
     def lost(self, size_bytes: int) -> OSError | None:
         """Why nobody would find there what was written, up to `size_bytes`; `None`: it is there."""
         try:
-            found = os.stat(self.path)
+            found = door.seen_at(self.path)
         except OSError as error:
             return OSError(error.errno, TAKEN_AWAY) if error.errno in _NO_SUCH_FILE else error
         if (found.st_dev, found.st_ino) != (self.device, self.inode):

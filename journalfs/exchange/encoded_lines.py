@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from journalfs import door
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.scan import Scan, scan_journal
 from journalfs.errors import DecodeError, WrongCall
@@ -54,11 +55,10 @@ class _Ordered(NamedTuple):
 def journal_files(directory: Path, extension: str) -> list[_Ordered]:
     """The files of a journal as the tools take them: all of that extension, by the id in their header."""
     found = []
-    for path in directory.iterdir():
-        if path.suffix != f".{extension}" or not path.is_file():
+    for path in (directory / name for name in door.names(directory) if name.endswith(f".{extension}")):
+        if not door.is_file(path):
             continue
-        with path.open("rb") as file:
-            head = file.read(JOURNAL_HEADER_BYTES)
+        head = door.read(path, JOURNAL_HEADER_BYTES)
         if len(head) == JOURNAL_HEADER_BYTES:
             try:
                 header = read_header(head)

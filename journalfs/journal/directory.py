@@ -8,12 +8,12 @@ first.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 from pathlib import Path
 
+from journalfs import door
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.errors import DecodeError, UnknownVersion, refuse_shortage
@@ -28,7 +28,7 @@ from journalfs.format.journal_file import (
 from journalfs.ids import FileId, rid_of
 from journalfs.journal.file_ids import contradiction, written_rid
 from journalfs.journal.file_sizes import missing_bytes
-from journalfs.journal.heads import FIRST_RECORD_HEAD_BYTES, Head, Heads, NotAFile, read_regular_file
+from journalfs.journal.heads import FIRST_RECORD_HEAD_BYTES, Head, Heads, read_regular_file
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
 COPY_SUFFIX = ".bkp"
@@ -83,11 +83,11 @@ class _Look:
 
     names: list[str]
     finals: Mapping[str, str]
-    heads: list[Head | Exception]
+    heads: list[Head | OSError]
     listing: JournalDirectory
 
 
-def _headers(heads: Sequence[Head | Exception]) -> list[bytes | None]:
+def _headers(heads: Sequence[Head | OSError]) -> list[bytes | None]:
     return [head.content[:JOURNAL_HEADER_BYTES] if isinstance(head, Head) else None for head in heads]
 
 
@@ -148,7 +148,7 @@ class DirectoryReader:
         """
         try:
             head = self._heads.look(name)
-        except NotAFile:
+        except door.NotOfTheStore:
             return None
         if head.unreadable is not None or head.empty or len(head.content) < JOURNAL_HEADER_BYTES:
             return None
@@ -167,7 +167,7 @@ class DirectoryReader:
         return _header_id(self._directory / name)
 
     def _candidates(
-        self, finals: Mapping[str, str], heads: Sequence[Head | Exception], problems: list[Damage]
+        self, finals: Mapping[str, str], heads: Sequence[Head | OSError], problems: list[Damage]
     ) -> tuple[list[_Candidate], list[str]]:
         """The files that could be looked at, and those that were gone."""
         candidates: list[_Candidate] = []
@@ -183,7 +183,7 @@ class DirectoryReader:
 
     def _names(self, problems: list[Damage]) -> list[str]:
         try:
-            return sorted(os.listdir(self._directory))
+            return sorted(door.names(self._directory))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -191,11 +191,8 @@ class DirectoryReader:
             problems.append(self._refusal(self._directory, error))
             return []
 
-    def _refusal(self, path: Path, error: Exception) -> Damage:
-        if isinstance(error, NotAFile):
-            return self._damage(path, 0, "not-a-file", "not a regular file, so it is not opened")
-        assert isinstance(error, OSError)
-        return self._damage(path, 0, "unreadable", f"cannot be read: {error.strerror or error}")
+    def _refusal(self, path: Path, error: OSError) -> Damage:
+        return self._damage(path, 0, *door.kind_and_reason(error))
 
     def _damage(self, path: Path, length: int, kind: str, reason: str, *, offset: int = 0) -> Damage:
         return Damage(name_of(path, self._root), offset, length, kind, reason)
@@ -208,8 +205,6 @@ class DirectoryReader:
             return decode_control_file(read_regular_file(path, CONTROL_FILE_BYTES_MAX))
         except FileNotFoundError:
             return None
-        except NotAFile:
-            reason = "not a regular file"
         except OSError as error:
             reason = error.strerror or str(error)
         except DecodeError as error:
@@ -374,7 +369,7 @@ def _reused(header_id: Callable[[str], int | None], old: set[str], others: set[s
 def _header_id(path: Path) -> int | None:
     try:
         return read_header(read_regular_file(path, JOURNAL_HEADER_BYTES)).file_id
-    except (OSError, NotAFile, DecodeError):
+    except (OSError, DecodeError):
         return None
 
 

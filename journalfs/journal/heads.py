@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from journalfs import door
 from journalfs.damage import FileStamp
 from journalfs.errors import refuse_shortage
 from journalfs.format.journal_file import read_header
@@ -42,10 +42,6 @@ class Head:
     """What the first record carries as its file's id, if anything was written."""
 
 
-class NotAFile(Exception):  # noqa: N818 - what a look found, not a failure
-    """A directory, pipe or device where a file should be: opening some of them would wait for ever."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Kept:
     head: Head
@@ -56,30 +52,37 @@ class Heads:
     """Of the files of one directory, by name."""
 
     def __init__(self, directory: Path) -> None:
-        self._prefix = os.fspath(directory) + "/"
+        self._directory = directory
         self._kept: dict[str, _Kept] = {}
         self._turn = 0
 
-    def looks(self, names: Iterable[str]) -> list[Head | Exception]:
-        """Look at each file: what it begins with, or why that is not known (`OSError` or `NotAFile`).
+    def looks(self, names: Collection[str]) -> list[Head | OSError]:
+        """Look at each file: what it begins with, or why that is not known.
 
         The same object as the last time means that nothing changed.
         """
         self._turn = (self._turn + 1) % HEADS_CHECKED_SHARE
         kept: dict[str, _Kept] = {}
-        found: list[Head | Exception] = []
-        for number, name in enumerate(names):
-            try:
-                seen = kept[name] = self._look(name, anew=number % HEADS_CHECKED_SHARE == self._turn)
-                found.append(seen.head)
-            except (OSError, NotAFile) as error:
-                found.append(error)
+        found: list[Head | OSError] = []
+        try:
+            with door.folder(self._directory) as held:
+                for number, name in enumerate(names):
+                    try:
+                        status = door.status_in(held, name)
+                        seen = self._look(name, status, anew=number % HEADS_CHECKED_SHARE == self._turn)
+                        kept[name] = seen
+                        found.append(seen.head)
+                    except OSError as error:
+                        found.append(error)
+        except OSError as error:  # the directory went, or cannot be opened any more
+            refuse_shortage(error, self._directory)
+            found += [error] * (len(names) - len(found))
         self._kept = kept
         return found
 
     def look(self, name: str) -> Head:
-        """Look at one file. Raises OSError and NotAFile."""
-        return self._look(name, anew=True).head
+        """Look at one file. Raises OSError."""
+        return self._look(name, door.status(self._directory / name), anew=True).head
 
     def doubt(self, name: str) -> None:
         """Read this head in the next look, whatever the file's time says."""
@@ -87,17 +90,14 @@ class Heads:
         if known is not None:
             self._kept[name] = replace(known, confirmed=False)
 
-    def _look(self, name: str, *, anew: bool) -> _Kept:
-        path = self._prefix + name
-        status = os.stat(path)
+    def _look(self, name: str, status: os.stat_result, *, anew: bool) -> _Kept:
+        path = self._directory / name
         known = self._kept.get(name)
         if known is not None:
             stamp = known.head.stamp
             same = stamp.mtime_ns == status.st_mtime_ns and stamp.size_bytes == status.st_size
             same = same and stamp.inode == status.st_ino
         if known is None or not same:
-            if not stat.S_ISREG(status.st_mode):
-                raise NotAFile
             return _Kept(_read(path), confirmed=False)
         if known.confirmed and not anew:
             return known
@@ -109,14 +109,12 @@ def has_no_header(path: Path) -> bool:
     """Whether there are only zeros where a header should be. Not of what cannot be read."""
     try:
         return not any(read_regular_file(path, JOURNAL_HEADER_BYTES))
-    except (NotAFile, OSError):
+    except OSError:
         return False
 
 
 def read_regular_file(path: Path, length_max: int) -> bytes:
-    """The first bytes of a file. Raises `NotAFile`, `OSError`."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise NotAFile
+    """The first bytes of a file. Raises OSError."""
     descriptor = _opened(path)
     try:
         pieces: list[bytes] = []
@@ -131,14 +129,13 @@ def read_regular_file(path: Path, length_max: int) -> bytes:
 def _opened(path: Path | str) -> int:
     """A descriptor for reading. Raises OSError, and `OutOfResources`."""
     try:
-        # Not blocking: what was a file a moment ago may be a pipe now.
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return door.open_file(path)
     except OSError as error:
         refuse_shortage(error, path)
         raise
 
 
-def _read(path: str) -> Head:
+def _read(path: Path) -> Head:
     descriptor = _opened(path)
     try:
         status = os.fstat(descriptor)

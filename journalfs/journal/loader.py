@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
+from journalfs import door
 from journalfs.clock import NS_PER_MS, Clock
 from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.buffers import MappedFile, Unreadable
@@ -262,7 +263,7 @@ class JournalLoader:
         """Whether what was known before is still gone: nothing was read of the file as far as it went."""
         if read is None:
             path = self.relative_to / one.file
-            return not path.exists() or (path.parent == self.directory and has_no_header(path))
+            return not door.exists(path) or (path.parent == self.directory and has_no_header(path))
         return read.position < one.offset + one.length_bytes
 
     def _doubtful(self) -> Iterator[Damage]:

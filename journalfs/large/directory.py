@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from journalfs import door
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.errors import Damaged, refuse_shortage
@@ -43,7 +44,7 @@ class LargeDirectory:
 
     def files(self) -> list[LargeFile]:
         """All body files, by message id. A missing directory holds none; `problems` says what is no file."""
-        listed = (self.listed(entry.name) for entry in self._entries())
+        listed = (self.listed(name) for name in self._names())
         found = (file for file in listed if file is not None)
         return sorted(found, key=lambda file: (file.message_id, file.name))
 
@@ -55,9 +56,9 @@ class LargeDirectory:
             return None
         return LargeFile(name, parsed.message_id, parsed.kind, status.st_size, status.st_mtime_ns)
 
-    def _entries(self) -> list[os.DirEntry[str]]:
+    def _names(self) -> list[str]:
         try:
-            return list(os.scandir(self.path))
+            return door.names(self.path)
         except OSError as error:
             refuse_shortage(error, self.path)
             return []  # missing, or one of the problems
@@ -65,14 +66,13 @@ class LargeDirectory:
     def problems(self, relative_to: Path) -> list[Damage]:
         """What is named like a body and is none, and a directory that cannot be listed."""
         try:
-            mtime_ns = self.path.stat().st_mtime_ns
+            mtime_ns = door.status(self.path).st_mtime_ns
             if mtime_ns != self._problems[0]:
                 self._problems = mtime_ns, tuple(_problems_in(self.path))
         except FileNotFoundError:
             return []
         except OSError as error:
-            reason = f"cannot be read: {error.strerror or error}"
-            return [Damage(name_of(self.path, relative_to), 0, 0, "unreadable", reason)]
+            return [Damage(name_of(self.path, relative_to), 0, 0, *door.kind_and_reason(error))]
         return [
             Damage(name_of(self.path / name, relative_to), 0, 0, kind, reason)
             for name, kind, reason in self._problems[1]
@@ -104,7 +104,7 @@ class LargeDirectory:
             return None
         except OSError as error:
             refuse_shortage(error, path)
-            raise BodyUnreadable(path, 0, f"cannot be read: {error.strerror or error}") from error
+            raise BodyUnreadable(path, 0, door.kind_and_reason(error)[1]) from error
 
     def stamp(self, message_id: MessageId) -> FileStamp | None:
         """What the body's file is like now; `None` when there is none that could be read."""
@@ -114,7 +114,7 @@ class LargeDirectory:
     def _status(self, name: str) -> os.stat_result | None:
         """Of a regular file of the directory."""
         try:
-            status = os.stat(self.path / name)
+            status = door.status(self.path / name)
         except OSError:
             return None
         return status if stat.S_ISREG(status.st_mode) else None
@@ -127,32 +127,29 @@ class LargeDirectory:
         try:
             return self._existing(message_id, None)
         except OSError as error:
-            raise BodyUnreadable(path, 0, f"cannot be read: {error.strerror or error}") from error
+            raise BodyUnreadable(path, 0, door.kind_and_reason(error)[1]) from error
 
     def _existing(self, message_id: MessageId, origin: MessageId | None) -> Path | None:
         for candidate in (message_id, origin):
             if candidate is not None:
                 path = self.path / format_large_name(candidate)
                 try:
-                    mode = path.stat().st_mode
+                    mode = door.status(path).st_mode
                 except FileNotFoundError:
                     continue
                 if not stat.S_ISREG(mode):
-                    raise BodyUnreadable(path, 0, "not a regular file, so it is not opened")
+                    raise door.refused(path, mode)
                 return path
         return None
 
 
 def _problems_in(directory: Path) -> Iterator[tuple[str, str, str]]:
-    for entry in os.scandir(directory):
-        if parse_large_name(entry.name) is None:
-            continue
-        try:
-            if entry.is_file():
+    with door.entries(directory) as entries:
+        for entry in entries:
+            if parse_large_name(entry.name) is None or entry.is_file(follow_symlinks=False):
                 continue
-            if entry.is_symlink() and not os.path.exists(entry.path):
-                yield entry.name, "unreadable", "it is listed, but there is no such file"
-            else:
-                yield entry.name, "not-a-file", "not a regular file, so it is not opened"
-        except OSError as error:
-            yield entry.name, "unreadable", f"cannot be read: {error.strerror or error}"
+            try:
+                mode = entry.stat(follow_symlinks=False).st_mode
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            yield entry.name, *door.kind_and_reason(door.refused(entry.name, mode))

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from journalfs.engine.links import sync
+from journalfs import door
 from journalfs.errors import Damaged, DecodeError
 from journalfs.format.flush_note import FlushNote, decode_note, encode_note
 from journalfs.large.writing import write_all
 from journalfs.limits import NOTE_BYTES_MAX, PUBLISHED_PIECE_BYTES_MAX
-from journalfs.ownership import give_to_owner, make_directory
 
 _NOTE: Final = ".note"
 _BODY: Final = ".body"
@@ -48,7 +47,7 @@ class FlushedFolder:
 
     def make_body(self, note_id: str) -> Path:
         """Where a long content goes; the folder is there then."""
-        make_directory(self.path)
+        door.make_folders(self.path)
         return self.body_path(note_id)
 
     def body_path(self, note_id: str) -> Path:
@@ -58,25 +57,24 @@ class FlushedFolder:
         """Note what was flushed, durable on return, in the place of what was noted under this id before.
         `content` is empty where a body holds it, which is durable already.
         """
-        make_directory(self.path)
+        door.make_folders(self.path)
         path = self._note_path(note.note_id)
-        again = path.exists()
+        again = door.exists(path)
         made = path.with_suffix(_NEW) if again else path
         try:
             self._make(made, encode_note(note, content))
             if again:
-                made.rename(path)
+                door.rename(made, path)
         except OSError:
             # Half a note says nothing; and where the disk is full it would take the last of it.
             with contextlib.suppress(OSError):
-                made.unlink(missing_ok=True)
+                door.remove(made)
             raise
         self._sync_folder()
 
     def _make(self, path: Path, data: bytes) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = door.create_instead(path)
         try:
-            give_to_owner(descriptor, self.path)
             write_all(descriptor, data)
             if self._sync:
                 os.fsync(descriptor)
@@ -88,11 +86,11 @@ class FlushedFolder:
         if not note.has_body_file:
             return self._read(self._note_path(note.note_id))[1]
         path = self.body_path(note.note_id)
-        size_bytes = path.stat().st_size if _is_file(path) else 0
+        size_bytes = door.status(path).st_size if door.is_file(path) else 0
         if size_bytes < note.size_bytes:
             raise Damaged(path, size_bytes, f"{note.size_bytes} bytes were flushed to it")
         if size_bytes > note.size_bytes:
-            os.truncate(path, note.size_bytes)
+            door.truncate(path, note.size_bytes)
         return path
 
     def notes(self) -> FoundNotes:
@@ -109,14 +107,14 @@ class FlushedFolder:
     def tidy(self) -> None:
         """Remove what no flush ended with: called when nobody is writing."""
         for path in [*self._named(_NEW), *self._named(_BODY)]:
-            if path.suffix == _NEW or not self._note_path(path.stem).exists():
-                path.unlink()
+            if path.suffix == _NEW or not door.exists(self._note_path(path.stem)):
+                door.remove(path)
 
     def remove(self, note_ids: Collection[str]) -> None:
         """Remove notes and their bodies, where they are there; durable on return."""
         for note_id in note_ids:
-            self._note_path(note_id).unlink(missing_ok=True)
-            self.body_path(note_id).unlink(missing_ok=True)
+            door.remove_if_there(self._note_path(note_id))
+            door.remove_if_there(self.body_path(note_id))
         self._sync_folder()
 
     def set_aside(self, note: FlushNote, path: Path) -> None:
@@ -125,16 +123,16 @@ class FlushedFolder:
         was to go.
         """
         note_path = self._note_path(note.note_id)
-        if note.has_body_file and not os.path.lexists(self.body_path(note.note_id)):
-            note_path.rename(path)
+        if note.has_body_file and not door.exists(self.body_path(note.note_id)):
+            door.rename(note_path, path)
         elif note.has_body_file:
-            self.body_path(note.note_id).rename(path)
-            note_path.unlink()
+            door.rename(self.body_path(note.note_id), path)
+            door.remove(note_path)
         else:
-            note_path.rename(path)
-            os.truncate(path, note.size_bytes)
+            door.rename(note_path, path)
+            door.truncate(path, note.size_bytes)
         if self._sync:
-            sync(path.parent)
+            door.sync(path.parent)
             self._sync_folder()
 
     def _note_path(self, note_id: str) -> Path:
@@ -149,29 +147,25 @@ class FlushedFolder:
     @staticmethod
     def _read(path: Path) -> tuple[FlushNote, bytes]:
         try:
-            size_bytes = path.stat().st_size
+            size_bytes = door.status(path).st_size
             if size_bytes > PUBLISHED_PIECE_BYTES_MAX + NOTE_BYTES_MAX:
                 raise DecodeError(0, f"no note of what was flushed is {size_bytes} bytes long")
-            return decode_note(path.read_bytes())
+            return decode_note(door.read(path))
         except DecodeError as error:
             raise Damaged(path, error.offset, error.reason) from None
 
     def _named(self, suffix: str) -> Iterator[Path]:
         """Oldest first. Whatever is no file is not ours, and stays."""
         try:
-            paths = [path for path in self.path.iterdir() if path.suffix == suffix and _is_file(path)]
+            with door.folder(self.path) as held:
+                found = {
+                    name: door.status_in(held, name) for name in door.names_in(held) if name.endswith(suffix)
+                }
         except FileNotFoundError:
             return iter(())
-        return iter(sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name)))
+        files = [(status.st_mtime_ns, name) for name, status in found.items() if stat.S_ISREG(status.st_mode)]
+        return (self.path / name for _, name in sorted(files))
 
     def _sync_folder(self) -> None:
-        if self._sync and self.path.is_dir():
-            sync(self.path)
-
-
-def _is_file(path: Path) -> bool:
-    """False for links, too: what they lead to belongs to somebody else."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
+        if self._sync and door.is_folder(self.path):
+            door.sync(self.path)

@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from journalfs import door
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.inflated import Inflating
 from journalfs.errors import Damaged
@@ -34,7 +35,7 @@ class InflatedBodies:
         """The inflated content of `path`. Raises `Damaged` when the stream is broken, ends early or is longer
         than it may be, and OSError.
         """
-        status = path.stat()
+        status = door.status(path)
         key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
         known = self._kept.get(key)
         if known is None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from journalfs import door
 from journalfs.large.writing import write_all
 
 
@@ -49,14 +50,14 @@ class Spool:
             self._to_file(path)
         assert self.path is not None
         os.fsync(self._descriptor)
-        self.path.rename(path)
+        door.rename(self.path, path)
         self.close()
 
     def discard(self) -> None:
         path = self.path
         self.close()
         if path is not None:
-            path.unlink(missing_ok=True)
+            door.remove_if_there(path)
 
     def close(self) -> None:
         """Let go of it; the file stays."""
@@ -68,12 +69,12 @@ class Spool:
     def _to_file(self, path: Path) -> None:
         """All in memory, and no file, where that fails."""
         # As a body is made: it may become one.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        descriptor = door.create(path)
         try:
             write_all(descriptor, self._memory)
         except BaseException:
             os.close(descriptor)
-            path.unlink(missing_ok=True)
+            door.remove_if_there(path)
             raise
         self._descriptor, self.path = descriptor, path
         self._memory.clear()

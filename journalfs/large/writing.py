@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from journalfs.engine.links import sync
+from journalfs import door
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
-from journalfs.ownership import give_to_owner, make_directory
 
 _NO_LINKS: Final = frozenset(
     (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
@@ -43,31 +42,29 @@ class BodyWriter:
 
     def write(self, bodies: Iterable[NewBody]) -> None:
         """Write bodies; durable on return."""
-        make_directory(self.directory)
+        door.make_folders(self.directory)
         for body in bodies:
             path = self.path(body.message_id)
             if body.file is None or not self._link(body.file, path):
                 self._write(path, body.pieces)
         if self._sync:
-            sync(self.directory)
+            door.sync(self.directory)
 
     def _link(self, file: Path, path: Path) -> bool:
         """Give a file the name of a body; False where it cannot have two."""
         try:
-            os.link(file, path)
+            door.link(file, path)
         except OSError as error:
             if error.errno in _NO_LINKS:
                 return False
             raise
-        give_to_owner(path, self.directory)
         if self._sync:
-            sync(path)
+            door.sync(path)
         return True
 
     def _write(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        descriptor = door.create(path)
         try:
-            give_to_owner(descriptor, self.directory)
             for piece in pieces:
                 write_all(descriptor, piece)
             if self._sync:
@@ -77,7 +74,7 @@ class BodyWriter:
 
     def read(self, message_id: MessageId, offset: int, length: int) -> bytes:
         """A piece of a body that was written."""
-        with self.path(message_id).open("rb") as file:
+        with open(door.open_file(self.path(message_id)), "rb") as file:
             file.seek(offset)
             return file.read(length)
 
@@ -85,7 +82,7 @@ class BodyWriter:
         """Remove those that are there."""
         with self.removals:
             for message_id in message_ids:
-                self.path(message_id).unlink(missing_ok=True)
+                door.remove_if_there(self.path(message_id))
 
     def path(self, message_id: MessageId) -> Path:
         return self.directory / format_large_name(message_id)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from journalfs import door
 from journalfs.damage import Damage, FileStamp, name_of
 from journalfs.errors import DecodeError, refuse_shortage
 from journalfs.format.page_folder import (
@@ -111,16 +112,16 @@ class PagingDirectory:
         """
         self._refused = []
         self.taken_away = []
-        entries = self._entries()
-        if entries is not None:
-            self._seen = self._looked_at(entries)
+        names = self._names()
+        if names is not None:
+            self._seen = self._looked_at(names)
         folders = (seen.folder for seen in self._seen.values())
         return [folder for folder in folders if folder.pages or folder.problem is None]
 
-    def _entries(self) -> list[os.DirEntry[str]] | None:
+    def _names(self) -> list[str] | None:
         """`None`: what was seen before is all there is to know."""
         try:
-            return sorted(os.scandir(self.path), key=lambda entry: entry.name)
+            return sorted(name for name in door.names(self.path) if REPLICA_MARK not in name)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -128,17 +129,21 @@ class PagingDirectory:
             self._refused.append(_refusal(self.path, error))
             return []
 
-    def _looked_at(self, entries: Sequence[os.DirEntry[str]]) -> dict[str, _Seen]:
+    def _looked_at(self, names: Sequence[str]) -> dict[str, _Seen]:
         found: dict[str, _Seen] = {}
-        for entry in entries:
+        for name in names:
+            path = self.path / name
             try:
-                if REPLICA_MARK not in entry.name and entry.is_dir():
-                    found[entry.name] = self._look(entry)
+                status = door.status(path)
+                if stat.S_ISLNK(status.st_mode):
+                    raise door.refused(path, status.st_mode)
+                if stat.S_ISDIR(status.st_mode):
+                    found[name] = self._look(path, status.st_mtime_ns)
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except OSError as error:
-                refuse_shortage(error, entry.path)
-                self._refused.append(_refusal(Path(entry.path), error))
+                refuse_shortage(error, path)
+                self._refused.append(_refusal(path, error))
         refused = {one.path.name for one in self._refused}
         for name in self._seen.keys() - found.keys() - refused:
             self._note_gone(self._seen[name].folder.pages)
@@ -161,10 +166,8 @@ class PagingDirectory:
         for one in refused:
             yield Damage(name_of(one.path, self.relative_to), 0, 0, one.kind, one.reason)
 
-    def _look(self, entry: os.DirEntry[str]) -> _Seen:
-        mtime_ns = entry.stat().st_mtime_ns
-        seen = self._seen.get(entry.name)
-        path = Path(entry.path)
+    def _look(self, path: Path, mtime_ns: int) -> _Seen:
+        seen = self._seen.get(path.name)
         same = seen is not None and seen.mtime_ns == mtime_ns and path not in self.own.changed
         self.own.changed.discard(path)
         if seen is not None and same and seen.confirmed:
@@ -193,10 +196,10 @@ class PagingDirectory:
             return folder
         last = folder.pages[-1]
         try:
-            now = _page(last.number, last.path)
+            now = self._durable(_page(last.number, last.path, door.status(last.path)))
         except OSError:
             return folder  # opening it says why
-        if now is None or (now := self._durable(now)) == last:
+        if now == last:
             return folder
         return replace(folder, pages=(*folder.pages[:-1], now))
 
@@ -211,10 +214,7 @@ class PagingDirectory:
 def _read_address(file: Path) -> tuple[str | None, str | None]:
     """What `address.txt` says, and what is wrong with it."""
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            return None, f"{ADDRESS_FILE_NAME} is not a regular file"
-        with file.open("rb") as opened:
-            return decode_address_file(opened.read(ADDRESS_FILE_BYTES_MAX)), None
+        return decode_address_file(door.read(file, ADDRESS_FILE_BYTES_MAX)), None
     except FileNotFoundError:
         return None, f"{ADDRESS_FILE_NAME} is missing"
     except OSError as error:
@@ -228,40 +228,33 @@ def _pages(
     folder: Path, known: Mapping[str, PageFile], refused: list[Refused], set_aside: set[PageNumber]
 ) -> Iterator[tuple[str, PageFile]]:
     """By name. Those that are `known` are not looked at."""
-    for entry in os.scandir(folder):
-        if entry.name in known:
-            yield entry.name, known[entry.name]
-            continue
-        parsed = parse_page_name(entry.name)
-        if parsed is None:
-            continue
-        if parsed.invalid:
-            set_aside.add(parsed.number)
-            continue
-        path = Path(entry.path)
-        try:
-            page = _page(parsed.number, path)
-        except OSError as error:
-            refused.append(_refusal(path, error))
-            continue
-        if page is not None:
-            yield entry.name, page
-        elif path.exists():
-            refused.append(Refused(path, "not-a-file", "not a regular file, so it is not opened"))
-        elif entry.is_symlink():
-            refused.append(Refused(path, "unreadable", "it is listed, but there is no such file"))
+    with door.folder(folder) as held:
+        for name in door.names_in(held):
+            if name in known:
+                yield name, known[name]
+                continue
+            parsed = parse_page_name(name)
+            if parsed is None:
+                continue
+            if parsed.invalid:
+                set_aside.add(parsed.number)
+                continue
+            try:
+                page = _page(parsed.number, folder / name, door.status_in(held, name))
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            except OSError as error:
+                refused.append(_refusal(folder / name, error))
+            else:
+                yield name, page
 
 
 def _refusal(path: Path, error: OSError) -> Refused:
-    return Refused(path, "unreadable", f"cannot be read: {error.strerror or error}")
+    return Refused(path, *door.kind_and_reason(error))
 
 
-def _page(number: PageNumber, path: Path) -> PageFile | None:
-    """`None`: it went away, or is no file. Raises OSError."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
+def _page(number: PageNumber, path: Path, status: os.stat_result) -> PageFile:
+    """Raises OSError for what is no file."""
     if not stat.S_ISREG(status.st_mode):
-        return None
+        raise door.refused(path, status.st_mode)
     return PageFile(number, path, FileStamp.of(status))

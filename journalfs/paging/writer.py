@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from journalfs import door
 from journalfs.engine.page_file import PageFile, remove_page
 from journalfs.engine.page_texts import PageTexts
 from journalfs.engine.text_batch import TextBatch
@@ -271,7 +272,7 @@ class PageWriter:
             for path in made:
                 remove_page(path, instead=None, datasync=self._datasync)
             path = self._path(before.number)
-            if before.size_bytes or path.exists():
+            if before.size_bytes or door.exists(path):
                 self._open(path).cut(before.size_bytes)
         except OSError as error:
             self._doubt(self._path(before.number), error)

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from journalfs.engine.links import rename, sync
+from journalfs import door
+from journalfs.engine.links import rename
 from journalfs.errors import NotAStore, SystemFailure
 from journalfs.spark.place import is_elsewhere, local_path
 
@@ -78,7 +79,7 @@ def require_archive(folder: Folder) -> None:
 
 class LocalFolder:
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = Path(os.path.realpath(path))
 
     def uri(self, name: str = "") -> str:
         return f"file://{self.path / name}"
@@ -116,7 +117,7 @@ class LocalFolder:
             raise SystemFailure(f"{source} {_GONE}")
         with self._refused("make it durable"):
             for path in (*source.rglob("*"), source):
-                sync(path)
+                door.sync(path)
         with self._refused("give it the name that counts"):
             rename(source, target)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.errors import NotAStore, SystemFailure, WrongCall
 from journalfs.sources import derived_if_older
 
@@ -120,7 +120,7 @@ def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:
 def _why_not(root: Path, names: Sequence[str]) -> str:
     """What to give instead of a path in a mount that is none of a store, an address or a queue."""
     if tuple(names[:2]) == SNAPSHOTS.parts:
-        there = ", ".join(sorted(name for name in os.listdir(root / SNAPSHOTS) if name[:1] not in "._"))
+        there = ", ".join(sorted(name for name in door.names(root / SNAPSHOTS) if name[:1] not in "._"))
         if len(names) == 2:
             return f"give one of the snapshots in it ({there or 'there is none'})"
         return f"there is no snapshot {names[2]!r} in this mount (it has {there or 'none'})"

@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from journalfs.config.layout import locate_store
 from journalfs.errors import NoRoute, SystemFailure, WrongCall
-from journalfs.ownership import make_directory
 from journalfs.spark.changing import destination_of, directory_of, refusal_in
 from journalfs.spark.envelopes import Envelopes
 from journalfs.spark.options import Options
@@ -77,7 +76,7 @@ class StagingWriter(DataSourceArrowWriter):
     @staticmethod
     def _make(folder: Path) -> None:
         try:
-            make_directory(folder)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SystemFailure.from_os(error, folder, doing="put messages aside there") from error
 

@@ -4,12 +4,12 @@ directories.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from journalfs import door
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import MISSING_FILE, Damage, FileStamp, name_of
 from journalfs.engine.buffers import MappedFile
@@ -78,7 +78,7 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
     by compacted ones.
     """
     directory = loader.directory
-    if not directory.is_dir() or (directory / CONTROL_FILE_NAME).exists():
+    if not door.is_folder(directory) or door.exists(directory / CONTROL_FILE_NAME):
         return []
     listing = read_directory(directory, extension=loader.extension, relative_to=loader.relative_to)
     listed: dict[int, JournalFile] = {file.file_id: file for file in listing.files}
@@ -231,7 +231,7 @@ def missing_pages(core: Core, folder: str, known: Sequence[KnownPage]) -> Iterat
     directory = core.layout.paging_dir / folder
     for page in known:
         path = directory / format_page_name(PageNumber(page.number))
-        if not path.exists() and _waits(core, page.number, page):
+        if not door.exists(path) and _waits(core, page.number, page):
             yield _page_taken_away(core, path, page)
 
 
@@ -266,14 +266,14 @@ def missing_directories(core: Core) -> Iterator[Damage]:
     """Directories that are not there, although the rest of the store says that something was in them."""
     layout = core.layout
     if core.bindings.queues or core.pages:
-        if not layout.journal_dir.is_dir():
+        if not door.is_folder(layout.journal_dir):
             yield _missing(layout.journal_dir, core.root, "the message journal")
         elif not _holds_files(layout.journal_dir, layout.journal_extension):
             name = name_of(layout.journal_dir, core.root)
             yield Damage(name, 0, 0, MISSING_FILE, "no file in it, for the message journal")
     if not _pages_are_gone(core):
         return
-    if not layout.paging_dir.is_dir():
+    if not door.is_folder(layout.paging_dir):
         yield _missing(layout.paging_dir, core.root, "pages that the journal refers to")
     else:
         name = name_of(layout.paging_dir, core.root)
@@ -290,9 +290,9 @@ def refuse_without_journal(layout: StoreLayout, known_before: Callable[[], str |
     queues = len(read_bindings(layout.bindings_dir, relative_to=layout.root)[0].queues)
     if queues:
         found = f"{queues} queues are bound in {layout.bindings_dir}"
-    elif any(layout.paging_dir.glob("*/*.page")):
+    elif _holds(layout.paging_dir, ".page"):
         found = f"there are pages in {layout.paging_dir}"
-    elif any(layout.large_dir.glob("*.msg")):
+    elif _holds(layout.large_dir, ".msg"):
         found = f"there are large messages in {layout.large_dir}"
     elif known := known_before():
         found = known
@@ -313,8 +313,9 @@ def _pages_are_gone(core: Core) -> bool:
     folder. What it says goes before a folder goes, but for the place where a queue goes on to page.
     """
     try:
-        if any(entry.is_dir() for entry in os.scandir(core.layout.paging_dir)):
-            return False
+        with door.entries(core.layout.paging_dir) as entries:
+            if any(entry.is_dir(follow_symlinks=False) for entry in entries):
+                return False
     except FileNotFoundError:
         pass
     except OSError:
@@ -329,11 +330,19 @@ def _pages_are_gone(core: Core) -> bool:
 def _holds_files(directory: Path, extension: str) -> bool:
     """Whether anything of a journal is there, or cannot be looked for: a broker never deletes the last."""
     try:
-        return any(f".{extension}" in name for name in os.listdir(directory))
+        return any(f".{extension}" in name for name in door.names(directory))
     except FileNotFoundError:
         return False
     except OSError:
         return True
+
+
+def _holds(directory: Path, suffix: str) -> bool:
+    """Whether files of this kind are there, however deep. Raises OSError."""
+    if not door.is_folder(directory):
+        return False
+    ending = suffix.encode()
+    return any(name.endswith(ending) for _, _, names in door.below(directory) for name in names)
 
 
 def _missing(directory: Path, root: Path, what: str) -> Damage:

@@ -434,6 +434,9 @@ class Store(Protocol):
 
     def usage(self) -> Usage: ...
 
+    def hidden_bits(self, group: int) -> int:
+        """Permission bits of others, and of a group, whom the store's own files are not shown to."""
+
     def orphaned_bodies(self) -> Sequence[str]:
         """Names of files of large bodies that no message has. Not looked for while a broker is at work."""
 

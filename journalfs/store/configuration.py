@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TypeAlias
 
 from journalfs.clock import NS_PER_MS
-from journalfs.config.again import files_of, read_again, taken_over
+from journalfs.config.again import files_of, read_again, stamp_of, taken_over
 from journalfs.config.broker_xml import BrokerConfig
 from journalfs.config.core_settings import AT_ONCE, value_in_force
 from journalfs.errors import ConfigError, SystemFailure
 from journalfs.store.core import Core
-
-_Stamp: TypeAlias = tuple[int, int, int, int] | None
-"""What tells whether a file is another, or was written to; None: it is not there, or cannot be looked at."""
 
 
 @dataclass(slots=True)
@@ -27,7 +21,7 @@ class ConfigurationWatch:
     core: Core
     changed: Callable[[], None]
     _looked_ns: int = field(init=False)
-    _seen: tuple[_Stamp, ...] = ()
+    _seen: tuple[object, ...] = ()
     """Of the files as they were last read. Not those of when the store was opened: they may have changed
     between being read then and being looked at.
     """
@@ -46,7 +40,7 @@ class ConfigurationWatch:
         if not self._is_due():
             return
         self._looked_ns = self.core.clock.monotonic_ns()
-        seen = tuple(map(_stamp, files_of(self.core.layout)))
+        seen = tuple(map(stamp_of, files_of(self.core.layout)))
         if seen == self._seen:
             return
         import trio  # noqa: PLC0415 - commands that do not wait start faster without it
@@ -97,11 +91,3 @@ def _said(config: BrokerConfig | None) -> object:
         for match in (config.address_settings if config is not None else ())
     ]
     return {name: value_in_force(core, name) for name in AT_ONCE}, matches
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

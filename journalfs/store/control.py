@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from journalfs import door
 from journalfs.damage import Damage, FileStamp
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.recordview import PageView, RecordView
@@ -120,7 +121,7 @@ def _mapped(path: Path) -> MappedFile:
 
 def _mtime_ns(directory: Path) -> int:
     try:
-        return directory.stat().st_mtime_ns
+        return door.status(directory).st_mtime_ns
     except OSError:
         return 0
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from journalfs import door
 from journalfs.clock import Clock
 from journalfs.config.files import TOML_NAME
 from journalfs.config.in_force import SettingsInForce
@@ -21,7 +21,7 @@ from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, plan_store
 from journalfs.config.setting_names import Value
 from journalfs.engine.backend import BackendKind
-from journalfs.engine.links import sync
+from journalfs.engine.links import write_durably
 from journalfs.errors import StoreNotKept, SystemFailure, WrongCall
 from journalfs.format.bindings import RoutingType
 from journalfs.format.bindings_encode import encode_address_binding, encode_queue_binding
@@ -72,7 +72,7 @@ def create_store(
     have queues, those that settings name, or as `artemis create` has them. Raises `WrongCall` if something is
     there already, `ConfigError` and `SystemFailure`; then nothing is left of the attempt.
     """
-    place = Path(os.path.abspath(path))
+    place = Path(os.path.realpath(path))
     try:
         with ExitStack() as undo:
             _make_directory(place, undo)
@@ -95,13 +95,10 @@ def _write_settings(planned: StoreLayout, text: str, undo: ExitStack) -> None:
             f"{planned.broker_xml}: the store belongs to this configuration; change the settings there"
         )
     file = planned.root / TOML_NAME
-    if file.exists():
+    if door.exists(file):
         raise WrongCall(f"{file}: is there already; change the settings there")
-    undo.callback(file.unlink, missing_ok=True)
-    with file.open("x", encoding="utf-8") as written:
-        written.write(text)
-        written.flush()
-        os.fsync(written.fileno())
+    undo.callback(door.remove_if_there, file)
+    write_durably(file, text.encode())
 
 
 class _Making:
@@ -140,7 +137,7 @@ class _Making:
             layout.node_manager_lock_dir,
             layout.root,
         }:
-            sync(directory)
+            door.sync(directory)
         return Created(layout, settings, lock.node_id, kind)
 
     def _write_journals(self) -> BackendKind:
@@ -188,28 +185,23 @@ def _refuse_half(directory: Path, journal: JournalWriter) -> None:
 
 
 def _make_directory(place: Path, undo: ExitStack) -> None:
-    missing = [folder for folder in (place, *place.parents) if not folder.exists()]
+    missing = [folder for folder in (place, *place.parents) if not door.exists(folder)]
     for folder in reversed(missing):
-        folder.mkdir()
+        door.make_folder(folder)
         undo.callback(_put_back, folder, None)
-        sync(folder.parent)
+        door.sync(folder.parent)
 
 
 def _contents(directory: Path) -> frozenset[str] | None:
     """Names in a directory; None when there is none."""
-    return frozenset(os.listdir(directory)) if directory.is_dir() else None
+    return frozenset(door.names(directory)) if door.is_folder(directory) else None
 
 
 def _put_back(directory: Path, before: frozenset[str] | None) -> None:
     """Take away what was not there before. What cannot be taken away stays: why the store could not be made
     is more worth knowing.
     """
-    if before is None:
-        shutil.rmtree(directory, ignore_errors=True)
-        return
-    for name in set(os.listdir(directory)) - before:
-        entry = directory / name
-        if entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink()
+    made = [directory] if before is None else [directory / name for name in {*door.names(directory)} - before]
+    for one in made:
+        with suppress(OSError):
+            door.remove_tree(one)

@@ -14,10 +14,9 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from journalfs import door, ownership
 from journalfs.engine.checksum import crc32c
-from journalfs.engine.links import sync
 from journalfs.errors import IndexUnusable
-from journalfs.ownership import give_to_owner, make_directory
 
 MAGIC = b"JFSINDX1"
 _LENGTH = struct.Struct("<Q")
@@ -45,20 +44,28 @@ class Described(msgspec.Struct, frozen=True):
     section_bytes: list[int]
 
 
+def index_place(root: Path) -> Path | None:
+    """Where the index is; None where root acts as the owner of a store that cannot be changed: root's cache
+    directory is not that user's.
+    """
+    path = index_path(root)
+    return None if ownership.has_adopted() and path.parent != root / FOLDER else path
+
+
 def index_path(root: Path) -> Path:
     """Beside the store when it can be written there, else in the user's cache directory under the store's
     real path.
     """
     folder = root / FOLDER
-    if os.access(folder if folder.exists() else root, os.W_OK):
+    if door.may_change(folder if door.is_folder(folder) else root):
         return folder / "index"
     # Seldom needed, and every command imports this module.
     import hashlib  # noqa: PLC0415
 
     import platformdirs  # noqa: PLC0415
 
-    key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]
-    return Path(platformdirs.user_cache_dir("journalfs")) / key / "index"
+    key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+    return door.resolved(Path(platformdirs.user_cache_dir("journalfs"))) / key / "index"
 
 
 def write_index(path: Path, description: object, sections: list[bytes]) -> None:
@@ -69,32 +76,25 @@ def write_index(path: Path, description: object, sections: list[bytes]) -> None:
     checksum = 0
     for piece in pieces:
         checksum = crc32c(piece, checksum)
-    make_directory(path.parent)
+    door.make_folders(path.parent)
     _sweep(path)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            give_to_owner(file.fileno(), path.parent)
+    with door.replacing(path) as made:
+        with open(made, "wb", closefd=False) as file:
             for piece in pieces:
                 file.write(piece)
             file.write(_CHECKSUM.pack(checksum))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
+        os.fsync(made)
+    door.sync(path.parent)
 
 
 def _sweep(path: Path) -> None:
     """Remove what processes left that were killed while they wrote the index."""
-    for left in path.parent.iterdir():
-        process = left.name.removeprefix(f"{path.name}.").removesuffix(".tmp")
-        if left.name != f"{path.name}.{process}.tmp" or not process.isdecimal():
+    for name in door.names(path.parent):
+        process = name.removeprefix(f"{path.name}.").removesuffix(".tmp").partition("-")[0]
+        if not name.startswith(f"{path.name}.{process}") or not name.endswith(".tmp"):
             continue
-        if not _is_running(int(process)):
-            left.unlink(missing_ok=True)
+        if process.isdecimal() and not _is_running(int(process)):
+            door.remove_if_there(path.with_name(name))
 
 
 def _is_running(process: int) -> bool:
@@ -110,9 +110,7 @@ def _is_running(process: int) -> bool:
 def read_index(path: Path, kind: type[T]) -> tuple[T, list[memoryview]] | None:
     """The description as `kind` and the sections; `None` when there is no index. Raises `IndexUnusable`."""
     try:
-        if path.exists() and not path.is_file():
-            raise IndexUnusable(path, "not a regular file")
-        with path.open("rb") as file:
+        with open(door.open_file(path), "rb") as file:
             content = _content(path, file)
     except FileNotFoundError:
         return None

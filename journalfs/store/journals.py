@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.clock import Clock
 from journalfs.config.journal_settings import JournalSettings
 from journalfs.config.layout import StoreLayout
@@ -17,7 +19,6 @@ from journalfs.errors import ConfigError, SystemFailure
 from journalfs.journal.file_sizes import as_made
 from journalfs.journal.retention import Retention, RetentionLimits
 from journalfs.journal.write_settings import WriteSettings
-from journalfs.ownership import make_directory
 
 BINDINGS_FILE_BYTES: Final = 1024 * 1024
 BINDINGS_MIN_FILES: Final = 2
@@ -54,7 +55,7 @@ def make_retention(
     limits = RetentionLimits(settings.retention_period_ms, settings.retention_bytes_max)
 
     def retention(written: WriteSettings) -> Retention:
-        make_directory(directory)
+        door.make_folders(directory)
         history = open_backend(directory, BackendKind.NIO, datasync=settings.journal_datasync)
         return Retention(journal, history, written, clock, limits)
 
@@ -92,8 +93,9 @@ def as_found(layout: StoreLayout, wanted: WriteSettings) -> WriteSettings:
     """
     if layout.config is not None and "journal-file-size" in layout.config.core:
         return wanted
-    files = layout.journal_dir.glob(f"{wanted.prefix}-*.{wanted.extension}")
-    sizes = Counter(as_made([file.stat().st_size for file in files]))
+    with door.folder(layout.journal_dir) as held:
+        files = fnmatch.filter(door.names_in(held), f"{wanted.prefix}-*.{wanted.extension}")
+        sizes = Counter(as_made([door.status_in(held, name).st_size for name in files]))
     # Of as many of each the longer ones: where the disk is full, compaction makes shorter ones.
     usual = max(sizes, key=lambda size: (sizes[size], size), default=wanted.file_size_bytes)
     return replace(wanted, file_size_bytes=usual)
@@ -127,13 +129,13 @@ def make_directories(layout: StoreLayout, settings: JournalSettings) -> None:
         (layout.large_dir, settings.create_journal_dir, "create-journal-dir"),
         (layout.paging_dir, True, ""),
     ):
-        if directory.is_dir():
+        if door.is_folder(directory):
             continue
         if not allowed:
             file, line = _place(layout, setting)
             raise ConfigError(file, f"is false, and there is no {directory}", line=line, setting=setting)
         try:
-            make_directory(directory)
+            door.make_folders(directory)
         except OSError as error:
             raise SystemFailure.from_os(error, directory, doing="make the directory") from error
 

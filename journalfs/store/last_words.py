@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Final
 
-from journalfs.ownership import give_to_owner, make_directory
+from journalfs import door
+from journalfs.limits import LAST_WORDS_BYTES_MAX
 from journalfs.store.index_file import FOLDER
 
 NAME: Final = "last-words"
@@ -18,9 +20,9 @@ def leave_words(root: Path, text: str) -> None:
     """Keep `text` in the store at `root`, in place of what was there."""
     path = root / FOLDER / NAME
     try:
-        make_directory(path.parent)
-        path.write_text(text, encoding="utf-8")
-        give_to_owner(path, path.parent)
+        door.make_folders(path.parent)
+        with door.replacing(path) as made:
+            os.write(made, text.encode())
     except OSError as error:
         logger.warning("%s: cannot keep it for the next mount to tell: %s", path, error.strerror or error)
 
@@ -29,8 +31,8 @@ def take_words(root: Path) -> str | None:
     """What was left, which is gone with that; None where nothing was."""
     path = root / FOLDER / NAME
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-        path.unlink()
+        text = door.read(path, LAST_WORDS_BYTES_MAX).decode(errors="replace")
+        door.remove(path)
     except FileNotFoundError:
         return None
     except OSError as error:

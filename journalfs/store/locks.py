@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.format.server_lock import PRIMARY_LOCK_NAME, SERVER_LOCK_NAME
-from journalfs.ownership import give_to_owner
 
 _FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of 64-bit Linux: type, whence, start, length, process id."""
@@ -56,7 +56,7 @@ def _looked_at(path: Path, wanted: Range) -> int | None:
     try:
         if held_here(path):
             return os.getpid()
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = door.open_file(path)
     except OSError:
         return None
     try:
@@ -72,7 +72,7 @@ def read_beginning(path: Path, bytes_max: int) -> bytes | None:
     try:
         if held_here(path):
             return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = door.open_file(path)
     except FileNotFoundError:
         return None
     try:
@@ -83,7 +83,7 @@ def read_beginning(path: Path, bytes_max: int) -> bytes | None:
 
 def held_here(path: Path) -> bool:
     """True if this process holds a lock of that file. Raises OSError when there is no such file."""
-    found = os.stat(path)
+    found = door.status(path)
     return (found.st_dev, found.st_ino) in _held
 
 
@@ -130,12 +130,11 @@ def take(path: Path, wanted: Range = WHOLE) -> HeldFile | int:
     """Lock a file, making it if need be. The process id of whoever has it (0: not known) if that fails.
     Raises OSError.
     """
-    if path.exists() and held_here(path):
+    if door.exists(path) and held_here(path):
         return os.getpid()
     for _ in range(_ATTEMPTS_MAX):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        descriptor = door.open_or_create(path)
         try:
-            give_to_owner(descriptor, path.parent)
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, wanted.length, wanted.start, os.SEEK_SET)
             return HeldFile(path, descriptor)
         except OSError as error:

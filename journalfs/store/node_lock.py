@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.errors import DecodeError, StoreBusy, SystemFailure
@@ -30,7 +31,6 @@ from journalfs.format.server_lock import (
     decode_server_lock,
     encode_server_lock,
 )
-from journalfs.ownership import make_directory
 from journalfs.store.locks import PRIMARY_BYTE, WHOLE, HeldFile, Range, read_beginning, take
 from journalfs.store.snapshot_folder import refuse_writing
 
@@ -147,14 +147,14 @@ def _decoded(content: bytes) -> ServerLock:
 def _take_all(layout: StoreLayout) -> list[HeldFile]:
     """All locks or none, in the broker's order; that of `server.lock` is the last."""
     directory = layout.node_manager_lock_dir
-    make_directory(directory)
+    door.make_folders(directory)
     wanted: list[tuple[Path, Range]] = [
         (directory / PRIMARY_LOCK_NAME, WHOLE),
         (directory / SERVER_LOCK_NAME, PRIMARY_BYTE),
     ]
     instance = _instance(layout)
     if instance is not None:
-        make_directory((instance / _CLI_LOCK).parent)
+        door.make_folders((instance / _CLI_LOCK).parent)
         wanted.insert(0, (instance / _CLI_LOCK, WHOLE))
     held: list[HeldFile] = []
     try:

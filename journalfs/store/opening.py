@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from journalfs import door
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.config.older import ARTEMIS_1
@@ -35,7 +36,7 @@ from journalfs.store.index import (
     page_summaries,
     plausible,
 )
-from journalfs.store.index_file import index_path, read_index
+from journalfs.store.index_file import index_place, read_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.page_parts import PageParts
 from journalfs.store.part_numbers import PartNumbers, numbers_path
@@ -101,7 +102,7 @@ class Opening:
         self.anew = anew
         self.events = Events(clock) if events is None else events
         self.missing: list[Damage] = []
-        self.index = index if isinstance(index, Path) else index_path(layout.root) if index else None
+        self.index = index if isinstance(index, Path) else index_place(layout.root) if index else None
         for warning in layout.warnings if events is None else ():
             self.events.add("configuration", warning)
         self.sealed = self._sealed_parts()
@@ -229,7 +230,7 @@ class Opening:
             state.register_queue(queue_id)
         self.missing = list(description.missing)
         if not fits(loader, description) or loader.poll(settled=not loader.following) is PollResult.REWRITTEN:
-            if not self.layout.journal_dir.is_dir():
+            if not door.is_folder(self.layout.journal_dir):
                 return None  # it is listed with what is damaged
             found = self._gone if self._gone is not None else self._lost_since(description, state)
             self.missing += found

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from journalfs import door
 from journalfs.clock import Clock
 from journalfs.engine.checksum import crc32c
 from journalfs.limits import PART_NUMBER_MAX, PART_NUMBERS_TAKEN
-from journalfs.ownership import give_to_owner, make_directory
 
 MAGIC = b"JFSPART2"
 _CONTENT = struct.Struct("<8sQQQ")
@@ -114,7 +114,7 @@ class PartNumbers:
         self._published = False
 
     def _take_from(self, path: Path, above: int) -> None:
-        make_directory(path.parent)
+        door.make_folders(path.parent)
         with _locked(path) as descriptor:
             content = _content(descriptor)
             first = above + 1
@@ -137,10 +137,8 @@ def numbers_path(index: Path) -> Path:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int]:
     # Held for one write and its sync, so waiting for it is short.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    descriptor = door.open_or_create(path)
     try:
-        if not os.fstat(descriptor).st_size:  # it was just made
-            give_to_owner(descriptor, path.parent)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:
@@ -149,7 +147,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 def _read(path: Path) -> tuple[int, int] | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = door.open_file(path)
     except OSError:
         return None
     try:

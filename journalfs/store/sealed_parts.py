@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from journalfs import door
 from journalfs.damage import FileStamp
 from journalfs.engine.checksum import crc32c
 from journalfs.ids import PageNumber, QueueId
 from journalfs.limits import PART_NUMBER_MAX, SEALED_PARTS_BYTES
-from journalfs.ownership import give_to_owner, make_directory
 from journalfs.store.page_parts import PagePart
 
 MAGIC: Final = b"JFSSEAL1"
@@ -83,7 +83,7 @@ class SealedParts:
     def claim(self, *, make_folder: bool) -> None:
         """Give the names from now on, if nobody else does."""
         with contextlib.suppress(OSError):  # told when there is something to note
-            if make_folder or self._path.parent.is_dir():
+            if make_folder or door.is_folder(self._path.parent):
                 self._has_all = self.is_ours() and self.size_bytes == self._whole_bytes
 
     def is_ours(self) -> bool:
@@ -135,14 +135,14 @@ class SealedParts:
         if self._descriptor is None:
             return
         if not self.size_bytes:
-            self._path.unlink(missing_ok=True)
+            door.remove_if_there(self._path)
         os.close(self._descriptor)
         self._descriptor = None
 
     def _lock(self) -> None:
-        make_directory(self._path.parent)
+        door.make_folders(self._path.parent)
         while self._descriptor is None:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+            descriptor = door.open_or_create(self._path)
             with contextlib.ExitStack() as failing:
                 failing.callback(os.close, descriptor)
                 try:
@@ -156,10 +156,8 @@ class SealedParts:
                 self._late = self._now() != self._read_from
                 if self._late:
                     if is_empty:
-                        self._path.unlink(missing_ok=True)
+                        door.remove_if_there(self._path)
                     return
-                if is_empty:
-                    give_to_owner(descriptor, self._path.parent)
                 failing.pop_all()
                 self._descriptor = descriptor
 
@@ -171,23 +169,18 @@ class SealedParts:
     def _rewrite(self, generation: int, parts: Iterable[SealedPart]) -> None:
         """In one step: a crash leaves what was noted before, or all of it."""
         assert self._descriptor is not None
-        temporary = self._path.with_name(f"{self._path.name}.tmp")
         content = _HEAD.pack(MAGIC, generation) + b"".join(map(_framed, parts))
-        with contextlib.ExitStack() as failing:
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            failing.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            give_to_owner(descriptor, self._path.parent)
-            _write(descriptor, content, 0)
-            temporary.replace(self._path)
-            failing.pop_all()
+        with door.replacing(self._path) as made:
+            fcntl.flock(made, fcntl.LOCK_EX)
+            _write(made, content, 0)
+            descriptor = os.dup(made)  # with its lock
         os.close(self._descriptor)
         self._descriptor, self.generation, self._rewritten_bytes = descriptor, generation, len(content)
         self._has_all = True
 
     def _read(self) -> None:
         try:
-            content = self._path.read_bytes()
+            content = door.read(self._path)
         except OSError:
             return
         if len(content) < _HEAD.size:
@@ -213,7 +206,7 @@ def _write(descriptor: int, content: bytes, offset: int) -> None:
 
 def _is_at(path: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return os.path.samestat(door.status(path), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 

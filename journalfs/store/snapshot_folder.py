@@ -20,10 +20,10 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
+from journalfs import door
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.damage import MISSING_FILE, Damage, name_of
 from journalfs.engine.checksum import crc32c
-from journalfs.engine.links import remove_tree
 from journalfs.errors import Damaged, JournalfsError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.ids import FileId
@@ -130,10 +130,9 @@ def folder_name(name: str) -> str:
 def folders(root: Path) -> list[Path]:
     """The folders of a store's snapshots, by name. Raises OSError where there may be some."""
     try:
-        with os.scandir(root / SNAPSHOTS) as entries:
-            return sorted(
-                Path(entry.path) for entry in entries if entry.is_dir() and not entry.name.startswith(".")
-            )
+        with door.entries(root / SNAPSHOTS) as entries:
+            shown = (one for one in entries if not one.name.startswith("."))
+            return sorted(root / SNAPSHOTS / one.name for one in shown if one.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
 
@@ -141,16 +140,16 @@ def folders(root: Path) -> list[Path]:
 def sweep(root: Path) -> list[str]:
     """Remove what a crash left of snapshots that were being made or removed; the names. Raises OSError."""
     try:
-        left = [path for path in (root / SNAPSHOTS).iterdir() if path.name.startswith((MAKING, REMOVING))]
+        left = [name for name in door.names(root / SNAPSHOTS) if name.startswith((MAKING, REMOVING))]
     except FileNotFoundError:
         return []
-    for path in left:
-        remove_tree(path)
-    return [path.name for path in left]
+    for name in left:
+        door.remove_tree(root / SNAPSHOTS / name)
+    return left
 
 
 def is_snapshot(folder: Path) -> bool:
-    return (folder / DESCRIPTION).is_file()
+    return door.is_file(folder / DESCRIPTION)
 
 
 def refuse_writing(folder: Path) -> None:
@@ -212,7 +211,7 @@ def damage_of(folder: Path, description: SnapshotDescription) -> Iterator[Damage
 
 def _shorter(path: Path, length: int) -> tuple[str, str] | None:
     try:
-        size_bytes = path.stat().st_size
+        size_bytes = door.status(path).st_size
     except OSError as error:
         return MISSING_FILE, f"belongs to the snapshot: {error.strerror or error}"
     if size_bytes < length:
@@ -233,7 +232,7 @@ def _used_again(path: Path, file: LinkedFile) -> tuple[str, str] | None:
 
 def _count(folder: Path) -> int:
     try:
-        return len(os.listdir(folder))
+        return len(door.names(folder))
     except OSError:
         return 0
 
@@ -242,10 +241,12 @@ def sizes(of: Iterable[Path]) -> tuple[int, int]:
     """Bytes on disk of all that snapshots hold, and of what would be free without them. Raises OSError."""
     names: Counter[int] = Counter()
     found: dict[int, os.stat_result] = {}
-    for path in (path for folder in of for path in (folder, *folder.rglob("*"))):
-        status = path.lstat()
-        names[status.st_ino] += 1
-        found[status.st_ino] = status
+    for folder in of:
+        for place, _, files in door.below(folder):
+            with door.folder(place) as held:
+                for status in (door.status_in(held, name) for name in (b".", *files)):
+                    names[status.st_ino] += 1
+                    found[status.st_ino] = status
     alone = (
         status
         for inode, status in found.items()

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from journalfs import door
 from journalfs.clock import NS_PER_MS, StoppedClock
 from journalfs.config.layout import StoreLayout
 from journalfs.engine.state import LiveState
@@ -148,7 +149,7 @@ class Snapshots:
     def mtime_ns(self) -> int:
         """When one came or went last; 0 while there was none."""
         try:
-            return (self._layout.root / SNAPSHOTS).stat().st_mtime_ns
+            return door.status(self._layout.root / SNAPSHOTS).st_mtime_ns
         except OSError:
             return 0
 
@@ -196,7 +197,7 @@ class Snapshots:
     def _one(self, folder: Path) -> StoreSnapshot | None:
         """`None`: it is no snapshot, or not any more."""
         try:
-            status = (folder / DESCRIPTION).stat()
+            status = door.status(folder / DESCRIPTION)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError:

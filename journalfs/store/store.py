@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from journalfs import door
 from journalfs.clock import NS_PER_MS
 from journalfs.config.core_settings import USER_LIMITS
 from journalfs.damage import Damage
@@ -114,6 +114,9 @@ class JournalStore:
     def loop_lag(self) -> LoopLag:
         return self.core.lag
 
+    def hidden_bits(self, group: int) -> int:
+        return door.hidden_bits(self.core.layout.places, group)
+
     def usage(self) -> Usage:
         self._look_at_disk()
         messages = self.core.totals.live()
@@ -124,7 +127,7 @@ class JournalStore:
         it is still shown.
         """
         with contextlib.suppress(OSError):
-            disk = os.statvfs(self.core.root)
+            disk = door.disk_of(self.core.root)
             block = disk.f_frsize
             self._disk = disk.f_blocks * block, disk.f_bfree * block, disk.f_bavail * block
 
@@ -367,7 +370,7 @@ class JournalStore:
         if self.index is None:
             return
         try:
-            self.index.unlink(missing_ok=True)
+            door.remove_if_there(self.index)
         except OSError as error:
             self.core.events.add("index-not-written", f"{self.index}: cannot be removed: {error.strerror}")
 
@@ -390,9 +393,9 @@ class JournalStore:
         known is shown until they are back.
         """
         core = self.core
-        gone = bool(len(core.loaded.files)) and not core.layout.journal_dir.is_dir()
-        gone = gone or (bool(core.bindings.queues) and not core.layout.bindings_dir.is_dir())
-        gone = gone or (bool(core.pages) and not core.layout.paging_dir.is_dir())
+        gone = bool(len(core.loaded.files)) and not door.is_folder(core.layout.journal_dir)
+        gone = gone or (bool(core.bindings.queues) and not door.is_folder(core.layout.bindings_dir))
+        gone = gone or (bool(core.pages) and not door.is_folder(core.layout.paging_dir))
         if gone and not self._gone:
             reason = "it was moved, removed or unmounted; what was read of it is shown until it is back"
             core.events.add("store-gone", f"{core.root}: {reason}")
@@ -511,7 +514,7 @@ class JournalStore:
         """Write the index if anything was read that it does not hold. A failure costs only the next mount's
         time.
         """
-        if self.index is None or self._is_gone() or not self.core.layout.journal_dir.is_dir():
+        if self.index is None or self._is_gone() or not door.is_folder(self.core.layout.journal_dir):
             # Without its directories the index may be all that is known of a store.
             return
         if self._sealed is not None and not self._sealed.gives_names():

@@ -229,6 +229,9 @@ class Directory(Node):
 
     __slots__ = ("parent_inode",)
 
+    private: ClassVar[bool] = False
+    """Its owner's alone, unless the mount was told of permissions."""
+
     def __init__(self, context: MountContext, parent_inode: int) -> None:
         super().__init__(context)
         self.parent_inode = parent_inode
@@ -299,6 +302,7 @@ class Directory(Node):
             mtime_ns=self.mtime_ns(),
             name_s=self.name_s(),
             attributes_s=caching.directory_attributes_s,
+            private=self.private,
         )
 
     def enter(self, name: bytes, make: Callable[[], Node], version: bytes = b"") -> Node:

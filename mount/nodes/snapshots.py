@@ -36,6 +36,7 @@ class ControlNode(VirtualDirectoryNode):
     """`.journalfs/`: what the store makes up, and its snapshots, of which a snapshot has none."""
 
     __slots__ = ()
+    private: ClassVar[bool] = True
 
     def find(self, name: bytes) -> Node | None:
         if name == SNAPSHOTS_DIRECTORY and not self.context.fixed:

@@ -19,8 +19,8 @@ from typing import ClassVar, Final
 import trio
 from pyfuse3 import EntryAttributes, SetattrFields
 
+from journalfs import door
 from journalfs.ids import Inode
-from journalfs.ownership import give_to_owner, make_directory
 from journalfs.store.api import Bytes
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
@@ -64,23 +64,26 @@ class StagedFolder:
 
     def find(self, name: bytes) -> StagedFile | StagedDirectory | None:
         try:
-            found = os.lstat(self.path_of(name))
+            found = door.status(self.path_of(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return self._node(name, found)
+        is_ours = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+        return self._node(name, found) if is_ours else None
 
     def names(self) -> list[bytes]:
         with _real():
-            return sorted(os.listdir(self._path()))
+            return sorted(map(os.fsencode, door.names(self._path())))
 
     def create(self, name: bytes, flags: int, mode: int) -> tuple[StagedFile, StagedOpen]:
         require_unpublished(self._context, self.path_of(name))
-        folder = self._made()
-        is_new = not os.path.lexists(self.path_of(name))
-        made = os.O_CREAT | flags & (_KEPT_FLAGS | os.O_EXCL) | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self.path_of(name), made, stat.S_IMODE(mode) | _OWN_FILE)
+        self._made()
+        path, kept = self.path_of(name), flags & _KEPT_FLAGS
+        is_new = flags & os.O_EXCL or not door.exists(path)
         if is_new:
-            give_to_owner(descriptor, folder)
+            descriptor = door.create(path, kept, mode=stat.S_IMODE(mode) | _OWN_FILE)
+        else:
+            descriptor = door.open_file(path, kept)
+        if is_new:
             _give(_path_of(descriptor), Permissions(stat.S_IMODE(mode)), _OWN_FILE)
         node = self._node(name, os.fstat(descriptor))
         assert isinstance(node, StagedFile)
@@ -88,11 +91,12 @@ class StagedFolder:
 
     def make_directory(self, name: bytes, mode: int) -> StagedDirectory:
         require_unpublished(self._context, self.path_of(name))
-        folder, path = self._made(), self.path_of(name)
-        os.mkdir(path, stat.S_IMODE(mode) | _OWN_DIRECTORY)
-        give_to_owner(Path(os.fsdecode(path)), folder)
-        _give(path, Permissions(stat.S_IMODE(mode)), _OWN_DIRECTORY)
-        node = self._node(name, os.lstat(path))
+        self._made()
+        path = self.path_of(name)
+        door.make_folder(path, mode=stat.S_IMODE(mode) | _OWN_DIRECTORY)
+        with door.held(path) as descriptor:
+            _give(_path_of(descriptor), Permissions(stat.S_IMODE(mode)), _OWN_DIRECTORY)
+        node = self._node(name, door.status(path))
         assert isinstance(node, StagedDirectory)
         return node
 
@@ -100,14 +104,12 @@ class StagedFolder:
         """Rename something staged to a name in here, replacing what can be replaced."""
         require_unpublished(self._context, staged.real_path(), self.path_of(name))
         self._made()
-        os.rename(staged.real_path(), self.path_of(name))
+        door.rename(staged.real_path(), self.path_of(name))
         staged.folder, staged.name = self, name
 
-    def _made(self) -> Path:
-        """The real directory, which is there then: its owner's, not ours."""
-        folder = Path(os.fsdecode(self._path()))
-        make_directory(folder)
-        return folder
+    def _made(self) -> None:
+        """The real directory is there then."""
+        door.make_folders(self._path())
 
     def _node(self, name: bytes, found: os.stat_result) -> StagedFile | StagedDirectory:
         # A real file has one number whatever it is renamed to, and so has the node.
@@ -169,7 +171,7 @@ class Staged(Node):
             yield _path_of(held)
             return
         with _real():
-            descriptor = os.open(self.real_path(), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = door.pin(self.real_path())
         try:
             if os.fstat(descriptor).st_ino != self.number:
                 raise gone()
@@ -200,7 +202,7 @@ class Staged(Node):
         if any(file.unflushed for file in self._known_files()):
             raise Refused(errno.EBUSY, "it is still being written")
         found = ((Path(os.fsdecode(path)), os.fsdecode(name)) for path, name in self._contents(name))
-        return [(path, name) for path, name in found if path.stat().st_size]
+        return [(path, name) for path, name in found if door.status(path).st_size]
 
     def left_out(self, published: Sequence[tuple[Path, str]]) -> list[Path]:
         """Files of it that were written to, and are not among those published. The sums that Hadoop keeps of
@@ -208,7 +210,7 @@ class Staged(Node):
         """
         known = {os.fsencode(path) for path, _ in published}
         others = (path for path in self._all_files() if path not in known and not path.endswith(b".crc"))
-        return [Path(os.fsdecode(path)) for path in sorted(others) if os.lstat(path).st_size]
+        return [Path(os.fsdecode(path)) for path in sorted(others) if door.status(path).st_size]
 
     def discard(self) -> None:
         self.context.staging().discard(self.real_path())
@@ -248,13 +250,13 @@ class Staged(Node):
     def _known_files(self) -> Iterator[StagedFile]:
         """The files of it that somebody may have open."""
         for path in self._all_files():
-            node = self.context.nodes.known(_file_key(os.lstat(path).st_ino))
+            node = self.context.nodes.known(_file_key(door.status(path).st_ino))
             if isinstance(node, StagedFile):
                 yield node
 
     def _all_files(self) -> Iterator[bytes]:
         # It is published: what cannot be listed of it is no reason to say otherwise.
-        for folder, _, names in os.walk(self.real_path()):
+        for folder, _, names in door.below(self.real_path(), lambda error: None):
             yield from (os.path.join(folder, name) for name in names)
 
     def _contents(self, name: bytes) -> list[tuple[bytes, bytes]]:
@@ -317,7 +319,7 @@ class StagedFile(Staged):
         self._change(wanted, fields, _OWN_FILE)
 
     async def remove(self) -> None:
-        os.unlink(self.real_path())
+        door.remove(self.real_path())
 
     def _contents(self, name: bytes) -> list[tuple[bytes, bytes]]:
         return [(self.real_path(), name)]
@@ -376,7 +378,7 @@ class StagedDirectory(Directory, Staged):
         return self.inside().make_directory(name, mode)
 
     async def remove_directory(self) -> None:
-        os.rmdir(self.real_path())
+        door.remove_folder(self.real_path())
         self.number = GONE
 
     async def receive(self, staged: Staged, name: bytes) -> None:
@@ -413,7 +415,7 @@ def _path_of(descriptor: int) -> bytes:
 
 def _identity(path: bytes) -> tuple[int, int]:
     """What a later file or directory of this path does not have."""
-    found = os.lstat(path)
+    found = door.status(path)
     return found.st_ino, found.st_mtime_ns
 
 

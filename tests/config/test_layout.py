@@ -126,7 +126,7 @@ def test_missing_journal_leaves_the_bindings(store_copy: Callable[[str], Path]) 
 def test_through_a_symbolic_link(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(store_copy("aio"))
-    assert locate_store(link).journal_dir == link / "data" / "journal"
+    assert locate_store(link).journal_dir == link.resolve() / "data" / "journal"
 
 
 @pytest.mark.parametrize(

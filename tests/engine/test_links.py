@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.engine.links import copy_beginning, is_linked, lengthen, link, remove_tree
+from journalfs.door import link, remove_tree
+from journalfs.engine.links import copy_beginning, is_linked, lengthen
 from journalfs.limits import COPY_CHUNK_BYTES, LENGTHENED_BYTES
 
 LENGTH = COPY_CHUNK_BYTES + 12_345

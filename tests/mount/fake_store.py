@@ -477,6 +477,9 @@ class FakeStore:
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
         return iter(())
 
+    def hidden_bits(self, group: int) -> int:
+        return 0
+
     def usage(self) -> Usage:
         return Usage(
             total_bytes=1 << 30, free_bytes=1 << 29, available_bytes=1 << 28, messages=7, messages_max=1000

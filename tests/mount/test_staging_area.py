@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from journalfs import door
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.staging import StagingArea, files_below, write_all
 from tests.tools.descriptors import without_descriptors
@@ -96,13 +96,13 @@ async def test_discarding(tmp_path: Path) -> None:
 async def test_a_directory_is_removed_while_others_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served, real_rmtree = threading.Event(), shutil.rmtree
+    served, remove_tree = threading.Event(), door.remove_tree
 
-    def rmtree(path: bytes) -> None:
+    def removing(path: bytes) -> None:
         assert served.wait(60), "the event loop was held"
-        real_rmtree(path)
+        remove_tree(path)
 
-    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    monkeypatch.setattr(door, "remove_tree", removing)
     area = StagingArea(tmp_path)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(area.run)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any, cast
 
 import pytest
 
+from journalfs import door
 from journalfs.paging.address import PagedAddress
 from journalfs.store.api import VirtualDirectory, VirtualFile
 from tests.store.conftest import LittleStore
@@ -23,18 +23,18 @@ def test_what_there_is_is_listed_once(little_store: LittleStore, monkeypatch: py
         (little_store.root / "large-messages" / f"{number}.msg").write_bytes(b"x")
     store = little_store.open()
     listed: Counter[str] = Counter()
-    numbers, scandir = PagedAddress.numbers, os.scandir
+    numbers, names_in = PagedAddress.numbers, door.names_in
 
     def counted_numbers(paged: PagedAddress) -> Any:
         listed["pages"] += 1
         return numbers(paged)
 
-    def counted_scandir(path: Any) -> Any:
+    def counted_names(held: int) -> Any:
         listed["large"] += 1
-        return scandir(path)
+        return names_in(held)
 
     monkeypatch.setattr(PagedAddress, "numbers", counted_numbers)
-    monkeypatch.setattr(os, "scandir", counted_scandir)
+    monkeypatch.setattr(door, "names_in", counted_names)
     pages = cast("VirtualDirectory", store.control().child("pages")).child("work")
     for directory in (
         cast("VirtualDirectory", pages),

@@ -95,4 +95,4 @@ def test_a_link_to_a_device_is_no_missing_file(little_store: LittleStore) -> Non
     path.symlink_to("/dev/zero")
     (found,) = little_store.open(index=False).core.damage()
     assert (found.file, found.kind) == (PAGE, "not-a-file")
-    assert "not a regular file" in found.reason
+    assert "not a file of the store" in found.reason

@@ -14,10 +14,10 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/cli/put.py": "copies files into a mount",
     "journalfs/cli/take.py": "reads a stream of a mount",
     "journalfs/cli/why.py": "reads the events of a mount",
-    "journalfs/config/files.py": "reads configuration files",
     "journalfs/convert/carrying.py": "puts a new store together beside its destination, and moves it there",
-    "journalfs/journal/heads.py": "reads headers and the control file, to order files",
     "journalfs/journal/kept_damage.py": "keeps what could not be read of files that are used again",
+    "journalfs/door.py": "the way to a store's files",
+    "journalfs/ownership.py": "reads how a container numbers users",
     "journalfs/large/flushed.py": "notes what was flushed, until it is published",
     "journalfs/large/spool.py": "keeps what is written of one message until it is whole",
     "journalfs/large/writing.py": "writes the bodies of large messages",
@@ -26,25 +26,100 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/spark/changing.py": "removes messages' files in a mount, which acknowledges them",
     "journalfs/spark/writer.py": "puts aside what tasks write, until the driver publishes it",
     "journalfs/spark/place.py": "asks a mount which store it is of",
-    "journalfs/store/creating.py": "writes a new store's settings, and takes back a store that failed",
     "journalfs/store/index_file.py": "the index is derived and ours: replaced whole, never appended to",
     "journalfs/store/last_words.py": "what the next mount tells of the end of this one",
     "journalfs/store/locks.py": "looks at the lock files of a broker, and locks and writes them",
     "journalfs/store/part_numbers.py": "keeps which numbers of parts are used",
     "journalfs/store/sealed_parts.py": "notes which messages are in which part",
-    "journalfs/store/write/unkept.py": "removes the directory of a store that is not kept",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/makers.py": "reads which run of the system this is",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
     "journalfs/exchange/encoded_lines.py": "writes a journal that nobody has open, and reads headers",
     "journalfs/exchange/importing.py": "reads the file that is imported",
     "journalfs/exchange/targets.py": "publishes through a mount, as any program does",
-    "mount/nodes/staged.py": "staged files are real files in the store's own folder",
     "mount/staging.py": "sweeps that folder",
     "mount/mountpoint.py": "reads the kernel's table of mounts",
     "mount/proc.py": "reads what the kernel says of processes and threads",
 }
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""
+
+REACHES_BY_PATH: dict[str, str] = {
+    "journalfs/cli/lazy.py": "/dev/null",
+    "journalfs/cli/mount.py": "the path that was given, which its caller means with all its links",
+    "journalfs/cli/pipelines/common.py": "where a pipeline's result goes: its caller's own folder",
+    "journalfs/cli/version.py": "where the program is installed",
+    "journalfs/cli/export.py": "where an export goes: its caller's own file",
+    "journalfs/cli/import_.py": "what is imported: its caller's own file",
+    "journalfs/config/again.py": "configuration files: they may be links, as in containers",
+    "journalfs/config/broker_xml.py": "configuration files",
+    "journalfs/config/layout.py": "finding out whether there is a store, and where",
+    "journalfs/config/broker_properties.py": "configuration files",
+    "journalfs/config/instance.py": "configuration files",
+    "journalfs/config/shell.py": "configuration files",
+    "journalfs/convert/carrying.py": "a store in the making, which nobody else has yet",
+    "journalfs/config/older.py": "the same of stores of other software, which are refused",
+    "journalfs/config/xmltree.py": "configuration files",
+    "journalfs/engine/zipped.py": "the compiled core, when the program is a zip file",
+    "journalfs/exchange/encoded_lines.py": "exports and imports: their caller's own files",
+    "journalfs/exchange/importing.py": "the same",
+    "journalfs/exchange/targets.py": "the same",
+    "journalfs/ownership.py": "asks whose directories are, and how containers number users",
+    "journalfs/pipeline/folders.py": "archives and notes of pipelines: their caller's own folders",
+    "journalfs/pipeline/report.py": "a page's template, which comes with the program",
+    "journalfs/pipeline/session.py": "Java, and what it says",
+    "journalfs/spark/changing.py": "a mount, from outside",
+    "journalfs/spark/place.py": "a mount, from outside",
+    "journalfs/spark/storage.py": "journals on any file system, copied into a folder of temporary files",
+    "journalfs/spark/writer.py": "a mount, from outside",
+    "journalfs/store/creating.py": "the path that was given",
+    "journalfs/store/write/unkept.py": "the folder of temporary files",
+    "mount/callers.py": "/proc",
+    "mount/fastwait.py": "/proc",
+    "mount/helper.py": "the path that was given",
+    "mount/launch.py": "/proc, /dev/null and the system's log",
+    "mount/lifecycle.py": "/sys",
+    "mount/makers.py": "/proc",
+    "mount/mountpoint.py": "/proc, /dev/fuse and the mountpoint",
+    "mount/nodes/staged.py": "descriptors, by their names in /proc",
+    "mount/proc.py": "/proc",
+}
+"""Product files outside `door` that name a file or directory to the system by path, and why that is none of a
+store's.
+"""
+
+BY_PATH = {
+    "os": {
+        *("open", "stat", "lstat", "statvfs", "access", "readlink", "listdir", "scandir", "walk", "fwalk"),
+        *("rename", "replace", "renames", "link", "symlink", "unlink", "remove", "rmdir", "removedirs"),
+        *("mkdir", "makedirs", "mknod", "mkfifo", "chmod", "chown", "lchown", "utime", "truncate", "chdir"),
+    },
+    "os.path": {
+        "exists",
+        "lexists",
+        "isfile",
+        "isdir",
+        "islink",
+        "ismount",
+        "getsize",
+        "getmtime",
+        "realpath",
+    },
+    "shutil": {"rmtree", "copy", "copy2", "copyfile", "copytree", "move", "chown", "disk_usage", "which"},
+    "tempfile": {
+        "mkdtemp",
+        "mkstemp",
+        "NamedTemporaryFile",
+        "TemporaryFile",
+        "TemporaryDirectory",
+        "gettempdir",
+    },
+}
+OF_PATHS = {
+    *("exists", "is_file", "is_dir", "is_symlink", "is_mount", "iterdir", "glob", "rglob", "lstat", "unlink"),
+    *("rmdir", "mkdir", "read_bytes", "read_text", "write_bytes", "write_text", "readlink"),
+    *("symlink_to", "hardlink_to", "chmod", "samefile"),
+}
+"""Methods that only paths have."""
 
 OPENING_ATTRIBUTES = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "fdopen"}
 OS_WRITES = {
@@ -95,6 +170,49 @@ DERIVING = ("journalfs/older/", "journalfs/tables/")
 """Read what other brokers and databases hold, and write what is derived from it: disposable."""
 
 
+def reaches_by_path(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    if module == "door":
+        return False
+    if name in ("open", "io.open"):
+        return True  # of a descriptor it is a file object like others: that is told apart below
+    if module in BY_PATH:
+        return attribute in BY_PATH[module]
+    receiver = module.rpartition(".")[2]
+    if receiver in {"entry", "one"} and attribute in {"is_dir", "is_file"}:
+        return False  # of `door.entries`
+    if receiver in {"path", "file", "folder", "directory"} and attribute in {"stat", "rename", "replace"}:
+        return True
+    return name.endswith("path.open") or ((bool(module) or name.startswith(".")) and attribute in OF_PATHS)
+
+
+def opens_a_descriptor(call: ast.Call) -> bool:
+    """`open(door.open_file(...))`, and of a descriptor that is open."""
+    first = call.args[0] if call.args else None
+    of_door = isinstance(first, ast.Call) and dotted(first.func).startswith(("door.", "os.memfd_create"))
+    return dotted(call.func) == "open" and (of_door or (isinstance(first, ast.Name) and first.id == "made"))
+
+
+@pytest.mark.rule("S-142")
+def test_a_stores_files_are_reached_through_the_door() -> None:
+    found: dict[str, list[str]] = {}
+    for source in python_sources():
+        if source.is_product and source.name != "journalfs/door.py" and not source.name.startswith(OLDER):
+            lines = [
+                f"{node.lineno} {dotted(node.func)}"
+                for node in ast.walk(source.tree)
+                if isinstance(node, ast.Call)
+                and reaches_by_path(dotted(node.func))
+                and not opens_a_descriptor(node)
+            ]
+            if lines:
+                found[source.name] = lines
+    unexpected = {name: lines for name, lines in found.items() if name not in REACHES_BY_PATH}
+    assert not unexpected, unexpected
+    unneeded = set(REACHES_BY_PATH) - set(found)
+    assert not unneeded, f"no longer needed in REACHES_BY_PATH: {unneeded}"
+
+
 def test_only_the_engine_touches_files() -> None:
     found: dict[str, list[str]] = {}
     for source in python_sources():
@@ -120,6 +238,29 @@ def test_only_the_engine_imports_the_compiled_module() -> None:
         )
     ]
     assert not found, found
+
+
+@pytest.mark.parametrize(
+    ("code", "reaches"),
+    [
+        ("os.stat(p)", True),
+        ("os.path.exists(p)", True),
+        ("open(p)", True),
+        ("path.open('rb')", True),
+        ("folder.rename(p)", True),
+        ("(folder / name).is_dir()", True),
+        ("Path(p).unlink()", True),
+        ("shutil.rmtree(p)", True),
+        ("door.exists(p)", False),
+        ("os.fsync(descriptor)", False),
+        ("backend.rename(old, new)", False),
+        ("text.replace('a', 'b')", False),
+    ],
+)
+def test_the_measure_of_reaching_by_path(code: str, reaches: bool) -> None:
+    call = ast.parse(code, mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert reaches_by_path(dotted(call.func)) is reaches
 
 
 def test_only_the_clock_module_reads_the_wall_clock() -> None:

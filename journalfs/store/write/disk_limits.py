@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from journalfs import door
 from journalfs.clock import NS_PER_MS, Clock
 from journalfs.config.in_force import SettingInForce
 from journalfs.config.layout import StoreLayout
@@ -37,7 +37,7 @@ class Space(NamedTuple):
 
 def space_of(path: Path) -> Space:
     """Raises OSError."""
-    found = os.statvfs(path)
+    found = door.disk_of(path)
     return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 

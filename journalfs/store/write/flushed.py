@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from journalfs import door
 from journalfs.engine.waiting import offload
 from journalfs.errors import (
     BadEnvelope,
@@ -89,7 +90,7 @@ class Flushed:
         for path in found.broken:
             # The process ended within the flush, and nobody was told anything; or else the file is damaged.
             aside = self._aside(path.name)
-            path.rename(aside)
+            door.rename(path, aside)
             message = f"{path.name}: not a whole note of what was flushed; it is {aside} now"
             self._core.events.add("kept", message, level=logging.ERROR)
         self.folder.tidy()
@@ -98,12 +99,12 @@ class Flushed:
     def _unlink_bodies(self) -> None:
         """A body that got its message's name, and whose message was not published: it gets another one."""
         bodies = [self.folder.body_path(note.note_id) for note in self._left if note.has_body_file]
-        ours = {(found.st_dev, found.st_ino) for found in (path.stat() for path in bodies if path.exists())}
+        ours = {(found.st_dev, found.st_ino) for found in map(door.status, filter(door.exists, bodies))}
         for file in self._core.large.files() if ours else ():
             path = self._core.large.path / file.name
-            found = path.stat()
+            found = door.status(path)
             if (found.st_dev, found.st_ino) in ours:
-                path.unlink()
+                door.remove(path)
 
     def left_addresses(self) -> Sequence[str]:
         """Where `publish_left` is going to publish something."""
@@ -246,7 +247,7 @@ class Flushed:
         for file in files:
             path = self._aside(file.name)
             try:
-                file.rename(path)
+                door.rename(file, path)
             except OSError as failure:
                 message = f"{name}: {file.name} is not published, and cannot be kept: {failure}"
                 self._core.events.add("not-kept", message, level=logging.ERROR)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import DatabaseStore
@@ -237,7 +237,7 @@ class Taking:
 
     def _body_ids(self) -> list[int]:
         """Ids that body files are named after."""
-        parsed = (parse_large_name(file.name) for file in self.layout.large_dir.iterdir())
+        parsed = map(parse_large_name, door.names(self.layout.large_dir))
         return [one.message_id for one in parsed if one is not None]
 
 
@@ -254,7 +254,7 @@ class _TakingUnkept(Taking):
             f"in {self.layout.root}"
         ]
         with ExitStack() as undo:
-            undo.callback(shutil.rmtree, self.layout.root)
+            undo.callback(door.remove_tree, self.layout.root)
             store = super().store()
             undo.pop_all()
         return store

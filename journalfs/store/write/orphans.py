@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 
+from journalfs import door
 from journalfs.engine.links import move
 from journalfs.ids import MessageId
-from journalfs.ownership import make_directory
 from journalfs.store.core import Core
 from journalfs.store.orphans import orphaned_bodies
 
@@ -22,7 +22,7 @@ def set_orphans_aside(core: Core) -> list[MessageId]:
     moved: list[MessageId] = []
     for file in orphaned_bodies(core):
         try:
-            make_directory(folder)
+            door.make_folders(folder)
             move(core.large.path / file.name, folder / file.name)
         except OSError as error:
             reason = f"it stays where it is, since it cannot be moved to {folder}: {error.strerror or error}"

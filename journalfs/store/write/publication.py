@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import trio
 
+from journalfs import door
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import offload
 from journalfs.errors import BadEnvelope, SystemFailure
@@ -224,7 +225,7 @@ def is_short(files: Files) -> bool:
     left_bytes = SHORT_FILES_BYTES
     for path, name in files:
         try:
-            left_bytes -= 0 if framing_of(name) is Framing.WHOLE_FILE else path.stat().st_size
+            left_bytes -= 0 if framing_of(name) is Framing.WHOLE_FILE else door.status(path).st_size
         except OSError as error:
             raise SystemFailure.from_os(error, path, doing="publish a staged file") from error
     return len(files) <= ROUTED_PIECE_MESSAGES and left_bytes >= 0

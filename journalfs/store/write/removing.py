@@ -16,6 +16,7 @@ from itertools import compress, groupby
 from operator import attrgetter
 from typing import Final, TypeAlias
 
+from journalfs import door
 from journalfs.engine.stage import record_bytes
 from journalfs.engine.state_batch import NOWHERE, UNREFERENCED_LARGE, message_ids, places, unreferenced
 from journalfs.errors import HeldByReaders, JournalfsError, RecordRefused
@@ -383,7 +384,7 @@ class Removing:
             if (
                 deleted
                 and flag & UNREFERENCED_LARGE
-                and self._body_writer.path(MessageId(message_id)).exists()
+                and door.exists(self._body_writer.path(MessageId(message_id)))
             ):
                 self._bodies.append((writer.position, MessageId(message_id)))
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
+from journalfs import door
 from journalfs.damage import Damage
 from journalfs.engine.place import CUT_SHORT, TAKEN_AWAY
 from journalfs.engine.waiting import Turn, unbroken
@@ -157,7 +158,7 @@ class SelfReadingStore(JournalStore):
         gone: list[str] = []
         for file in [file for file in writer.data if not file.going]:
             try:
-                is_cut = (loader.directory / file.name).stat().st_size < file.end
+                is_cut = door.status(loader.directory / file.name).st_size < file.end
             except FileNotFoundError:
                 gone.append(file.name)
             else:

@@ -25,7 +25,8 @@ from typing import Final
 
 import trio
 
-from journalfs.engine.links import copy_beginning, lengthen, link, remove_tree, rename, sync, write_durably
+from journalfs import door
+from journalfs.engine.links import copy_beginning, lengthen, rename, write_durably
 from journalfs.engine.waiting import Turn, offload, unbroken
 from journalfs.errors import NameTaken, NoSuchName, SystemFailure
 from journalfs.format.large_file import parse_large_name
@@ -35,7 +36,6 @@ from journalfs.journal.pool import WriteFile
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import JOURNAL_FILE_BYTES_MAX, LENGTHENED_BYTES, SNAPSHOT_COPIED_BYTES_MAX
-from journalfs.ownership import make_directory
 from journalfs.paging.folders import PageFolder
 from journalfs.store.core import Core
 from journalfs.store.snapshot_folder import (
@@ -119,7 +119,7 @@ class SnapshotMaking(Snapshots):
         async with self._making:
             self._journals.refuse_failed(self._core.root)
             folder = self._core.root / SNAPSHOTS / folder_name(name)
-            if os.path.lexists(folder):
+            if door.exists(folder):
                 raise NameTaken(f"{name}: there is a snapshot of that name")
             await unbroken(lambda: self._create(name, folder))
 
@@ -136,8 +136,8 @@ class SnapshotMaking(Snapshots):
     async def _delete(self, folder: Path, going: Path) -> None:
         def remove() -> None:
             rename(folder, going)
-            remove_tree(going)
-            sync(going.parent)
+            door.remove_tree(going)
+            door.sync(going.parent)
 
         self.forget(folder)
         try:
@@ -182,12 +182,12 @@ class SnapshotMaking(Snapshots):
     # ---- in a thread ----
 
     def _make(self, moment: _Moment, making: Path, folder: Path) -> None:
-        make_directory(folder.parent)
+        door.make_folders(folder.parent)
         for part in (JOURNAL, BINDINGS, PAGES, LARGE):
-            make_directory(making / part)
+            door.make_folders(making / part)
         layout = self._core.layout
         for directory in (layout.journal_dir, layout.paging_dir, layout.large_dir):
-            if os.stat(directory).st_dev != os.stat(making).st_dev:
+            if door.status(directory).st_dev != door.status(making).st_dev:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(directory))
         copying = _Copying(SNAPSHOT_COPIED_BYTES_MAX)
         linked = self._take_journal(moment.messages, making / JOURNAL, copying)
@@ -211,10 +211,10 @@ class SnapshotMaking(Snapshots):
         write_durably(making / DESCRIPTION, encode_description(description))
         self._lengthen(linked)
         for directory in (making / JOURNAL, making / BINDINGS, making / LARGE, making / PAGES, making):
-            sync(directory)
+            door.sync(directory)
         rename(making, folder)
         for directory in (folder.parent.parent, self._core.root):
-            sync(directory)
+            door.sync(directory)
 
     def _take_journal(self, journal: _Journal, folder: Path, copying: _Copying) -> list[WriteFile]:
         """Returns those files that got a second name."""
@@ -223,7 +223,7 @@ class SnapshotMaking(Snapshots):
             path, name = self._core.layout.journal_dir / file.name, folder / file.name
             current = file.file_id == journal.limit[0]
             if not (current and copying.copied(path, name, end, size_bytes=file.size_bytes)):
-                link(path, name)
+                door.link(path, name)
                 linked.append(file)
         return linked
 
@@ -237,15 +237,15 @@ class SnapshotMaking(Snapshots):
             lengthen(self._core.layout.journal_dir / file.name, size_bytes)
             file.lengthened = True
         for file in fresh:
-            sync(self._core.layout.journal_dir / file.name)
+            door.sync(self._core.layout.journal_dir / file.name)
 
     def _link_bodies(self, last_id: int, folder: Path) -> int:
         """Those of messages that were published by now; how many."""
         bodies = 0
-        for name in os.listdir(self._core.layout.large_dir):
+        for name in door.names(self._core.layout.large_dir):
             parsed = parse_large_name(name)
             if parsed is not None and parsed.message_id <= last_id:
-                link(self._core.layout.large_dir / name, folder / name)
+                door.link(self._core.layout.large_dir / name, folder / name)
                 bodies += 1
         return bodies
 
@@ -268,9 +268,9 @@ class _Copying:
 
 def _take_pages(found: PageFolder, pages: Path, copying: _Copying) -> list[LinkedPage]:
     folder = pages / found.path.name
-    make_directory(folder)
-    if (found.path / ADDRESS_FILE_NAME).exists():
-        link(found.path / ADDRESS_FILE_NAME, folder / ADDRESS_FILE_NAME)
+    door.make_folders(folder)
+    if door.exists(found.path / ADDRESS_FILE_NAME):
+        door.link(found.path / ADDRESS_FILE_NAME, folder / ADDRESS_FILE_NAME)
     taken = list(found.pages)
     while len(taken) > 1 and not taken[-1].stamp.size_bytes:
         # What is being written to several pages was not durable in these yet.
@@ -278,17 +278,17 @@ def _take_pages(found: PageFolder, pages: Path, copying: _Copying) -> list[Linke
     for page in taken:
         name = folder / page.path.name
         if page is not taken[-1]:
-            link(page.path, name)
+            door.link(page.path, name)
         elif not copying.copied(page.path, name, page.stamp.size_bytes):
-            link(page.path, name)
-            sync(name)  # the others were synced when the next one was begun
-    sync(folder)
+            door.link(page.path, name)
+            door.sync(name)  # the others were synced when the next one was begun
+    door.sync(folder)
     return [LinkedPage(folder.name, page.path.name, page.stamp.size_bytes) for page in taken]
 
 
 def _discard(making: Path) -> None:
     with contextlib.suppress(OSError):  # it is swept when the store is opened the next time
-        remove_tree(making)
+        door.remove_tree(making)
 
 
 def _failure(error: OSError, folder: Path) -> SystemFailure:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import trio
 
+from journalfs import door
 from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
 from journalfs.ids import MessageId
@@ -17,7 +18,6 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S
-from journalfs.ownership import make_directory
 from journalfs.store.api import Patience, QueuePath, Shown, Usage
 from journalfs.store.core import Core
 from journalfs.store.last_words import leave_words
@@ -575,7 +575,7 @@ class WritingStore(SelfReadingStore):
     def own_directory(self, name: str) -> Path:
         """One of those that lie beside the broker's. Raises OSError."""
         path = self.core.root / FOLDER / name
-        make_directory(path)
+        door.make_folders(path)
         return path
 
     # -- letting go ------------------------------------------------------------------------------------------

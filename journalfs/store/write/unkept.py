@@ -7,13 +7,14 @@ is closed; files that lie where the configuration says are neither read nor chan
 from __future__ import annotations
 
 import dataclasses
-import shutil
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec.structs import replace as with_
 
+from journalfs import door
 from journalfs.config.journal_settings import JournalSettings
 from journalfs.config.layout import StoreLayout
 from journalfs.store.write.store import WritingStore
@@ -21,7 +22,7 @@ from journalfs.store.write.store import WritingStore
 
 def temporary_layout(layout: StoreLayout) -> StoreLayout:
     """The same store in a new directory, all of it. Raises OSError."""
-    root = Path(tempfile.mkdtemp(prefix="journalfs-"))
+    root = Path(os.path.realpath(tempfile.mkdtemp(prefix="journalfs-")))
     return dataclasses.replace(
         layout,
         root=root,
@@ -59,4 +60,4 @@ class UnkeptStore(WritingStore):
         try:
             super().close()
         finally:
-            shutil.rmtree(self.core.root)
+            door.remove_tree(self.core.root)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from journalfs import door
 from journalfs.engine.backend import Completion
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.stage import Stage
@@ -23,7 +24,7 @@ Files: TypeAlias = dict[str, bytes]
 """By path within the store."""
 
 OF_DESCRIPTORS = ("write", "pwrite", "fsync", "fdatasync", "ftruncate")
-OF_PATHS = ("unlink", "rename", "link", "mkdir", "rmdir", "replace")
+OF_PATHS = ("remove", "rename", "link", "make_folder", "remove_folder")
 
 
 class Cuts:
@@ -44,7 +45,7 @@ class Cuts:
         for name in OF_DESCRIPTORS:
             monkeypatch.setattr(os, name, self._watched(name, getattr(os, name), _path_of_descriptor))
         for name in OF_PATHS:
-            monkeypatch.setattr(os, name, self._watched(name, getattr(os, name), _path_of_name))
+            monkeypatch.setattr(door, name, self._watched(name, getattr(door, name), _path_of_name))
         for name in ("perform", "allocate", "write_at"):
             monkeypatch.setattr(DiskBackend, name, self._watched(name, getattr(DiskBackend, name), _nowhere))
         _write_at_once(monkeypatch)
@@ -68,7 +69,7 @@ class Cuts:
                 return call(*arguments, **more)
             with self._lock:
                 self._look()
-                content = path.read_bytes() if name == "unlink" and path.parent == self._bodies else None
+                content = path.read_bytes() if name == "remove" and path.parent == self._bodies else None
                 result = call(*arguments, **more)
                 self._note(name, path, arguments, content)
             return result

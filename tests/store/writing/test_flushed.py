@@ -336,14 +336,13 @@ async def test_a_note_that_cannot_be_read_stays_and_the_store_is_opened(
     folder = crash.root / "journalfs" / "flushed"
     (note,) = notes(crash)
     # The rest of the store is on a good disk.
-    behind, seen = folder.rename(tmp_path / "behind"), tmp_path / "seen"
-    folder.symlink_to(seen)
-    with failing_disk(behind, seen, {note: [(0, 1)]}), closing(opened(crash)) as store:
+    behind = folder.rename(tmp_path / "behind")
+    with failing_disk(behind, folder, {note: [(0, 1)]}), closing(opened(crash)) as store:
         await store.publish_left()
         assert bodies(store) == ([SMALL] if published else [])
         (said,) = events(store)
         assert said.startswith(f"{note}: what was flushed cannot be read: ")
-    folder.unlink()
+    folder.rmdir()
     behind.rename(folder)
     assert notes(crash) == [note]
     assert await after(crash) == [SMALL], "once, whether it was published before or not"

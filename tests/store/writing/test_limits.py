@@ -421,7 +421,7 @@ def usable(store: WritingStore, monkeypatch: pytest.MonkeyPatch) -> int:
     disk = os.statvfs(store.core.root)
     with monkeypatch.context() as still:
         # Others write to the disk, too.
-        still.setattr("journalfs.store.store.os.statvfs", lambda _path: disk)
+        still.setattr("journalfs.store.store.door.disk_of", lambda _path: disk)
         usage = store.usage()
     assert usage.total_bytes == disk.f_blocks * disk.f_frsize
     assert usage.free_bytes == disk.f_bfree * disk.f_frsize
