@@ -25,8 +25,8 @@ from journalfs.config.older import forced
 from journalfs.config.setting_names import Value
 from journalfs.convert.report import Report
 from journalfs.damage import Damage
+from journalfs.door import sync
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.links import sync
 from journalfs.engine.older import RECOVER, RENAME
 from journalfs.engine.state_types import TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, SystemFailure, WrongCall

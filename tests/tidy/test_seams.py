@@ -54,6 +54,8 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/config/broker_xml.py": "configuration files",
     "journalfs/config/layout.py": "finding out whether there is a store, and where",
     "journalfs/config/broker_properties.py": "configuration files",
+    "journalfs/config/database.py": "whether a name is a path or a database",
+    "journalfs/sources.py": "finding out what kind of store there is",
     "journalfs/config/instance.py": "configuration files",
     "journalfs/config/shell.py": "configuration files",
     "journalfs/convert/carrying.py": "a store in the making, which nobody else has yet",
