@@ -36,7 +36,9 @@ class Presenter:
     What has no time, as a queue that never held a message, gets that of mounting: 1970 would look wrong.
     """
 
-    __slots__ = ("_directory", "_file", "_gid", "_hidden", "_mounted_ns", "_own", "_private", "_staged", "_uid")
+    __slots__ = (
+        *("_directory", "_file", "_gid", "_hidden", "_mounted_ns", "_own", "_private", "_staged", "_uid"),
+    )
 
     def __init__(self, options: MountOptions, hidden_bits: Callable[[int], int], *, mounted_ns: int) -> None:
         """`hidden_bits` are the store's, for a group, where nothing is said of permissions."""
@@ -59,7 +61,6 @@ class Presenter:
         self._staged = _template(stat.S_IFREG, owner)
         self._hidden = hidden
         self._uid, self._gid = owner
-
 
     def directory(
         self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float, private: bool = False

@@ -34,10 +34,10 @@ MAY_OPEN_FILES: dict[str, str] = {
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/makers.py": "reads which run of the system this is",
     "mount/lifecycle.py": "raises the kernel's read-ahead",
-    "journalfs/exchange/encoded_lines.py": "writes a journal that nobody has open, and reads headers",
     "journalfs/exchange/importing.py": "reads the file that is imported",
     "journalfs/exchange/targets.py": "publishes through a mount, as any program does",
-    "mount/staging.py": "sweeps that folder",
+    "mount/nodes/staged.py": "staged files are real files in the store's own folder",
+    "mount/staging.py": "writes all of what is staged",
     "mount/mountpoint.py": "reads the kernel's table of mounts",
     "mount/proc.py": "reads what the kernel says of processes and threads",
 }
