@@ -6,17 +6,17 @@ Below `journalfs/damaged` each is two files: `<journal file>-<file id>@<offset>.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from journalfs import door
 from journalfs.damage import Damage, name_of
 from journalfs.engine.backend import Backend
+from journalfs.engine.links import write_durably
 from journalfs.journal.pool import WriteFile
-from journalfs.ownership import give_to_owner, make_directory
 
 FOLDER = Path("journalfs/damaged")
 
@@ -32,7 +32,7 @@ class KeptDamage:
     def keep(self, backend: Backend, file: WriteFile) -> None:
         """Copy what could not be read of a file; durable on return. Raises OSError."""
         folder = self.root / FOLDER
-        make_directory(folder)
+        door.make_folders(folder)
         for gap in file.unreadable:
             kept = folder / f"{file.name}-{file.file_id}@{gap.offset}.bin"
             where = f"{self.journal}/{file.name}, byte {gap.offset}"
@@ -42,26 +42,19 @@ class KeptDamage:
             damage = Damage(name_of(kept, self.root), 0, gap.length, gap.kind.name.lower(), reason)
             _write(kept, backend.read(file.name, gap.offset, gap.length))
             _write(kept.with_suffix(".json"), msgspec.json.encode(damage))
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        door.sync(folder)
 
 
 def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-        give_to_owner(file.fileno(), path.parent)
+    door.remove_if_there(path)
+    write_durably(path, content)
 
 
 def kept_damage(root: Path) -> Iterator[Damage]:
     """What is kept in a store, as damage. What does not say what it is was not written to its end."""
-    for path in sorted((root / FOLDER).glob("*.json")):
+    for path in (root / FOLDER / name for name in sorted(_names(root)) if name.endswith(".json")):
         try:
-            yield msgspec.json.decode(path.read_bytes(), type=Damage)
+            yield msgspec.json.decode(door.read(path), type=Damage)
         except (OSError, msgspec.DecodeError):
             yield Damage(name_of(path, root), 0, 0, "garbage", "it does not say what is kept beside it")
 
@@ -69,6 +62,15 @@ def kept_damage(root: Path) -> Iterator[Damage]:
 def discard_damage(root: Path) -> int:
     """Delete what is kept; how many places that were. Raises OSError."""
     found = list(kept_damage(root))
-    for path in (root / FOLDER).glob("*@*"):
-        path.unlink()
+    for name in _names(root):
+        if "@" in name:
+            door.remove(root / FOLDER / name)
     return len(found)
+
+
+def _names(root: Path) -> list[str]:
+    """None in a store without such a folder. Raises OSError."""
+    try:
+        return door.names(root / FOLDER)
+    except FileNotFoundError:
+        return []
