@@ -7,6 +7,8 @@ for journals.
 from __future__ import annotations
 
 import os
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from journalfs import door
@@ -99,3 +101,27 @@ def sync_folder(folder: Path, *, datasync: bool) -> None:
     """Make names in a folder durable."""
     if datasync:
         door.sync(folder)
+
+
+class PageStore:
+    """Where pages are kept: files below the paging directory, and for a store in a database its tables."""
+
+    def __init__(self, *, datasync: bool) -> None:
+        self.datasync = datasync
+
+    def new_folder(self, parent: Path, new_id: Callable[[], int]) -> Path:
+        """What the folder of another address is called. `new_id` draws an id that nothing has."""
+        return parent / str(uuid.uuid1())
+
+    def make_folder(self, folder: Path, name: str, address: str) -> None:
+        content = f"{address}\n".encode("utf-8", "surrogatepass")
+        make_page_folder(folder, name, content, datasync=self.datasync)
+
+    def open(self, path: Path) -> PageFile:
+        return PageFile(path, datasync=self.datasync)
+
+    def remove(self, path: Path, *, instead: Path | None = None) -> None:
+        remove_page(path, instead=instead, datasync=self.datasync)
+
+    def remove_folder(self, folder: Path) -> None:
+        remove_page_folder(folder, datasync=self.datasync)

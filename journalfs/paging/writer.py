@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from journalfs import door
-from journalfs.engine.page_file import PageFile, remove_page
+from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.engine.page_texts import PageTexts
 from journalfs.engine.text_batch import TextBatch
 from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
@@ -58,7 +58,7 @@ class PageWriter:
         folder: Path,
         end: PageEnd,
         *,
-        datasync: bool,
+        pages: PageStore,
         own: OwnPages,
         failed: Callable[[str, OSError], None],
     ) -> None:
@@ -71,7 +71,7 @@ class PageWriter:
         """Behind all that is staged."""
         self._written = end
         """Behind all that is on the disk."""
-        self._datasync = datasync
+        self._pages = pages
         self._own = own
         self._durable_bytes = own.durable_bytes
         self._failed = failed
@@ -239,7 +239,7 @@ class PageWriter:
                 self._check()
                 self._file.close()
             self._file = None
-            self._file = PageFile(path, datasync=self._datasync)
+            self._file = self._pages.open(path)
         return self._file
 
     def _sync(self) -> None:
@@ -270,7 +270,7 @@ class PageWriter:
                 self._file.close()
             self._file = None
             for path in made:
-                remove_page(path, instead=None, datasync=self._datasync)
+                self._pages.remove(path)
             path = self._path(before.number)
             if before.size_bytes or door.exists(path):
                 self._open(path).cut(before.size_bytes)

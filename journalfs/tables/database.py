@@ -13,7 +13,20 @@ from journalfs.errors import DependencyMissing, JournalfsError, SystemFailure
 
 try:
     import sqlalchemy
-    from sqlalchemy import Connection, Engine, Table, delete, event, func, insert, select, update
+    from sqlalchemy import (
+        BigInteger,
+        Connection,
+        Engine,
+        Table,
+        cast,
+        delete,
+        event,
+        func,
+        insert,
+        select,
+        update,
+    )
+    from sqlalchemy.dialects.postgresql import OID
     from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 except ImportError as missing:
     raise DependencyMissing(
@@ -21,6 +34,9 @@ except ImportError as missing:
     ) from missing
 
 from journalfs.tables.schema import Tables, file_table, tables_of
+
+LARGE_OBJECT_WRITE: Final = 0x20000
+"""A mode of PostgreSQL's `lo_open`."""
 
 PIECE_BYTES: Final = 4 << 20
 """Of a file, read or written at once."""
@@ -96,30 +112,35 @@ class Database:
         with path.open("rb") as file:
             at = 0
             while piece := file.read(PIECE_BYTES):
-                connection.execute(select(func.lo_put(oid, at, piece)))
+                connection.execute(select(func.lo_put(oid, cast(at, BigInteger), piece)))
                 at += len(piece)
 
-    def append_to_file(self, connection: Connection, table: Table, name: str, at: int, piece: bytes) -> None:
-        """Put bytes behind the `at` that a row of that name holds; the row is made if there is none."""
+    def file_bytes(self, connection: Connection, table: Table, name: str) -> int:
+        """How long the content of a name is; 0 where there is none."""
         where = table.c.filename == name
-        found = connection.execute(select(table.c.id, table.c.data).where(where)).first()
-        if self.dialect == "postgresql":
-            oid = (
-                found.data
-                if found is not None
-                else connection.execute(select(func.lo_create(0))).scalar_one()
-            )
-            connection.execute(select(func.lo_put(oid, at, piece)))
-            if found is None:
-                extension = name.rpartition(".")[2]
-                connection.execute(insert(table).values(filename=name, extension=extension, data=oid))
-        elif found is None:
-            connection.execute(
-                insert(table).values(filename=name, extension=name.rpartition(".")[2], data=piece)
-            )
-        else:
+        row = connection.execute(select(table.c.id).where(where)).scalar()
+        return 0 if row is None else sum(map(len, self.read_file(connection, table, row)))
+
+    def append_to_file(self, connection: Connection, table: Table, name: str, at: int, piece: bytes) -> None:
+        """Have the content of a name end with `piece`, which comes behind its first `at` bytes. The row is
+        made if there is none.
+        """
+        found = connection.execute(select(table.c.id, table.c.data).where(table.c.filename == name)).first()
+        if found is None:
+            content: object = piece
+            if self.dialect == "postgresql":
+                content = connection.execute(select(func.lo_from_bytea(cast(0, OID), piece))).scalar_one()
+            extension = name.rpartition(".")[2]
+            connection.execute(insert(table).values(filename=name, extension=extension, data=content))
+        elif self.dialect != "postgresql":
             kept = bytes(found.data or b"")[:at]
             connection.execute(update(table).where(table.c.id == found.id).values(data=kept + piece))
+        elif piece:
+            connection.execute(select(func.lo_put(found.data, cast(at, BigInteger), piece)))
+        else:
+            opened = connection.execute(select(func.lo_open(found.data, LARGE_OBJECT_WRITE))).scalar_one()
+            connection.execute(select(func.lo_truncate(opened, at)))
+            connection.execute(select(func.lo_close(opened)))
 
     def remove_files(self, connection: Connection, table: Table, names: Sequence[str]) -> None:
         where = table.c.filename.in_(names)

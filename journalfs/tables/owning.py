@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import Connection, Table, inspect, select
 
 from journalfs.config.database import DatabaseSettings
+from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.ids import MessageId
 from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.older.reading import deriving, keep
@@ -20,6 +21,7 @@ from journalfs.tables.database import Database
 from journalfs.tables.deriving import derive_into
 from journalfs.tables.lease import Lease
 from journalfs.tables.log import TableBackend, TableLog
+from journalfs.tables.reading import DIRECTORY, encoded_text
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,15 @@ class OwnedTables:
     def bodies(self, directory: Path) -> BodyWriter:
         return TableBodies(directory, self)
 
+    def pages(self) -> PageStore:
+        return TablePages(self)
+
+    def in_database(self, doing: str, work: Callable[[Connection], None]) -> None:
+        """One transaction that asks for the lease. Raises OSError, as is expected of a disk."""
+        with self.database.as_disk(doing), self.database.engine.begin() as connection:
+            self.lease.guard(connection)
+            work(connection)
+
     def _failed(self, reason: str) -> None:
         self.on_failure(reason)
 
@@ -85,13 +96,13 @@ class TableBodies(BodyWriter):
 
     def __init__(self, directory: Path, owned: OwnedTables) -> None:
         super().__init__(directory, sync=False)
-        self._database, self._lease = owned.database, owned.lease
+        self._owned, self._database = owned, owned.database
         self._table = owned.database.tables.large
 
     def write(self, bodies: Iterable[NewBody]) -> None:
         given = list(bodies)
         super().write(given)
-        self._in_database(
+        self._owned.in_database(
             "write the body of a large message", lambda connection: self._insert(connection, given)
         )
 
@@ -103,14 +114,81 @@ class TableBodies(BodyWriter):
     def remove(self, message_ids: Collection[MessageId]) -> None:
         names = [self.path(message_id).name for message_id in message_ids]
         if names:
-            self._in_database(
+            self._owned.in_database(
                 "remove the body of a large message",
                 lambda connection: self._database.remove_files(connection, self._table, names),
             )
         super().remove(message_ids)
 
-    def _in_database(self, doing: str, work: Callable[[Connection], None]) -> None:
-        """Raises OSError, as whoever writes bodies expects of a disk."""
-        with self._database.as_disk(doing), self._database.engine.begin() as connection:
-            self._lease.guard(connection)
-            work(connection)
+
+class TablePages(PageStore):
+    """Pages: files for whoever reads, and rows. An address has a table; its number is the folder's name."""
+
+    def __init__(self, owned: OwnedTables) -> None:
+        super().__init__(datasync=False)
+        self._owned, self._database = owned, owned.database
+
+    def table(self, folder: Path) -> Table:
+        return self._database.page_table(folder.name)
+
+    def new_folder(self, parent: Path, new_id: Callable[[], int]) -> Path:
+        return parent / str(new_id())
+
+    def make_folder(self, folder: Path, name: str, address: str) -> None:
+        def make(connection: Connection) -> None:
+            database, directory = self._database, self._database.tables.pages
+            self.table(folder).create(connection, checkfirst=True)
+            database.append_to_file(connection, self.table(folder), name, 0, encoded_text(address))
+            size_bytes = database.file_bytes(connection, directory, DIRECTORY)
+            database.append_to_file(connection, directory, DIRECTORY, size_bytes, encoded_text(folder.name))
+
+        self._owned.in_database("make the table of an address's pages", make)
+        super().make_folder(folder, name, address)
+
+    def open(self, path: Path) -> PageFile:
+        return _TablePage(path, self)
+
+    def put(self, path: Path, at: int, data: bytes) -> None:
+        """What a page holds behind `at`. Raises OSError."""
+        self._owned.in_database(
+            "write to a page",
+            lambda connection: self._database.append_to_file(
+                connection, self.table(path.parent), path.name, at, data
+            ),
+        )
+
+    def remove(self, path: Path, *, instead: Path | None = None) -> None:
+        def remove(connection: Connection) -> None:
+            self._database.remove_files(connection, self.table(path.parent), [path.name])
+            if instead is not None:
+                self._database.write_file(connection, self.table(path.parent), instead.name, path)
+
+        self._owned.in_database("remove a page", remove)
+        super().remove(path, instead=instead)
+
+    def remove_folder(self, folder: Path) -> None:
+        """The table stays, empty, as a broker leaves it."""
+        names = [path.name for path in folder.iterdir()]
+        self._owned.in_database(
+            "remove the pages of an address",
+            lambda connection: self._database.remove_files(connection, self.table(folder), names),
+        )
+        super().remove_folder(folder)
+
+
+class _TablePage(PageFile):
+    """A page whose rows have what was appended before anybody is told."""
+
+    __slots__ = ("_pages",)
+
+    def __init__(self, path: Path, pages: TablePages) -> None:
+        super().__init__(path, datasync=False)
+        self._pages = pages
+
+    def append(self, data: bytes | bytearray) -> None:
+        self._pages.put(self.path, self.size_bytes, bytes(data))
+        super().append(data)
+
+    def cut(self, size_bytes: int) -> None:
+        self._pages.put(self.path, size_bytes, b"")
+        super().cut(size_bytes)

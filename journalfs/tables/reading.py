@@ -17,6 +17,8 @@ from journalfs.older.derived import DerivedStore
 from journalfs.tables.database import Database
 
 ROWS_AT_ONCE: Final = 10_000
+DIRECTORY: Final = "directory.txt"
+"""Names the tables of pages."""
 
 _LATE: Final = frozenset({MessageType.DELIVERY_COUNT, MessageType.SCHEDULED_TIME})
 _UPDATES: Final = _LATE | {MessageType.ADD_REFERENCE, MessageType.ACKNOWLEDGE_REFERENCE}
@@ -74,9 +76,8 @@ class _Deriving:
             table.c.record,
             table.c.txdata,
         )
-        found = self.connection.execution_options(yield_per=ROWS_AT_ONCE).execute(
-            select(*columns).order_by(table.c.seq)
-        )
+        wanted = select(*columns).order_by(table.c.seq).execution_options(yield_per=ROWS_AT_ONCE)
+        found = self.connection.execute(wanted)
         for batch in found.partitions():
             for record_id, kind, tx, user_type, body, extra in batch:
                 self.id_max = max(self.id_max, record_id, tx or 0)
@@ -152,9 +153,7 @@ class _Deriving:
     def _pages(self, there: set[str]) -> None:
         """The directory says which tables there are; what it does not name is no address's."""
         pages = self.database.tables.pages
-        found = self.connection.execute(
-            select(pages.c.id).where(pages.c.filename == "directory.txt")
-        ).scalars()
+        found = self.connection.execute(select(pages.c.id).where(pages.c.filename == DIRECTORY)).scalars()
         content = b"".join(
             piece for row_id in found for piece in self.database.read_file(self.connection, pages, row_id)
         )
@@ -175,6 +174,12 @@ def _as_in_files(address_file: Path) -> None:
     """A table has the address as the records have texts, and a file has it as a line."""
     if address_file.exists():
         address_file.write_text("".join(_texts(address_file.read_bytes())), encoding="utf-8")
+
+
+def encoded_text(text: str) -> bytes:
+    """As `_texts` takes it apart."""
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return len(encoded).to_bytes(4, "big") + encoded
 
 
 def _texts(content: bytes) -> Iterator[str]:

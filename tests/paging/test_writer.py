@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from journalfs.engine.page_file import PageStore
 from journalfs.errors import SystemFailure, WriteFailed
 from journalfs.ids import PageNumber
 from journalfs.paging.folders import OwnPages
@@ -32,7 +33,7 @@ class Pages:
         self.writer = PageWriter(
             folder,
             end or PageEnd(PageNumber(1), 0, 0),
-            datasync=True,
+            pages=PageStore(datasync=True),
             own=self.own,
             failed=lambda _name, error: self.failures.append(error),
         )

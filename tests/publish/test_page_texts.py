@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from journalfs.engine.page_file import PageStore
 from journalfs.engine.page_texts import PageTexts
 from journalfs.engine.publish import Stretches
 from journalfs.format.page_record import NO_TRANSACTION, page_record
@@ -37,7 +38,8 @@ SENT = [
 
 def page_writer(folder: Path) -> PageWriter:
     end = PageEnd(PageNumber(7), 100, 1)
-    return PageWriter(folder, end, datasync=False, own=OwnPages(), failed=lambda _name, _error: None)
+    pages = PageStore(datasync=False)
+    return PageWriter(folder, end, pages=pages, own=OwnPages(), failed=lambda _name, _error: None)
 
 
 def pages_of(piles: Sequence[Pile], writer: PageWriter) -> list[tuple[int, bytes]]:

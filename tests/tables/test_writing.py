@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def url(request: pytest.FixtureRequest, empty_database: Callable[[str], str]) ->
     return empty_database(request.param)
 
 
-def shown(url: str) -> dict[str, list[dict[str, Any]]]:
+def shown(url: str | Path) -> dict[str, list[dict[str, Any]]]:
     """The lines of every queue, and that there is no damage."""
     store = open_store(url)
     try:
@@ -77,6 +78,46 @@ def test_every_change_is_in_the_tables(url: str) -> None:
     assert again["orders"][:-1] == left["orders"]
     assert again["orders"][-1]["body"] == "later"
     assert len({line["id"] for lines in again.values() for line in lines}) == 494
+
+
+PAGED = """<configuration><core><store><database-store>
+<jdbc-connection-url>jdbc:{url}</jdbc-connection-url></database-store></store>
+<address-settings><address-setting match="#"><max-size-bytes>20K</max-size-bytes>
+<page-size-bytes>10K</page-size-bytes><address-full-policy>PAGE</address-full-policy>
+</address-setting></address-settings></core></configuration>"""
+
+
+@pytest.mark.rule("S-222")
+def test_pages_are_in_the_tables(url: str, tmp_path: Path) -> None:
+    store_dir = tmp_path / "instance"
+    store_dir.mkdir()
+    (store_dir / "broker.xml").write_text(PAGED.format(url=re.sub(r"//root@", "//", url) + "?user=root"))
+    if "mysql" not in url:
+        (store_dir / "broker.xml").write_text(PAGED.format(url=url))
+
+    async def publish_much(store: WritingStore) -> dict[str, list[dict[str, Any]]]:
+        await make(store, "orders")
+        for part in range(4):
+            text = b"".join(b"%d %s\n" % (part, b"x" * 100) for _ in range(100))
+            await publish(store, "orders", None, "in.txt", text)
+        address = store.address("orders")
+        assert address is not None
+        assert address.status()["paging"]
+        return {"orders": lines_in(store, "orders")}
+
+    left = write_in(store_dir, publish_much)
+    assert len(left["orders"]) == 400
+    assert shown(store_dir) == left
+
+    async def consume_most(store: WritingStore) -> dict[str, list[dict[str, Any]]]:
+        ids = [line["id"] for line in lines_in(store, "orders")]
+        await store.acknowledge(("orders", "orders"), ids[:350])
+        await store.look()
+        return {"orders": lines_in(store, "orders")}
+
+    rest = write_in(store_dir, consume_most)
+    assert len(rest["orders"]) == 50
+    assert shown(store_dir) == rest
 
 
 @pytest.mark.rule("S-222")

@@ -16,6 +16,7 @@ from journalfs.config.journal_settings import JournalSettings, journal_settings,
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.damage import name_of
 from journalfs.engine.disk import DiskBackend
+from journalfs.engine.page_file import PageStore
 from journalfs.errors import SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.kept_damage import KeptDamage
@@ -196,11 +197,14 @@ class Taking:
             bodies=self.bodies(),
             min_large_bytes=self.settings.min_large_message_size_bytes,
             disk=disk_limits(core),
-            datasync=self.settings.journal_datasync,
+            pages=self.pages(),
         )
 
     def bodies(self) -> BodyWriter:
         return BodyWriter(self.layout.large_dir, sync=self.settings.large_message_sync)
+
+    def pages(self) -> PageStore:
+        return PageStore(datasync=self.settings.journal_datasync)
 
     def backends(self) -> tuple[DiskBackend, DiskBackend]:
         messages = make_backend(self.layout, self.settings, self.warnings.append)

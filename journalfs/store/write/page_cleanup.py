@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 from journalfs.damage import name_of
-from journalfs.engine.page_file import remove_page, remove_page_folder
 from journalfs.engine.waiting import Turn, checkpoint, offload
 from journalfs.errors import JournalfsError, RecordRefused, SystemFailure
 from journalfs.format import record_bodies
@@ -316,7 +315,7 @@ class PageCleanup:
     async def _remove_file(self, path: Path, large: list[MessageId], instead: Path | None) -> None:
         def remove() -> None:
             self.bodies.remove(large)
-            remove_page(path, instead=instead, datasync=self.paging.datasync)
+            self.paging.pages.remove(path, instead=instead)
 
         try:
             with self.core.paging.own.removing({path}):
@@ -446,7 +445,7 @@ class PageCleanup:
 
         def remove() -> None:
             self.bodies.remove(large)
-            remove_page_folder(paged.path, datasync=self.paging.datasync)
+            self.paging.pages.remove_folder(paged.path)
 
         pages = {page.path for page in paged.files.values()}
         try:

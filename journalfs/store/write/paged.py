@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Awaitable, Callable, Iterable
 
+from journalfs.engine.page_file import PageStore
 from journalfs.engine.waiting import Turn
 from journalfs.errors import JournalfsError
 from journalfs.ids import PageNumber, QueueId
@@ -30,12 +31,12 @@ class Paged:
         publishing: Publishing,
         bodies: BodyWriter,
         *,
-        datasync: bool,
+        pages: PageStore,
         take_over: Callable[[], bool],
     ) -> None:
         sync_alone = journals.messages.settings.sync_non_transactional
         self.paging = Paging(
-            core, journals, publishing, datasync=datasync, sync_alone=sync_alone, take_over=take_over
+            core, journals, publishing, pages=pages, sync_alone=sync_alone, take_over=take_over
         )
         self._core = core
         self._journals = journals

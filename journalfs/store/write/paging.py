@@ -9,14 +9,13 @@ An address goes on paging until every queue consumed what lies in its pages (`Pa
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from journalfs.config.in_force import SettingsInForce
-from journalfs.engine.page_file import make_page_folder
+from journalfs.engine.page_file import PageStore
 from journalfs.engine.page_texts import PageTexts
 from journalfs.engine.text_batch import TextBatch
 from journalfs.engine.waiting import Turn, checkpoint, offload
@@ -172,17 +171,17 @@ class Paging:
         journals: Journals,
         publishing: Publishing,
         *,
-        datasync: bool,
+        pages: PageStore,
         sync_alone: bool,
         take_over: Callable[[], bool],
     ) -> None:
-        """`datasync` off: nothing is synced; `sync_alone` off: single messages are not. `take_over` brings
+        """`sync_alone` off: single messages are not synced. `take_over` brings
         what is known of journal and pages up to what is durable; False: not now.
         """
         self._core = core
         self._journals = journals
         self._publishing = publishing
-        self.datasync = datasync
+        self.pages = pages
         self._sync_alone = sync_alone
         self._take_over = take_over
         self._paging: set[str] = set()
@@ -520,12 +519,9 @@ class Paging:
         if writer is None:
             paged = self._core.paged(address)
             if paged is None:
-                folder = self._core.layout.paging_dir / str(uuid.uuid1())
-                content = f"{address}\n".encode("utf-8", "surrogatepass")
+                folder = self.pages.new_folder(self._core.layout.paging_dir, self._journals.ids.draw)
                 try:
-                    await offload(
-                        lambda: make_page_folder(folder, ADDRESS_FILE_NAME, content, datasync=self.datasync)
-                    )
+                    await offload(lambda: self.pages.make_folder(folder, ADDRESS_FILE_NAME, address))
                 except OSError as error:
                     raise SystemFailure.from_os(error, folder, doing="make a page folder") from error
             else:
@@ -533,7 +529,7 @@ class Paging:
             writer = self._writers[address] = PageWriter(
                 folder,
                 self._end_of(address, paged),
-                datasync=self.datasync,
+                pages=self.pages,
                 own=self._core.paging.own,
                 failed=self._journals.messages.committer.give_up,
             )

@@ -11,6 +11,7 @@ from typing import ClassVar
 import trio
 
 from journalfs import door
+from journalfs.engine.page_file import PageStore
 from journalfs.engine.waiting import together, unbroken
 from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
 from journalfs.ids import MessageId
@@ -92,7 +93,7 @@ class WritingStore(SelfReadingStore):
         bodies: BodyWriter,
         min_large_bytes: int,
         disk: DiskLimits,
-        datasync: bool,
+        pages: PageStore,
     ) -> None:
         super().__init__(core, index, make_loader=make_loader, journals=journals)
         self.sync, self._lock = sync, lock
@@ -104,9 +105,7 @@ class WritingStore(SelfReadingStore):
             journals, duplicates, settled, bodies, core.clock, kinds=kinds, min_large_bytes=min_large_bytes
         )
         self._routing = Routing(core, self._publishing.is_large)
-        self._paged = Paged(
-            core, journals, self._publishing, bodies, datasync=datasync, take_over=self._current
-        )
+        self._paged = Paged(core, journals, self._publishing, bodies, pages=pages, take_over=self._current)
         self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
         self._bindings_unshown = False
         """A change of the bindings is durable and could not be looked at."""

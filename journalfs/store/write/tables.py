@@ -15,6 +15,7 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.config.setting_names import BY_NAME
 from journalfs.engine.disk import DiskBackend
+from journalfs.engine.page_file import PageStore
 from journalfs.errors import WrongCall
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings_encode import encode_address_setting_json
@@ -77,6 +78,9 @@ class TakingTables(Taking):
 
     def backends(self) -> tuple[DiskBackend, DiskBackend]:
         return self.owned.backends(self.layout.journal_dir, self.layout.bindings_dir)
+
+    def pages(self) -> PageStore:
+        return self.owned.pages()
 
     def bodies(self) -> BodyWriter:
         return self.owned.bodies(self.layout.large_dir)
