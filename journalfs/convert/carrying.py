@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from journalfs.config.files import TOML_NAME
-from journalfs.config.journal_settings import journal_settings
+from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
 from journalfs.config.older import forced
@@ -28,10 +28,12 @@ from journalfs.damage import Damage
 from journalfs.door import sync
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.older import RECOVER, RENAME
-from journalfs.engine.state_types import TransactionInfo
+from journalfs.engine.state_types import AnomalyKind, TransactionInfo
 from journalfs.errors import DecodeError, OlderStore, StoreBusy, SystemFailure, WrongCall
 from journalfs.format.large_file import parse_large_name
 from journalfs.format.xid import decode_xid
+from journalfs.journal.account import JournalAccount
+from journalfs.journal.loader import JournalLoader
 from journalfs.older import Source
 from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
@@ -45,6 +47,13 @@ PROGRESS: Final = "unfinished.json"
 MADE_FROM: Final = Path("journalfs", "made-from.json")
 COPIED_BYTES: Final = 8 << 20
 """Copied at once."""
+
+LIVE_SHARE_MIN: Final = 0.5
+"""A journal of which less counts is compacted."""
+
+_BROKEN: Final = frozenset(
+    {AnomalyKind.TX_UNFINISHED, AnomalyKind.COMMIT_INCOMPLETE, AnomalyKind.PREPARE_INCOMPLETE}
+)
 
 
 class Mode(StrEnum):
@@ -132,7 +141,7 @@ class Carrying:
         if state.step != _Step.PACKED:
             plan_store(destination)  # nothing may be there
         if state.step == _Step.NOTHING:
-            self._records(source, staging, state)
+            self._records(source, staging, destination, state)
         if state.step == _Step.RECORDS:
             self._bodies(staging, state)
         if state.step == _Step.BODIES:
@@ -141,12 +150,13 @@ class Carrying:
         _move(staging, destination)
         return report
 
-    def _records(self, source: Source, staging: Path, state: _State) -> None:
+    def _records(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
         older = source.kind != CURRENT
         flags = (RENAME if older else 0) | (RECOVER if self.mode is Mode.RECOVER else 0)
-        with DerivedStore(staging, self.advance, flags=flags) as out:
+        size_bytes = _settings(destination).file_size_bytes
+        with DerivedStore(staging, self.advance, flags=flags, file_bytes=size_bytes) as out:
             adapter_for(source)(source, out)
             out.paging_dir.mkdir(exist_ok=True)
             out.large_dir.mkdir(exist_ok=True)
@@ -156,12 +166,11 @@ class Carrying:
 
     def _bodies(self, staging: Path, state: _State) -> None:
         """Copies of the bodies that messages have, each whole or not there."""
-        if state.bodies is not None:
-            wanted, missing = _bodies_of(staging)
-            state.damage += missing
-            for path in sorted(Path(state.bodies).iterdir()):
-                if path.name in wanted and path.is_file():
-                    self._copy(path, staging / "large-messages" / path.name)
+        there = [] if state.bodies is None else sorted(Path(state.bodies).iterdir())
+        wanted = _bodies_of(staging) if there else set()
+        for path in there:
+            if path.name in wanted and path.is_file():
+                self._copy(path, staging / "large-messages" / path.name)
         sync(staging / "large-messages")
         _done(staging, state, _Step.BODIES)
 
@@ -179,29 +188,20 @@ class Carrying:
         part.rename(to)
 
     def _pack(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
-        """Leave what lives, as durable as every store is, and say what it is. Files have the size that the
-        broker of the destination makes.
-        """
-        settings = journal_settings(plan_store(destination).config)
-        said: dict[str, Value] = {
-            "journal-file-size": settings.file_size_bytes,
-            "journal-type": "NIO",
-            "journal-datasync": False,
-        }
-        (staging / TOML_NAME).write_text(settings_text(said))
-        writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
-        try:
-            trio.run(compact_store, writing)
-        finally:
-            writing.close()
-        report = self._report(source, staging, destination, state)
+        """As durable as every store is, and without what a broker would complain of; say what it is."""
+        report, pack = self._report(source, staging, destination, state)
+        if pack:
+            _compact(staging, destination)
+            again, _ = self._report(source, staging, destination, state)
+            report = msgspec.structs.replace(again, damage=report.damage)
         shutil.rmtree(staging / MADE_FROM.parent, ignore_errors=True)
         (staging / MADE_FROM).parent.mkdir()
         (staging / MADE_FROM).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
         _sync_all(staging)
         _done(staging, state, _Step.PACKED)
 
-    def _report(self, source: Source, staging: Path, destination: Path, state: _State) -> Report:
+    def _report(self, source: Source, staging: Path, destination: Path, state: _State) -> tuple[Report, bool]:
+        """What is in the new store, and whether it is worth compacting."""
         store = open_store(staging, index=False)
         try:
             queues = {
@@ -209,14 +209,14 @@ class Carrying:
                 for address in store.addresses()
                 for queue in address.queues()
             }
-            prepared = [
-                _xid(store.core.loader.files[one.file_slot], one)
-                for one in store.core.loader.state.transactions()
-            ]
+            loader = store.core.loader
+            prepared = [_xid(loader.files[one.file_slot], one) for one in loader.state.transactions()]
             bodies = [path for path in (staging / "large-messages").iterdir() if parse_large_name(path.name)]
+            missing = [one for one in store.core.damage() if one.kind == "large-message"]
+            pack = _is_worth_compacting(loader)
         finally:
             store.close()
-        return Report(
+        report = Report(
             mode=self.mode,
             source=os.fsdecode(os.fsencode(source.root)),
             format=source.kind,
@@ -225,9 +225,38 @@ class Carrying:
             queues=queues,
             large_bodies=len(bodies),
             prepared_transactions=prepared,
-            damage=state.damage,
+            damage=sorted({*state.damage, *missing}),
             notes=state.notes,
         )
+        return report, pack
+
+
+def _settings(destination: Path) -> JournalSettings:
+    """As the broker of the new store has them."""
+    return journal_settings(_layout_at(destination).config)
+
+
+def _is_worth_compacting(loader: JournalLoader) -> bool:
+    """Of transactions without an end, and of incomplete ones, brokers warn; and dead bytes cost room."""
+    anomalies = loader.state.anomalies()
+    if any(one.kind in _BROKEN for one in anomalies) or len(anomalies) < loader.state.counts().anomalies:
+        return True
+    live_bytes = sum(one.live_bytes for one in JournalAccount().reports(loader.files))
+    return live_bytes < LIVE_SHARE_MIN * sum(read.position for read in loader.files.read_files())
+
+
+def _compact(staging: Path, destination: Path) -> None:
+    said: dict[str, Value] = {
+        "journal-file-size": _settings(destination).file_size_bytes,
+        "journal-type": "NIO",
+        "journal-datasync": False,
+    }
+    (staging / TOML_NAME).write_text(settings_text(said))
+    writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
+    try:
+        trio.run(compact_store, writing)
+    finally:
+        writing.close()
 
 
 def _xid(file: MappedFile, transaction: TransactionInfo) -> str:
@@ -244,13 +273,12 @@ def _refuse_busy(root: Path, lock_dir: Path) -> None:
         raise StoreBusy(root, f"process {holder}" if holder else "a process in another container")
 
 
-def _bodies_of(staging: Path) -> tuple[set[str], list[Damage]]:
-    """Names of the files that messages of the new store have, and what is wrong with others."""
+def _bodies_of(staging: Path) -> set[str]:
+    """Names of the files that messages of the new store have."""
     store = open_store(staging, index=False)
     try:
         orphaned = {Path(name).name for name in store.orphaned_bodies()}
-        there = {file.name for file in store.core.large.files()}
-        return there - orphaned, [one for one in store.core.damage() if one.kind == "large-message"]
+        return {file.name for file in store.core.large.files()} - orphaned
     finally:
         store.close()
 

@@ -37,12 +37,48 @@ class Rewritten:
         """Of a page: where something lies that is no record."""
 
 
-def rewrite_journal(file: MappedFile, scan: Scan, *, rid: int, flags: int = 0) -> Rewritten:
-    """The records of a scan in layout version 2, all with the file id `rid`."""
-    return _rewritten(
+class Counts:
+    """How many records each transaction has in the file that is read and in the one that is written, from
+    file to file of a journal.
+    """
+
+    __slots__ = ("pointer",)
+
+    def __init__(self) -> None:
+        out = ffi.new("jfs_older_counts **")
+        check(lib.jfs_older_counts_new(out), "counting records of transactions")
+        self.pointer = ffi.gc(out[0], lib.jfs_older_counts_free)
+
+    def next_source(self) -> None:
+        lib.jfs_older_next_source(self.pointer)
+
+    def next_output(self) -> None:
+        lib.jfs_older_next_output(self.pointer)
+
+
+def rewrite_journal(
+    counts: Counts,
+    file: MappedFile,
+    scan: Scan,
+    *,
+    first: int = 0,
+    rid: int,
+    room_bytes: int,
+    empty: bool,
+    flags: int = 0,
+) -> tuple[Rewritten, int]:
+    """Records of a scan from number `first` on in layout version 2, all with the file id `rid`, as many as
+    there is room for in the file that is written, and the number of the next one. Into an `empty` file the
+    first one goes whatever its length.
+    """
+    place = ffi.new("jfs_older_place *")
+    place.room_bytes, place.rid, place.flags = room_bytes, rid, flags
+    place.next, place.empty = first, empty
+    rewritten = _rewritten(
         file,
-        lambda out: lib.jfs_older_journal(file.pointer, scan.pointer, rid, flags, out),
+        lambda out: lib.jfs_older_journal(counts.pointer, file.pointer, scan.pointer, place, out),
     )
+    return rewritten, place.next
 
 
 def rewrite_page(file: MappedFile, *, flags: int = 0, routes: Routes | None = None) -> Rewritten:
@@ -66,8 +102,9 @@ def rewrite_page(file: MappedFile, *, flags: int = 0, routes: Routes | None = No
 
 
 def _rewritten(file: MappedFile, rewrite: Callable[[Any], int]) -> Rewritten:
+    out = ffi.gc(ffi.new("jfs_older_out *"), lib.jfs_older_free)
+
     def attempt() -> Rewritten:
-        out = ffi.gc(ffi.new("jfs_older_out *"), lib.jfs_older_free)
         check(rewrite(out), f"reading {file.path}")
         return Rewritten(out)
 

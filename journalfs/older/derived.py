@@ -18,6 +18,9 @@ import msgspec
 import tomli_w
 
 from journalfs.damage import Damage
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.older import Counts, rewrite_journal
+from journalfs.engine.scan import Scan
 from journalfs.format import bindings as bound
 from journalfs.format.address_settings import SettingValue
 from journalfs.format.bindings_encode import (
@@ -40,11 +43,14 @@ from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.format.xid import Xid
 from journalfs.ids import QueueId, rid_of
+from journalfs.journal.file_sizes import STEPS_BYTES
+from journalfs.journal.write_settings import round_up
 
 FILE_BYTES: Final = 64 << 20
-"""A file of the derived journal ends behind the record that reaches this."""
+"""Of a journal that nobody says another size of."""
 
 BINDINGS_FILE_BYTES: Final = 1 << 20
+_ANY_BYTES: Final = 1 << 62
 BLOCK_BYTES: Final = 4096
 """Files have a size that a broker accepts."""
 
@@ -59,6 +65,8 @@ _DELETE: Final = struct.Struct(">BiBqi")
 _PREPARE: Final = struct.Struct(">BiBqii")
 _COMMIT: Final = struct.Struct(">BiBqii")
 _CHECK: Final = struct.Struct(">i")
+_FRONT_BYTES_MAX: Final = _ADD_TX.size + _CHECK.size
+"""What a record has beside its body, at most."""
 
 _IN_TX: Final = {
     RecordKind.ADD: RecordKind.ADD_TX,
@@ -68,35 +76,53 @@ _IN_TX: Final = {
 
 
 class _Journal:
-    """Appends records to files of a directory, one after another."""
+    """Appends records to files of a directory, one after another, none longer than `file_bytes` unless one
+    record is.
+    """
 
-    def __init__(self, directory: Path, prefix: str, extension: str) -> None:
+    def __init__(self, directory: Path, prefix: str, extension: str, file_bytes: int) -> None:
         directory.mkdir(exist_ok=True)
         self._directory = directory
-        self._name = f"{prefix}-{{}}.{extension}"
+        self._extension = extension
+        self._prefix = prefix
+        self._file_bytes = file_bytes
         self._file_id = 0
         self._file: BinaryIO | None = None
-        self._pieces: list[bytes] = []
-        self._waiting = self._written = 0
+        self._pieces: list[bytes | bytearray | memoryview] = []
+        self._waiting = self._size_bytes = 0
         self._of_tx: Counter[int] = Counter()
-        self.begin(1)
+        self._rewritten = Counts()
+        """Of what is taken over record for record."""
 
-    def begin(self, file_id: int) -> None:
+    @property
+    def is_empty(self) -> bool:
+        """No record is in the file that is being written."""
+        return self._size_bytes <= _HEADER.size
+
+    def begin(self, file_id: int, name: str | None = None) -> None:
         """Go on in a new file."""
         self._end()
         self._file_id, self.rid = file_id, rid_of(file_id)
-        self._file = (self._directory / self._name.format(file_id)).open("xb")
+        stem = name or f"{self._prefix}-{file_id}"
+        self._file = (self._directory / f"{stem}.{self._extension}").open("xb")
         self._of_tx.clear()
-        self._written = 0
-        self.put(journal_header(file_id))
+        self._rewritten.next_output()
+        self._size_bytes = 0
+        self.put(_HEADER.pack(2, 0, file_id))
 
-    def put(self, record: bytes) -> None:
+    def make_room(self, length_bytes: int) -> None:
+        """Go on in another file if this one has no room for a record."""
+        if self._file is None or (
+            not self.is_empty and self._size_bytes + length_bytes + _FRONT_BYTES_MAX > self._file_bytes
+        ):
+            self.begin(self._file_id + 1)
+
+    def put(self, record: bytes | bytearray | memoryview) -> None:
         self._pieces.append(record)
         self._waiting += len(record)
+        self._size_bytes += len(record)
         if self._waiting >= PIECE_BYTES:
             self._flush()
-            if self._written >= FILE_BYTES:
-                self.begin(self._file_id + 1)
 
     def counted(self, tx: int) -> None:
         self._of_tx[tx] += 1
@@ -105,10 +131,36 @@ class _Journal:
         """Records of a transaction in the file that is being written."""
         return self._of_tx[tx]
 
+    def take_over(self, mapped: MappedFile, scan: Scan, flags: int) -> int:
+        """Append every record of a file of another journal, as `rewrite_journal` writes it. Returns how many
+        messages are not what their place requires.
+        """
+        undecoded = first = 0
+        self._rewritten.next_source()
+        self.make_room(0)
+        while True:
+            room_bytes = max(self._file_bytes - self._size_bytes, 0)
+            rewritten, first = rewrite_journal(
+                self._rewritten,
+                mapped,
+                scan,
+                first=first,
+                rid=self.rid,
+                room_bytes=room_bytes,
+                empty=self.is_empty,
+                flags=flags,
+            )
+            self.put(rewritten.memory)
+            self._flush()
+            undecoded += rewritten.undecoded
+            if first == len(scan):
+                return undecoded
+            self.begin(self._file_id + 1)
+
     def _flush(self) -> None:
         assert self._file is not None
-        self._file.write(b"".join(self._pieces))
-        self._written += self._waiting
+        for piece in self._pieces:
+            self._file.write(piece)
         self._pieces, self._waiting = [], 0
 
     def _end(self) -> None:
@@ -128,10 +180,18 @@ class DerivedStore:
     """Longer messages are large ones."""
 
     def __init__(
-        self, place: Path, advance: Callable[[int], None] = lambda count: None, *, flags: int = 0
+        self,
+        place: Path,
+        advance: Callable[[int], None] = lambda count: None,
+        *,
+        flags: int = 0,
+        file_bytes: int | None = None,
     ) -> None:
-        """`flags` of `engine.older` say what becomes of names, and whether what was acknowledged counts."""
+        """`flags` of `engine.older` say what becomes of names, and whether what was acknowledged counts.
+        Files of the message journal take `file_bytes`, and are durable then; None: as is best for reading.
+        """
         self._place = place
+        self._file_bytes = file_bytes
         self.flags = flags
         self.progress = advance
         self.damaged: list[Damage] = []
@@ -221,7 +281,8 @@ class DerivedStore:
     def binding(self, record_id: int, user_type: int, body: bytes) -> None:
         """Any other record of the bindings journal."""
         if self._bindings is None:
-            self._bindings = _Journal(self.bindings_dir, "activemq-bindings", "bindings")
+            self._bindings = _Journal(self.bindings_dir, "activemq-bindings", "bindings", BINDINGS_FILE_BYTES)
+        self._bindings.make_room(len(body))
         self._bindings.put(_record(self._bindings.rid, RecordKind.ADD, record_id, user_type, body))
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -229,14 +290,29 @@ class DerivedStore:
     @property
     def _journal(self) -> _Journal:
         if self._messages is None:
-            self._messages = _Journal(self.journal_dir, "activemq-data", "amq")
+            self._messages = _Journal(
+                self.journal_dir, "activemq-data", "amq", self._file_bytes or FILE_BYTES
+            )
         return self._messages
+
+    def _with_room(self, body_bytes: int = 0) -> _Journal:
+        self._journal.make_room(body_bytes)
+        return self._journal
+
+    def take_over(self, mapped: MappedFile, scan: Scan, file_id: int, name: str, flags: int) -> int:
+        """Every record of a file of another message journal. What is made for reading keeps the file's id and
+        name (without extension). Returns how many messages are not what their place requires.
+        """
+        if self._file_bytes is None:
+            self._messages = self._messages or _Journal(self.journal_dir, "activemq-data", "amq", _ANY_BYTES)
+            self._messages.begin(file_id, name)
+        return self._journal.take_over(mapped, scan, flags)
 
     def record(
         self, kind: RecordKind, record_id: int, user_type: int, body: bytes = b"", *, tx: int | None = None
     ) -> None:
         """An ADD, UPDATE or DELETE of the message journal, in a transaction if `tx` says which."""
-        journal = self._journal
+        journal = self._with_room(len(body))
         if tx is None:
             journal.put(_record(journal.rid, kind, record_id, user_type, body))
         else:
@@ -313,16 +389,16 @@ class DerivedStore:
 
     def prepare_encoded(self, tx: int, extra: bytes) -> None:
         """The same where the record's own bytes are at hand."""
-        journal = self._journal
+        journal = self._with_room(len(extra))
         head = _PREPARE.pack(RecordKind.PREPARE, journal.rid, 0, tx, journal.count(tx), len(extra))
         journal.put(_checked(head + extra))
 
     def commit(self, tx: int) -> None:
-        journal = self._journal
+        journal = self._with_room()
         journal.put(_COMMIT.pack(RecordKind.COMMIT, journal.rid, 0, tx, journal.count(tx), _COMMIT.size))
 
     def rollback(self, tx: int) -> None:
-        journal = self._journal
+        journal = self._with_room()
         journal.put(_DELETE.pack(RecordKind.ROLLBACK, journal.rid, 0, tx, _DELETE.size))
 
     # -- what is said beside ---------------------------------------------------------------------------------
@@ -351,8 +427,7 @@ class DerivedStore:
         if error is None:
             counter = encode_id_counter(bound.IdCounter(self._next_id))
             self.binding(self.next_id(), BindingType.ID_COUNTER, counter)
-            if not any(self.journal_dir.iterdir()):
-                _ = self._journal
+            self._with_room()
             if self.bodies is not None:
                 said = tomli_w.dumps({"large-messages-directory": str(self.bodies)})
                 (self._place / "journalfs.toml").write_text(said)
@@ -360,14 +435,15 @@ class DerivedStore:
             if journal is not None:
                 journal.close()
         if error is None:
-            # A file that is shorter than its siblings was cut off.
-            for directory in (self.journal_dir, self.bindings_dir):
-                _of_one_size([path for path in directory.iterdir() if path.name != SERVER_LOCK_NAME])
-
-
-def journal_header(file_id: int) -> bytes:
-    """The beginning of a journal file of the current version."""
-    return _HEADER.pack(2, 0, file_id)
+            for directory, size_bytes in (
+                (self.journal_dir, self._file_bytes or 0),
+                (self.bindings_dir, BINDINGS_FILE_BYTES),
+            ):
+                files = [path for path in directory.iterdir() if path.name != SERVER_LOCK_NAME]
+                if self._file_bytes is None:
+                    _of_one_size(files)
+                else:
+                    _allocated(files, size_bytes)
 
 
 def plain_queue(
@@ -405,11 +481,24 @@ def plain_queue(
 
 
 def _of_one_size(files: Sequence[Path]) -> None:
-    """What is added takes no room on the disk."""
+    """What is added takes no room on the disk. A file that is shorter than its siblings was cut off."""
     size_bytes = max((path.stat().st_size for path in files), default=0)
     size_bytes = max(BINDINGS_FILE_BYTES, -size_bytes % BLOCK_BYTES + size_bytes)
     for path in files:
         os.truncate(path, size_bytes)
+
+
+def _allocated(files: Sequence[Path], size_bytes: int) -> None:
+    """Files as a broker makes them. One that holds a longer record has a size that nobody takes for what is
+    left of a file.
+    """
+    for path in files:
+        with path.open("r+b") as file:
+            made = path.stat().st_size
+            os.posix_fallocate(
+                file.fileno(), 0, size_bytes if made <= size_bytes else round_up(made, STEPS_BYTES[0])
+            )
+            os.fsync(file.fileno())
 
 
 def _with_property(properties: bytes, entry: bytes) -> bytes:

@@ -21,9 +21,7 @@ from journalfs.engine.older import (
     RECOVER,
     RENAME,
     UNSCHEDULED,
-    Rewritten,
     Routes,
-    rewrite_journal,
     rewrite_page,
 )
 from journalfs.engine.pages import scan_page
@@ -49,7 +47,7 @@ from journalfs.older.bindings import (
     live_records,
     without_prefix,
 )
-from journalfs.older.derived import DerivedStore, journal_header
+from journalfs.older.derived import DerivedStore
 from journalfs.older.jms import describe_jms
 from journalfs.older.reading import Source
 from journalfs.older.recovering import FirstSeen
@@ -103,20 +101,18 @@ class JournalReading:
                 while stem in names:
                     stem += "-2"
                 names.add(stem)
-                self._journal_file(file, self.out.journal_dir / f"{stem}.amq")
+                self._journal_file(file, stem)
 
-    def _journal_file(self, file: JournalFile, to: Path) -> None:
+    def _journal_file(self, file: JournalFile, stem: str) -> None:
         found = self._scanned(file)
         if found is None:
             return
         mapped, scan = found
-        with mapped, to.open("xb") as made:
+        with mapped:
             if self.out.flags & RECOVER:
                 self.first_seen.keep_first(mapped, scan)
-            rewritten = rewrite_journal(mapped, scan, rid=file.rid, flags=self.out.flags | self.layout)
-            made.write(journal_header(file.file_id))
-            made.write(rewritten.memory)
-            self.count(file.path, rewritten)
+            flags = self.out.flags | self.layout
+            self.count(file.path, self.out.take_over(mapped, scan, file.file_id, stem, flags))
         self.out.progress(file.stamp.size_bytes)
 
     def _files(self, directory: Path, extension: str) -> Sequence[JournalFile]:
@@ -149,9 +145,9 @@ class JournalReading:
             self.out.damage(name, hole.offset, hole.length, "unreadable", reason)
         return mapped, scan
 
-    def count(self, path: Path, rewritten: Rewritten) -> None:
-        if rewritten.undecoded:
-            reason = f"{rewritten.undecoded} messages are not laid out as messages are"
+    def count(self, path: Path, undecoded: int) -> None:
+        if undecoded:
+            reason = f"{undecoded} messages are not laid out as messages are"
             self.out.damage(self.name(path), 0, 0, "undecodable", reason)
 
     def name(self, path: Path) -> str:
@@ -268,7 +264,7 @@ class JournalReading:
             if rewritten.damaged_at is not None:
                 length = mapped.size_bytes - rewritten.damaged_at
                 self.out.damage(name, rewritten.damaged_at, length, "garbage", "no record begins here")
-            self.count(path, rewritten)
+            self.count(path, rewritten.undecoded)
             self.out.progress(mapped.size_bytes)
 
 

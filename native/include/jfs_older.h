@@ -19,18 +19,36 @@ typedef struct {
     uint8_t *bytes;
     uint64_t size;
     uint64_t capacity;
+    uint64_t whole;       /* journals: behind the last record that is complete */
     uint32_t messages;
     uint32_t undecoded;   /* messages that are not what their place requires: kept as they are */
     uint64_t damaged_at;  /* pages: where something lies that is no record, UINT64_MAX: nowhere */
 } jfs_older_out;
 
+/* How many records each transaction has in the file that is read and in the one that is written. */
+typedef struct jfs_older_counts jfs_older_counts;
+
+jfs_status jfs_older_counts_new(jfs_older_counts **out);
+void jfs_older_counts_free(jfs_older_counts *counts);
+void jfs_older_next_source(jfs_older_counts *counts);
+void jfs_older_next_output(jfs_older_counts *counts);
+
+typedef struct {
+    uint64_t room_bytes; /* of the file that is written; the first record goes in whatever its length if it is empty */
+    int32_t rid;         /* low 31 bits of the file id that the records get */
+    uint32_t flags;      /* JFS_OLDER_* */
+    uint32_t next;       /* the record to begin with; then the one that no room was left for, or how many there are */
+    uint8_t empty;       /* the file that is written holds no record yet */
+} jfs_older_place;
+
 /*
- * Appends the records of a scan to *out, each with the file id `rid`, in the layout of version 2. A message of type 31
+ * Appends records of a scan to *out in the layout of version 2, as many as there is room for. A message of type 31
  * becomes one of type 45; one of type 45 or 30 is written anew as the flags say; what a record's kind or type is else,
- * it is copied. *out begins as zeros.
+ * it is copied. A count of COMMIT and PREPARE that was right is right in the new file, and one that was wrong stays
+ * wrong. *out begins as zeros. JFS_TORN: call again with the same `place` and `out` to go on.
  */
-jfs_status jfs_older_journal(const uint8_t *bytes, const jfs_scan *scan, int32_t rid, uint32_t flags,
-                             jfs_older_out *out);
+jfs_status jfs_older_journal(jfs_older_counts *counts, const uint8_t *bytes, const jfs_scan *scan,
+                             jfs_older_place *place, jfs_older_out *out);
 
 /*
  * Appends a page of the older layout. Every record keeps its number: what cannot be read becomes one record that is in

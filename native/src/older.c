@@ -279,10 +279,97 @@ static jfs_status add_payload(jfs_older_out *out, jfs_view payload, int type, ui
 /* -- the journal -------------------------------------------------------------------------------------------------- */
 
 typedef struct {
+    int64_t tx_id;
+    uint32_t source; /* the number of the file that `read` counts in; 0: the slot is free */
+    uint32_t output;
+    int32_t read;
+    int32_t written;
+} tx_count;
+
+struct jfs_older_counts {
+    tx_count *slots;
+    uint64_t mask;
+    uint64_t used;
+    uint32_t source;
+    uint32_t output;
+};
+
+enum { SLOTS_MIN = 1024 };
+
+jfs_status jfs_older_counts_new(jfs_older_counts **out) {
+    jfs_older_counts *counts = calloc(1, sizeof *counts);
+    if (counts != NULL) counts->slots = calloc(SLOTS_MIN, sizeof *counts->slots);
+    if (counts == NULL || counts->slots == NULL) {
+        free(counts);
+        return JFS_NO_MEMORY;
+    }
+    counts->mask = SLOTS_MIN - 1;
+    counts->source = counts->output = 1;
+    *out = counts;
+    return JFS_OK;
+}
+
+void jfs_older_counts_free(jfs_older_counts *counts) {
+    if (counts == NULL) return;
+    free(counts->slots);
+    free(counts);
+}
+
+void jfs_older_next_source(jfs_older_counts *counts) { counts->source++; }
+
+void jfs_older_next_output(jfs_older_counts *counts) { counts->output++; }
+
+static tx_count *slot_of(tx_count *slots, uint64_t mask, int64_t tx_id) {
+    uint64_t at = (uint64_t)tx_id * 0x9e3779b97f4a7c15u;
+    at ^= at >> 32;
+    while (slots[at & mask].source != 0 && slots[at & mask].tx_id != tx_id) at++;
+    return &slots[at & mask];
+}
+
+/* Room for one more: what counts in neither of the two files any more goes. */
+static jfs_status grow_counts(jfs_older_counts *counts) {
+    uint64_t kept = 1;
+    for (uint64_t i = 0; i <= counts->mask; i++)
+        kept += counts->slots[i].source == counts->source || counts->slots[i].output == counts->output;
+    uint64_t size = SLOTS_MIN;
+    while (size < 4 * kept) size *= 2;
+    tx_count *slots = calloc(size, sizeof *slots);
+    if (slots == NULL) return JFS_NO_MEMORY;
+    counts->used = 0;
+    for (uint64_t i = 0; i <= counts->mask; i++) {
+        const tx_count *old = &counts->slots[i];
+        if (old->source == 0 || (old->source != counts->source && old->output != counts->output)) continue;
+        *slot_of(slots, size - 1, old->tx_id) = *old;
+        counts->used++;
+    }
+    free(counts->slots);
+    counts->slots = slots;
+    counts->mask = size - 1;
+    return JFS_OK;
+}
+
+/* What is counted of a transaction; what was counted in earlier files is forgotten. */
+static jfs_status count_of(jfs_older_counts *counts, int64_t tx_id, tx_count **out) {
+    if (2 * (counts->used + 1) > counts->mask) {
+        const jfs_status status = grow_counts(counts);
+        if (status != JFS_OK) return status;
+    }
+    tx_count *found = slot_of(counts->slots, counts->mask, tx_id);
+    counts->used += found->source == 0;
+    found->tx_id = tx_id;
+    if (found->source != counts->source) found->read = 0;
+    if (found->output != counts->output) found->written = 0;
+    found->source = counts->source;
+    found->output = counts->output;
+    *out = found;
+    return JFS_OK;
+}
+
+typedef struct {
+    jfs_older_counts *counts;
     const uint8_t *bytes;
     const jfs_scan *scan;
-    int32_t rid;
-    uint32_t flags;
+    jfs_older_place *place;
     jfs_older_out *out;
 } journal_job;
 
@@ -330,19 +417,34 @@ static jfs_status add_body(jfs_older_out *out, const jfs_record *record, jfs_vie
     return JFS_OK;
 }
 
+static int is_in_transaction(uint8_t kind) {
+    return kind == JFS_ADD_TX || kind == JFS_UPDATE_TX || kind == JFS_DELETE_TX;
+}
+
+/* From the kind to the body: for a COMMIT or PREPARE the count that is right where it goes. */
+static jfs_status put_counted(const journal_job *job, const jfs_record *record, uint8_t *to) {
+    tx_count *count;
+    const jfs_status status = count_of(job->counts, record->tx_id, &count);
+    if (status != JFS_OK) return status;
+    store_u32(to, (uint32_t)record->count - (uint32_t)count->read + (uint32_t)count->written);
+    return JFS_OK;
+}
+
 static jfs_status add_record(const journal_job *job, const jfs_record *record) {
     jfs_older_out *out = job->out;
+    const uint32_t flags = job->place->flags;
     const jfs_view body = {job->bytes + record->body_offset, record->body_bytes};
     const uint64_t begin = out->size;
     jfs_status status = make_room(out, body.bytes + ROOM_BYTES);
     if (status != JFS_OK) return status;
     uint8_t kind = record->kind;
-    if ((job->flags & JFS_OLDER_RECOVER) != 0 && kind == JFS_ADD_TX) kind = JFS_ADD;
-    if ((job->flags & JFS_OLDER_RECOVER) != 0 && kind == JFS_UPDATE_TX) kind = JFS_UPDATE;
-    uint8_t *to = put_front(out->bytes + out->size, record, kind, job->rid);
+    if ((flags & JFS_OLDER_RECOVER) != 0 && kind == JFS_ADD_TX) kind = JFS_ADD;
+    if ((flags & JFS_OLDER_RECOVER) != 0 && kind == JFS_UPDATE_TX) kind = JFS_UPDATE;
+    uint8_t *to = put_front(out->bytes + out->size, record, kind, job->place->rid);
     uint64_t length_at = 0;
     if (kind == JFS_PREPARE || kind == JFS_COMMIT) {
-        store_u32(to, (uint32_t)record->count);
+        status = put_counted(job, record, to);
+        if (status != JFS_OK) return status;
         to += 4;
     }
     if (kind < JFS_DELETE || kind == JFS_PREPARE) {
@@ -355,7 +457,7 @@ static jfs_status add_record(const journal_job *job, const jfs_record *record) {
     out->size = (uint64_t)(to - out->bytes);
     const uint64_t body_at = out->size;
     if (length_at != 0) {
-        status = add_body(out, record, body, job->flags);
+        status = add_body(out, record, body, flags);
         if (status != JFS_OK) return status;
         store_u32(out->bytes + length_at, (uint32_t)(out->size - body_at));
     }
@@ -366,20 +468,47 @@ static jfs_status add_record(const journal_job *job, const jfs_record *record) {
     return JFS_OK;
 }
 
+/* Count a record that is written. */
+static jfs_status count_record(const journal_job *job, const jfs_record *record) {
+    tx_count *count;
+    if (!is_in_transaction(record->kind)) return JFS_OK;
+    const jfs_status status = count_of(job->counts, record->tx_id, &count);
+    if (status != JFS_OK) return status;
+    count->read++;
+    count->written++;
+    return JFS_OK;
+}
+
 static jfs_status journal_body(void *context) {
     const journal_job *job = context;
-    for (uint32_t i = 0; i < job->scan->count; i++) {
-        if (is_left_out(&job->scan->records[i], job->flags)) continue;
-        const jfs_status status = add_record(job, &job->scan->records[i]);
+    jfs_older_out *out = job->out;
+    jfs_older_place *place = job->place;
+    out->size = out->whole;
+    for (; place->next < job->scan->count; place->next++) {
+        const jfs_record *record = &job->scan->records[place->next];
+        if (is_left_out(record, place->flags)) continue;
+        const uint32_t messages = out->messages, undecoded = out->undecoded;
+        jfs_status status = add_record(job, record);
         if (status != JFS_OK) return status;
+        if (out->size > place->room_bytes && !place->empty) {
+            out->size = out->whole;
+            out->messages = messages;
+            out->undecoded = undecoded;
+            return JFS_OK;
+        }
+        status = count_record(job, record);
+        if (status != JFS_OK) return status;
+        out->whole = out->size;
+        place->empty = 0;
     }
     return JFS_OK;
 }
 
-jfs_status jfs_older_journal(const uint8_t *bytes, const jfs_scan *scan, int32_t rid, uint32_t flags,
-                             jfs_older_out *out) {
-    journal_job job = {bytes, scan, rid, flags, out};
+jfs_status jfs_older_journal(jfs_older_counts *counts, const uint8_t *bytes, const jfs_scan *scan,
+                             jfs_older_place *place, jfs_older_out *out) {
+    journal_job job = {counts, bytes, scan, place, out};
     out->damaged_at = UINT64_MAX;
+    if (place->next > scan->count) return JFS_RANGE;
     return jfs_guarded(journal_body, &job);
 }
 
@@ -508,5 +637,7 @@ jfs_status jfs_older_page(const uint8_t *bytes, uint64_t size_bytes, uint32_t fl
                           const uint32_t *starts, uint32_t routed, jfs_older_out *out) {
     page_job job = {bytes, size_bytes, flags, routes, starts, routed, out};
     out->damaged_at = UINT64_MAX;
+    out->size = 0;
+    out->messages = out->undecoded = 0;
     return jfs_guarded(page_body, &job);
 }
