@@ -91,17 +91,16 @@ class Heads:
             self._kept[name] = replace(known, confirmed=False)
 
     def _look(self, name: str, status: os.stat_result, *, anew: bool) -> _Kept:
-        path = self._directory / name
         known = self._kept.get(name)
         if known is not None:
             stamp = known.head.stamp
             same = stamp.mtime_ns == status.st_mtime_ns and stamp.size_bytes == status.st_size
             same = same and stamp.inode == status.st_ino
         if known is None or not same:
-            return _Kept(_read(path), confirmed=False)
+            return _Kept(_read(self._directory / name), confirmed=False)
         if known.confirmed and not anew:
             return known
-        head = known.head if known.head.empty else _read(path)
+        head = known.head if known.head.empty else _read(self._directory / name)
         return _Kept(known.head if head == known.head else head, confirmed=head.stamp == known.head.stamp)
 
 
