@@ -13,7 +13,7 @@ import click
 
 from journalfs.cli.common import GivenPath, Older, name_in_warnings, store_argument
 from journalfs.config.older import KINDS
-from journalfs.errors import SystemFailure, WrongCall
+from journalfs.errors import EXIT_DAMAGED, SystemFailure, WrongCall
 
 FORMATS = ("lines", "xml", "jsonl", "parquet")
 
@@ -46,7 +46,7 @@ def export(
 
     Without OUT, or with -, it is standard output. lines is every record of the message journal, as `artemis
     data encode` writes them; xml is what `artemis data exp` writes; jsonl is a message a line, as in the
-    mount; parquet is a table, a message a row.
+    mount; parquet is a table, a message a row. What cannot be read is named, and the command ends with 5.
     """
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
 
@@ -54,17 +54,20 @@ def export(
     name_in_warnings()
     with _opened_out(out, overwrite=overwrite) as file:
         if file_format == "lines":
-            _write_lines(
+            lost = _write_lines(
                 source if directory is None else directory, extension, file, direct=directory is not None
             )
         else:
-            _write(source, Older(kind, derived), file_format, file)
+            lost = _write(source, Older(kind, derived), file_format, file)
+    if lost:
+        sys.exit(EXIT_DAMAGED)
 
 
-def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: bool) -> None:
+def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: bool) -> int:
+    """How many places could not be read."""
     from journalfs.errors import OlderStore  # noqa: PLC0415 - as above
     from journalfs.exchange.encoded_lines import write_encoded  # noqa: PLC0415
-    from journalfs.exchange.exporting import journal_directory  # noqa: PLC0415
+    from journalfs.exchange.exporting import Told, journal_directory  # noqa: PLC0415
 
     try:
         journal = Path(os.path.realpath(path)) if direct else journal_directory(path)
@@ -72,18 +75,23 @@ def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: b
         journal = older.journal_dir
     if extension is None:
         extension = "hq" if any(journal.glob("*.hq")) else "amq"
-    write_encoded(journal, extension, file)
+    told = Told(_tell)
+    write_encoded(journal, extension, file, told.lost)
+    return told.lost_count
 
 
-def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> None:
-    from journalfs.exchange.exporting import export_store  # noqa: PLC0415 - as above
+def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> int:
+    """How many messages are not whole in the file."""
+    from journalfs.exchange.exporting import Told, export_store  # noqa: PLC0415 - as above
     from journalfs.store.opening import open_store  # noqa: PLC0415
 
     store = open_store(path, kind=older.kind, derived=older.derived)
     try:
         total = sum(queue.message_count for queue in store.queues())
         with progress("exporting", total) as advance:
-            export_store(store, file_format, file, _tell, advance)
+            told = Told(_tell)
+            export_store(store, file_format, file, told, advance)
+        return told.lost_count
     finally:
         store.close()
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from journalfs import door
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.scan import Scan, scan_journal
+from journalfs.engine.scan import GapKind, Scan, scan_journal
 from journalfs.errors import DecodeError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.format.record_types import RecordKind
@@ -44,6 +44,13 @@ _IS_UPDATE: Final = frozenset({RecordKind.UPDATE, RecordKind.UPDATE_TX, RecordKi
 _WITH_RECORD: Final = _IS_UPDATE | {RecordKind.ADD, RecordKind.ADD_TX}
 _IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
 
+_UNREAD: Final = {
+    GapKind.ZEROED: "zeros where records should be",
+    GapKind.GARBAGE: "no record",
+    GapKind.TORN: "a record that was cut off",
+}
+"""Gaps in which something was."""
+
 
 class _Ordered(NamedTuple):
     file_id: int
@@ -52,31 +59,36 @@ class _Ordered(NamedTuple):
     path: Path
 
 
-def journal_files(directory: Path, extension: str) -> list[_Ordered]:
-    """The files of a journal as the tools take them: all of that extension, by the id in their header."""
+def journal_files(directory: Path, extension: str, lost: Callable[[str], None]) -> list[_Ordered]:
+    """The files of a journal as the tools take them: all of that extension, by the id in their header. `lost`
+    is told of one whose header is none.
+    """
     found = []
     for path in (directory / name for name in door.names(directory) if name.endswith(f".{extension}")):
         if not door.is_file(path):
             continue
         head = door.read(path, JOURNAL_HEADER_BYTES)
-        if len(head) == JOURNAL_HEADER_BYTES:
+        if any(head):
             try:
                 header = read_header(head)
-            except DecodeError:
+            except DecodeError as error:
+                lost(f"{path}: at offset 0: left out: {error.reason}")
+                continue
+            if not header.readable:
+                lost(f"{path}: at offset 0: left out: no journal has version {header.version}")
                 continue
             found.append(_Ordered(header.file_id, path.name, header.version, path))
     return sorted(found)
 
 
-def write_encoded(
-    directory: Path, extension: str, out: BinaryIO, advance: Callable[[int], None] = lambda count: None
-) -> None:
-    """Write the whole journal of a directory. Memory grows with one file. Raises `WrongCall` where there is
-    no journal, `OSError`.
+def write_encoded(directory: Path, extension: str, out: BinaryIO, lost: Callable[[str], None]) -> None:
+    """Write the whole journal of a directory. Memory grows with one file. `lost` is told of each place that
+    cannot be read. Raises `WrongCall` where there is no journal, `OSError`.
     """
-    files = journal_files(directory, extension) if directory.is_dir() else []
+    files = journal_files(directory, extension, lost) if directory.is_dir() else []
     if not files:
         raise WrongCall(f"{directory}: no journal files here (*.{extension})")
+    torn: list[str] = []
     for one in files:
         rid = rid_of(one.file_id)
         head = f"#File,JournalFileImpl: ({one.name} id = {one.file_id}, recordID = {rid})\n"
@@ -84,8 +96,17 @@ def write_encoded(
         with MappedFile(one.path) as file:
             scan = scan_journal(file, rid=rid, version=one.version)
             content = file.copy(0, scan.end)
+            unread = [(hole.offset, hole.length, hole.reason) for hole in file.unreadable]
+        if len(scan):
+            # Only the end of the last file is how a writer ends.
+            for text in torn:
+                lost(text)
+            torn.clear()
+        unread += [(gap.offset, gap.length, _UNREAD[gap.kind]) for gap in scan.gaps() if gap.kind in _UNREAD]
+        for offset, length, what in unread:
+            text = f"{one.path}: at offset {offset}: {length} bytes are left out: {what}"
+            (torn.append if what == _UNREAD[GapKind.TORN] else lost)(text)
         out.writelines(_lines(scan, content))
-        advance(len(content))
 
 
 def _lines(scan: Scan, content: bytes) -> Iterator[bytes]:
@@ -216,7 +237,7 @@ def read_encoded(
     `WrongCall` when there is a journal already.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    if journal_files(directory, extension):
+    if any(directory.glob(f"*.{extension}")):
         raise WrongCall(f"{directory}: there is a journal already; encoded lines make a new one")
     writer = _Writer(directory, prefix, extension, file_bytes)
     reader = _LineReader(writer)

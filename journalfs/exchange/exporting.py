@@ -8,58 +8,97 @@ from typing import BinaryIO, Final
 
 from journalfs.exchange.xml_out import XmlWriter
 from journalfs.store.api import ByteSource
+from journalfs.store.envelope import decode_envelope
+from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
+from journalfs.store.stored_runs import each_place
 
 WINDOW_BYTES: Final = 4 << 20
+
+_DAMAGE: Final = b',"damage":"'
+"""In a line that says so, and in few others, but never in text: there quotes are escaped."""
 
 Advance = Callable[[int], None]
 
 
-def export_store(
-    store: JournalStore, file_format: str, out: BinaryIO, told: Callable[[str], None], advance: Advance
-) -> None:
-    """Write all live messages of a store as `jsonl`, `xml` or `parquet`. `told` is given what is left out,
-    `advance` how many messages were written. Memory does not grow with the store.
+class Told:
+    """What a person is to know of an export, passed on at once. `lost` is of what is not whole in the file
+    that is written, or not there.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.note = tell
+        self.lost_count = 0
+
+    def lost(self, text: str) -> None:
+        self.lost_count += 1
+        self.note(text)
+
+
+def export_store(store: JournalStore, file_format: str, out: BinaryIO, told: Told, advance: Advance) -> None:
+    """Write all live messages of a store as `jsonl`, `xml` or `parquet`. `advance` is given how many messages
+    were written. Memory does not grow with the store.
     """
     if file_format == "xml":
-        XmlWriter(out, told, advance).write(store)
+        XmlWriter(out, told.note, told.lost, advance).write(store)
         return
     if file_format == "jsonl":
         for queue in store.queues():
-            for window in _windows(queue.open_all()):
-                out.write(window)
+            for lines in _lines_of(queue, told):
+                out.write(lines)
             advance(len(queue))
         return
     from journalfs.exchange.parquet_out import ParquetWriter  # noqa: PLC0415 - few need it
 
     writer = ParquetWriter(out)
     for queue in store.queues():
-        writer.lines(_lines(queue.open_all()))
+        for lines in _lines_of(queue, told):
+            writer.lines(lines.removesuffix(b"\n").split(b"\n"))
         advance(len(queue))
     writer.close()
 
 
-def _windows(source: ByteSource) -> Iterator[bytes | bytearray | memoryview]:
+def _lines_of(queue: StoreQueue, told: Told) -> Iterator[bytes]:
+    """Whole lines, many at a time. A message that cannot be read is among them, with what there is of it."""
+    for lines in _whole(queue.open_all()):
+        if _DAMAGE in lines:
+            _tell_damage(queue, lines, told)
+        yield lines
+
+
+def _tell_damage(queue: StoreQueue, lines: bytes, told: Told) -> None:
+    found = (decode_envelope(line) for line in lines.splitlines() if _DAMAGE in line)
+    damaged = {one["id"]: one["damage"] for one in found if "damage" in one}
+    if not damaged:
+        return
+    for run in queue.content.live():
+        for place in each_place(queue.content, run):
+            if place.message_id in damaged:
+                where = f"{place.file.path}: at offset {place.offset}"
+                told.lost(f"{where}: message {place.message_id} of {queue.name}: {damaged[place.message_id]}")
+
+
+def _whole(source: ByteSource) -> Iterator[bytes]:
+    pending: list[bytes] = []
     try:
-        offset = 0
-        while offset < source.size_bytes:
-            piece = source.read(offset, WINDOW_BYTES)
-            if not len(piece):
-                return
-            yield piece
-            offset += len(piece)
+        for window in _windows(source):
+            lines, newline, rest = bytes(window).rpartition(b"\n")
+            if newline:
+                yield b"".join([*pending, lines, newline])
+                pending.clear()
+            pending.append(rest)
     finally:
         source.close()
 
 
-def _lines(source: ByteSource) -> Iterator[bytes]:
-    """Lines without their ends."""
-    pending = b""
-    for window in _windows(source):
-        *whole, pending = (pending + bytes(window)).split(b"\n")
-        yield from whole
-    if pending:
-        yield pending
+def _windows(source: ByteSource) -> Iterator[bytes | bytearray | memoryview]:
+    offset = 0
+    while offset < source.size_bytes:
+        piece = source.read(offset, WINDOW_BYTES)
+        if not len(piece):
+            return
+        yield piece
+        offset += len(piece)
 
 
 def journal_directory(path: Path) -> Path:

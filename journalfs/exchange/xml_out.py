@@ -17,13 +17,12 @@ from journalfs.store.bodies import pieces
 from journalfs.store.outgoing import CoreMessage, Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
-from journalfs.store.stored_runs import stored_messages
+from journalfs.store.stored_runs import each_stored
 
 LARGE_PIECE_BYTES: Final = 1000
 """The tools write the body of a large message in pieces of so many bytes, each encoded on its own."""
 
 NULL: Final = "_AMQ_NULL"
-PIECE_MESSAGES_MAX: Final = 4096
 
 TYPES: Final[dict[int, str]] = {
     CoreType.BYTES: "bytes",
@@ -56,11 +55,18 @@ _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uff
 
 
 class XmlWriter:
-    """Writes one store. `told` is given what cannot be said in XML, or not be read."""
+    """Writes one store. `told` is given what cannot be said in XML, `lost` which message is left out."""
 
-    def __init__(self, out: BinaryIO, told: Callable[[str], None], advance: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        out: BinaryIO,
+        told: Callable[[str], None],
+        lost: Callable[[str], None],
+        advance: Callable[[int], None],
+    ) -> None:
         self._out = out
         self._told = told
+        self._lost = lost
         self._advance = advance
         self._lost_characters = 0
 
@@ -113,11 +119,15 @@ class XmlWriter:
             others = _shared_ids(together)
             for queue in together:
                 mine = f'            <queue name="{self._text(queue.name)}"/>\n'
-                for message_id, message in _stored(queue, self._told):
+                for message_id, message in _stored(queue):
                     names = others.get(message_id)
-                    if names is None:
+                    if names is not None and names[0] != queue.name:
+                        pass
+                    elif isinstance(message, JournalfsError):
+                        self._lost(f"message {message_id} of {queue.name} is left out: {message}")
+                    elif names is None:
                         self._message(message_id, message, mine)
-                    elif names[0] == queue.name:
+                    else:
                         said = "".join(f'            <queue name="{self._text(one)}"/>\n' for one in names)
                         self._message(message_id, message, said)
                     self._advance(1)
@@ -127,7 +137,7 @@ class XmlWriter:
             core = message if isinstance(message, CoreMessage) else as_core(message)
             properties = "".join(map(self._property, core.properties.entries))
         except DecodeError as error:
-            self._told(f"message {message_id} is left out: {error}")
+            self._lost(f"message {message_id} is left out: {error}")
             return
         user_id = ""
         if core.user_id is not None:
@@ -175,18 +185,10 @@ def _in_pieces(given: Iterable[bytes | bytearray | memoryview]) -> Iterator[byte
         yield left
 
 
-def _stored(queue: StoreQueue, told: Callable[[str], None]) -> Iterator[tuple[int, Outgoing]]:
+def _stored(queue: StoreQueue) -> Iterator[tuple[int, Outgoing | JournalfsError]]:
     """All messages of a queue, those that a transaction in doubt has taken as well, as `data exp` does."""
     for run in [*queue.content.live(), *queue.content.delivering()]:
-        for piece in run.split(PIECE_MESSAGES_MAX):
-            left = piece
-            while len(left):
-                try:
-                    yield from stored_messages(queue.content, left)
-                    break
-                except JournalfsError as error:
-                    told(f"{queue.name}: a message is left out: {error}")
-                    break
+        yield from each_stored(queue.content, run)
 
 
 def _shared_ids(queues: Sequence[StoreQueue]) -> dict[int, list[str]]:

@@ -5,10 +5,11 @@ the record holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import NamedTuple
 
+from journalfs.engine.buffers import MappedFile
 from journalfs.engine.lines import SOURCE_CORE_LARGE, SOURCE_UNREADABLE
-from journalfs.errors import Damaged, DecodeError
+from journalfs.errors import Damaged, DecodeError, JournalfsError
 from journalfs.format import amqp_message, core_message
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
@@ -27,32 +28,59 @@ def stored_messages(content: QueueContent, run: Run) -> Iterator[tuple[MessageId
 
     Raises `Damaged` at one that cannot be copied whole, `FileTorn` when its file was cut.
     """
+    for message_id, found in each_stored(content, run):
+        if isinstance(found, JournalfsError):
+            raise found
+        yield message_id, found
+
+
+def each_stored(
+    content: QueueContent, run: Run
+) -> Iterator[tuple[MessageId, Outgoing] | tuple[MessageId, JournalfsError]]:
+    """The same, with what is wrong in the place of one that cannot be copied whole, and all that follow it.
+    Raises what reading its page raises.
+    """
+    for place in each_place(content, run):
+        try:
+            yield place.message_id, _message(content.core, place)
+        except JournalfsError as error:
+            yield place.message_id, error
+
+
+class Place(NamedTuple):
+    """Where the bytes of a message lie, and how they begin (`SOURCE_...`)."""
+
+    message_id: MessageId
+    source: int
+    file: MappedFile
+    offset: int
+    size_bytes: int
+
+
+def each_place(content: QueueContent, run: Run) -> Iterator[Place]:
+    """Of each message of a run."""
     if isinstance(run, JournalRun):
         for ref in run.refs:
             info = content.state.ref(ref)
             file = content.files[info.file_slot]
-            payload = file.copy(info.offset, info.body_bytes)
-            message_id, place = MessageId(info.message_id), (file.path, info.offset)
-            yield message_id, _message(content.core, message_id, info.source, payload, place)
+            yield Place(MessageId(info.message_id), info.source, file, info.offset, info.body_bytes)
     elif isinstance(run, PageRun):
-        scan, file = content.page_scan(run.number), content.page_file(run.number)
+        scan, page = content.page_scan(run.number), content.page_file(run.number)
         for index in run.indexes:
             entry = scan.entry(index)
-            payload = file.copy(entry.payload_offset, entry.payload_bytes)
-            message_id = MessageId(entry.message_id)
-            place = (file.path, entry.payload_offset)
-            yield message_id, _message(content.core, message_id, entry.source, payload, place)
+            message_id, offset = MessageId(entry.message_id), entry.payload_offset
+            yield Place(message_id, entry.source, page, offset, entry.payload_bytes)
 
 
-def _message(
-    core: Core, message_id: MessageId, source: int, payload: bytes, place: tuple[Path, int]
-) -> Outgoing:
-    if source & SOURCE_UNREADABLE:
-        raise Damaged(*place, f"a part of message {message_id} cannot be read")
+def _message(core: Core, place: Place) -> Outgoing:
+    where, message_id = (place.file.path, place.offset), place.message_id
+    payload = place.file.copy(place.offset, place.size_bytes)
+    if place.source & SOURCE_UNREADABLE:
+        raise Damaged(*where, f"a part of message {message_id} cannot be read")
     try:
-        return _decoded(core, message_id, source, payload)
+        return _decoded(core, message_id, place.source, payload)
     except DecodeError as error:
-        raise Damaged(*place, f"message {message_id} cannot be copied: {error.reason}") from error
+        raise Damaged(*where, f"message {message_id} cannot be copied: {error.reason}") from error
 
 
 def _decoded(core: Core, message_id: MessageId, source: int, payload: bytes) -> Outgoing:
