@@ -437,10 +437,13 @@ class Operations(pyfuse3.Operations):
                 with self._removals.refused_changes.kept(ctx.pid, node.inode):
                     await self._done(node, lambda: node.move(target, name_new), ctx)
         self._given.forget(ctx.pid)
-        if not self._exists(target, name_new):
-            if isinstance(node, Directory):
-                self._retire(node)
+        found = target.look(name_new)
+        if isinstance(node, Directory) and found is not node:
+            self._retire(node)
+        if found is None:
             self._given.give(ctx.pid, parent_inode_new, name_new, is_directory=is_directory)
+        else:
+            self._context.nodes.drop_unused(found)
 
     def _retire(self, node: Directory) -> None:
         """It is there no more, but somebody may stand in it."""

@@ -112,6 +112,7 @@ CORE_SETTINGS: Final = (
     _setting("persist-id-cache", Kind.BOOLEAN, True),
     _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),
     _own("selection-memory-bytes", Kind.BYTES, 64 * 1024 * 1024, "bytes", 0),
+    _own("removed-keep-s", Kind.INTEGER, 60, "s", 0),
 )
 
 USER_LIMITS: Final = ("user-waiting-max", "user-streams-max", "user-open-max")
@@ -135,6 +136,7 @@ AT_ONCE: Final = frozenset(
         "id-cache-size",
         "persist-id-cache",
         "persist-delivery-count-before-delivery",
+        "removed-keep-s",
         "selection-memory-bytes",
     }
 )

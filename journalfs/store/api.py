@@ -558,7 +558,11 @@ class WritableStore(Store, Protocol):
     async def delete_address(self, name: str) -> None:
         """ENOTEMPTY while queues are bound to it."""
 
-    async def create_queue(self, address: str, name: str) -> None: ...
+    async def create_queue(self, address: str, name: str) -> None:
+        """One that was deleted in the last `removed-keep-s` is what it was."""
+
+    def was_deleted(self, address: str, name: str) -> bool:
+        """Whether an address had a queue of this name that was deleted in the last `removed-keep-s`."""
 
     async def delete_queue(self, address: str, name: str) -> None:
         """ENOTEMPTY while it holds messages."""

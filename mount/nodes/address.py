@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from journalfs.errors import NameRefused
 from journalfs.store.api import Address, Queue
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
-from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, encode_name
+from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
 from journalfs_mount.naming import find_named, new_name
-from journalfs_mount.nodes.base import Entry, Node
+from journalfs_mount.nodes.base import Directory, EmptyDirectory, Entry, Node
 from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.settings import SettingsFile
+from journalfs_mount.nodes.staged import Staged
 from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.virtual import VirtualFileNode
 from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import RenderedFile, json_text
 from journalfs_mount.staging import PlaceName
+from journalfs_mount.written_names import Fate, fate_of
 
 
 class AddressDirectory(Place):
@@ -57,6 +60,33 @@ class AddressDirectory(Place):
     async def remove_directory(self) -> None:
         await self.context.removing().delete_address(self.address_name)
         self.discard_staged()
+
+    async def receive(self, staged: Staged, name: bytes) -> None:
+        """A staged directory that is given the name of a queue, or that of one that was just deleted, has
+        what this is to get: Hadoop removes what it is to overwrite, and renames.
+        """
+        fills = isinstance(staged, Directory) and fate_of(name) is Fate.PUBLISHED
+        found = self.find(name) if fills else None
+        queue = await self._made_again(name) if fills and found is None else found
+        if not isinstance(queue, QueueDirectory):
+            await super().receive(staged, name)
+            return
+        try:
+            await queue.publish(staged, name)
+            if queue is found:
+                # To the kernel another directory took its place: it serves the one that was there no more.
+                self.context.nodes.retire(queue, EmptyDirectory(self.context, self.inode, queue.path()))
+        finally:
+            self.context.nodes.drop_unused(queue)
+
+    async def _made_again(self, name: bytes) -> Node | None:
+        """The queue of this name, if there was one until just now."""
+        try:
+            queue_name = decode_name(name)
+        except NameRefused:
+            return None
+        was_there = self.context.changing().was_deleted(self.address_name, queue_name)
+        return await self._make_shown(name) if was_there else None
 
     async def _make_shown(self, name: bytes) -> Node:
         queue_name = new_name(name)

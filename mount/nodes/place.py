@@ -97,7 +97,7 @@ class Place(Directory):
         elif fate is Fate.DROPPED:
             staged.discard()
         else:
-            await self._publish(staged, name)
+            await self.publish(staged, name)
 
     async def move(self, target: Directory, name: bytes) -> None:
         raise Refused(errno.EPERM, _KEEP_NAMES)
@@ -123,7 +123,8 @@ class Place(Directory):
         """A directory with a plain name."""
         raise Refused(errno.EPERM, "a queue holds messages and no directories")
 
-    async def _publish(self, staged: Staged, name: bytes) -> None:
+    async def publish(self, staged: Staged, name: bytes) -> None:
+        """What is staged becomes messages in here; `name` says what one is, where it is a file."""
         target = self._required_target()
         with staged.being_published():
             files = staged.files(name)

@@ -25,6 +25,7 @@ from journalfs.ids import RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.core import Core
 from journalfs.store.settings import PAUSED, ROUTING_TYPES
+from journalfs.store.write.deleted import Deleted, Was
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_settings import (
     KEPT_BY_BROKERS,
@@ -57,6 +58,7 @@ class Administering:
 
     core: Core
     journals: Journals
+    deleted: Deleted
 
     @property
     def _state(self) -> BindingsState:
@@ -71,9 +73,18 @@ class Administering:
         # Its first queue says which kind it is of, where no setting does.
         said = self._said_routing(name, "default-address-routing-type")
         routing = tuple(RoutingType) if said is None else (said,)
+        was = self.deleted.address(name) or Was(new_address(name, *routing), paused=False)
         if self._in_force().value(name, "config-delete-addresses") == "FORCE":
             self.core.events.add("configuration", f"{name}: {_UNLISTED}")
-        return self._in_transaction(lambda tx: self._add_address(tx, name, routing))
+
+        def stage(tx: TxId) -> None:
+            new_id = self._new_id()
+            body = encode.encode_address_binding(was.binding)
+            self._add_in(tx, new_id, BindingType.ADDRESS_BINDING, body)
+            if was.paused:
+                self._pause_in(tx, BindingType.ADDRESS_STATUS, new_id)
+
+        return self._in_transaction(stage)
 
     def delete_address(self, address: Address) -> Position | None:
         """None when there is no record to be deleted: the address was only implied by its queues."""
@@ -98,15 +109,19 @@ class Administering:
             raise NameTaken(
                 f"{name}: there is a queue of this name bound to {taken.address}; names are unique in a store"
             )
-        kind = self._kind_of_new(address, name)
-        binding = new_queue(self._in_force(), address.name, name, kind)
+        was = self.deleted.queue(address.name, name)
+        if was is None:
+            kind = self._kind_of_new(address, name)
+            binding = new_queue(self._in_force(), address.name, name, kind)
+        else:
+            binding, kind = was.binding, was.binding.routing_type
 
         def stage(tx: TxId) -> None:
-            if address.address_id is None or self._state.queues_of(address.name):
+            if was is not None or address.address_id is None or self._state.queues_of(address.name):
                 self._ensure_routing(tx, address, kind)
             elif set(address.binding.routing_types) != {kind}:
                 self._replace_address(tx, address, address.address_id, {kind})
-            self._add_queue(tx, binding)
+            self._add_queue(tx, binding, paused=was is not None and was.paused)
 
         return self._in_transaction(stage)
 
@@ -127,22 +142,29 @@ class Administering:
     def create_automatic(self, address_name: str, name: str, accepted: str) -> Position:
         """A queue that nobody asked for by name, with a filter, and its address if that is missing."""
         address = self._state.addresses.get(address_name)
-        routing = self._default_routing(address_name, "default-queue-routing-type")
-        binding = new_queue(
-            self._in_force(), address_name, name, routing, accepted=accepted, auto_created=True
-        )
+        was = self.deleted.queue(address_name, name)
+        if was is None:
+            routing = self._default_routing(address_name, "default-queue-routing-type")
+            binding = new_queue(
+                self._in_force(), address_name, name, routing, accepted=accepted, auto_created=True
+            )
+        else:
+            binding, routing = was.binding, was.binding.routing_type
 
         def stage(tx: TxId) -> None:
             if address is None:
                 self._add_address(tx, address_name, (routing,), auto_created=True)
             else:
                 self._ensure_routing(tx, address, routing)
-            self._add_queue(tx, binding)
+            self._add_queue(tx, binding, paused=was is not None and was.paused)
 
         return self._in_transaction(stage)
 
-    def _add_queue(self, tx: TxId, binding: QueueBinding) -> None:
-        self._add_in(tx, self._new_id(), BindingType.QUEUE_BINDING, encode.encode_queue_binding(binding))
+    def _add_queue(self, tx: TxId, binding: QueueBinding, *, paused: bool) -> None:
+        new_id = self._new_id()
+        self._add_in(tx, new_id, BindingType.QUEUE_BINDING, encode.encode_queue_binding(binding))
+        if paused:
+            self._pause_in(tx, BindingType.QUEUE_STATUS, new_id)
 
     def delete_queue(self, queue: Queue) -> Position:
         position = self._in_transaction(lambda tx: self._delete_in(tx, queue.queue_id))

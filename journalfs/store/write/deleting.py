@@ -51,6 +51,7 @@ class Deleting:
             what = "is of queues of another address and would go too; unmount, and move it where it belongs"
             raise NotEmpty(f"{name}: {stray} {what}")
         await self.bound(self.administering.delete_address(address))
+        self.administering.deleted.was_deleted(address)
         await self.paged.address_deleted(name)
         self.deliveries.uses.address_gone(name)
 
@@ -95,6 +96,7 @@ class Deleting:
 
     async def _unbind(self, model: Queue) -> None:
         await self.bound(self.administering.delete_queue(model))
+        self.administering.deleted.queue_was_deleted(model)
         await self.paged.queue_deleted(model.address, model.queue_id)
         self.deliveries.uses.queue_gone(model.queue_id, model.address)
         reached = [one for one in self.duplicates.addresses() if self.concerns(model.address, one)]

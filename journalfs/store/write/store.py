@@ -34,6 +34,7 @@ from journalfs.store.write.administering import Administering, address_named, qu
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.auto_deleting import AutoDeleting
+from journalfs.store.write.deleted import Deleted
 from journalfs.store.write.deleting import Deleting
 from journalfs.store.write.delivering import Consumer, Deliveries
 from journalfs.store.write.disk_limits import DiskLimits
@@ -116,7 +117,8 @@ class WritingStore(SelfReadingStore):
         self._arrivals = Arrivals(self._administered, self._routing.concerns)
         paging = self._paged.paging
         self._removing.empties = self._paged.empties
-        self._administering = Administering(core, journals)
+        self._deleted = Deleted(core.clock, lambda: int(core.layout.value_in_force("removed-keep-s") or 0))
+        self._administering = Administering(core, journals, self._deleted)
         self._rules = AddressRules(core)
         self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
         page_room = PageRoom(core, paging, self._sending.takes_pages)
@@ -422,6 +424,9 @@ class WritingStore(SelfReadingStore):
             found = self.core.lost.addresses().get(address) or address_named(self.core.bindings, address)
             await self._bound(self._administering.create_queue(found, name))
             self._deliveries.uses.queue_made(name)
+
+    def was_deleted(self, address: str, name: str) -> bool:
+        return self._deleted.queue(address, name) is not None
 
     async def _make_queue(self, address: str, name: str, accepted: str) -> None:
         """A queue with a filter, unless there is one of that name."""
