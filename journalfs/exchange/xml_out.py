@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 
 from journalfs.errors import DecodeError, JournalfsError
 from journalfs.exchange.amqp_core import as_core
+from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import CoreType
 from journalfs.format.primitives import broker_uuid
 from journalfs.format.properties import Code, Property, PropertyValue
@@ -21,6 +22,8 @@ from journalfs.store.stored_runs import each_stored
 
 LARGE_PIECE_BYTES: Final = 1000
 """The tools write the body of a large message in pieces of so many bytes, each encoded on its own."""
+
+WILDCARDS: Final = frozenset("#*")
 
 NULL: Final = "_AMQ_NULL"
 
@@ -114,8 +117,7 @@ class XmlWriter:
 
     def _messages(self, queues: Sequence[StoreQueue]) -> None:
         """Each message once, with all its queues, at the first of them."""
-        for address in {queue.model.address: None for queue in queues}:
-            together = [queue for queue in queues if queue.model.address == address]
+        for together in _sharing(queues):
             others = _shared_ids(together)
             for queue in together:
                 mine = f'            <queue name="{self._text(queue.name)}"/>\n'
@@ -189,6 +191,20 @@ def _stored(queue: StoreQueue) -> Iterator[tuple[int, Outgoing | JournalfsError]
     """All messages of a queue, those that a transaction in doubt has taken as well, as `data exp` does."""
     for run in [*queue.content.live(), *queue.content.delivering()]:
         yield from each_stored(queue.content, run)
+
+
+def _sharing(queues: Sequence[StoreQueue]) -> list[list[StoreQueue]]:
+    """Queues of one address, or whose address has wildcards and others that may be meant: a message may be in
+    several of them.
+    """
+    by_address: dict[str, list[StoreQueue]] = {}
+    for queue in queues:
+        by_address.setdefault(queue.model.address, []).append(queue)
+    if not any(set(address) & WILDCARDS for address in by_address):
+        return list(by_address.values())
+    fans = [one for one in by_address.values() if one[0].model.binding.routing_type is RoutingType.MULTICAST]
+    others = [one for one in by_address.values() if one not in fans]
+    return [*others, [queue for one in fans for queue in one]]
 
 
 def _shared_ids(queues: Sequence[StoreQueue]) -> dict[int, list[str]]:

@@ -102,6 +102,13 @@ class AmqpMessage(Outgoing):
         self.priority = measure.priority
         self.timestamp_ms = measure.timestamp_ms
 
+    def in_memory(self) -> AmqpMessage:
+        """Itself, or a copy of one with a file, as if it fitted into a record."""
+        if not self.large:
+            return self
+        parts = replace(self._parts, persister=STANDARD)
+        return AmqpMessage(parts, b"".join(bytes(piece) for piece in self.large_body()))
+
     # ---- what it says ----
 
     @property

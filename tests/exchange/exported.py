@@ -42,3 +42,13 @@ def read_xml(content: bytes) -> tuple[dict[str, list[Any]], list[Any]]:
     bindings = root.find("bindings")
     assert bindings is not None
     return messages, sorted(tuple(sorted(one.attrib.items())) for one in bindings)
+
+
+def by_queue(messages: dict[str, list[Any]]) -> list[Any]:
+    """Every message of each queue, but for ids, and properties that importers leave out: of no type."""
+    found = []
+    for same in messages.values():
+        for attributes, properties, queues, body, large in same:
+            typed = [entry for entry in properties if dict(entry).get("type")]
+            found += [(queue, sorted(attributes.items()), typed, body, large) for queue in queues]
+    return sorted(found, key=repr)
