@@ -8,11 +8,13 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.errors import BadEnvelope, WrongCall
-from journalfs.exchange.targets import Target, opened_target
+from journalfs.exchange.resuming import Progress
+from journalfs.exchange.targets import Target, mounted_store, opened_target
 from journalfs.exchange.xml_in import BoundAddress, BoundQueue, XmlReader
 
 BATCH_BYTES: Final = 4 << 20
 BATCH_LINES: Final = 8192
+SEPARATOR: Final = "::"
 FORMATS: Final = ("jsonl", "xml", "parquet")
 
 Advance = Callable[[int], None]
@@ -33,10 +35,13 @@ class Imported(NamedTuple):
 
 async def import_file(path: Path, target: Path, file_format: str, advance: Advance) -> Imported:
     """Publish what a file holds into the store or mount at `target`, queue by queue as they come, and make
-    addresses and queues that are not there. What was published before something fails stays.
+    addresses and queues that are not there. What was published before something fails stays, and is not
+    published again when the call is repeated.
     """
+    progress = Progress(path, mounted_store(target) or target)
     async with opened_target(target) as opened:
-        filling = _Filling(opened)
+        filling = _Filling(opened, progress)
+        await filling.settle()
         with path.open("rb") as file:
             if file_format == "xml":
                 await _from_xml(file, filling, advance)
@@ -45,25 +50,35 @@ async def import_file(path: Path, target: Path, file_format: str, advance: Advan
                 for one in read(file, advance):
                     await filling.add(one)
         await filling.flush()
+        progress.remove()
         return Imported(filling.messages, len(filling.known))
 
 
 class _Filling:
     """Publishes in batches, each of one queue."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, progress: Progress) -> None:
         self.target = target
+        self._progress = progress
         self.messages = 0
         self.known: set[tuple[str, str]] = set()
         self._lines: list[bytes] = []
         self._of: tuple[str, str] | None = None
         self._bytes = 0
 
+    async def settle(self) -> None:
+        """Find out what of a batch came through that was being published when the last call ended."""
+        if self._progress.unsettled is not None:
+            address, _, queue = self._progress.unsettled.partition(SEPARATOR)
+            self._progress.settle(self.target.message_count(address, queue))
+
     async def add(self, one: Line) -> None:
         of = one.address, one.queue
         if of != self._of or self._bytes >= BATCH_BYTES or len(self._lines) >= BATCH_LINES:
             await self.flush()
             self._of = of
+        if self._progress.seen(one.line):
+            return
         if of not in self.known:
             await self.target.queue(*of)
             self.known.add(of)
@@ -72,7 +87,10 @@ class _Filling:
 
     async def flush(self) -> None:
         if self._of is not None and self._lines:
+            before = self.target.message_count(*self._of)
+            self._progress.begin(len(self._lines), SEPARATOR.join(self._of), before)
             await self.target.publish(*self._of, b"".join(self._lines))
+            self._progress.end()
             self.messages += len(self._lines)
         self._lines, self._bytes = [], 0
 

@@ -24,6 +24,9 @@ class Target(Protocol):
     async def address(self, name: str) -> None:
         """Make an address unless it is there."""
 
+    def message_count(self, address: str, queue: str) -> int:
+        """Of a queue; 0 where it is not there."""
+
     async def publish(self, address: str, queue: str, lines: bytes) -> None:
         """Put messages, as envelope lines, into one queue. Raises `JournalfsError`."""
 
@@ -51,6 +54,11 @@ class StoreTarget:
         for name, value in settings.items():
             if value is not None:
                 await self._store.set_attribute(address, queue, f"user.journalfs.{name}", value.encode())
+
+    def message_count(self, address: str, queue: str) -> int:
+        found = self._store.address(address)
+        there = None if found is None else found.queue(queue)
+        return 0 if there is None else there.message_count
 
     async def publish(self, address: str, queue: str, lines: bytes) -> None:
         publisher: Publisher = self._store.publisher(address, queue, LINES_NAME)
@@ -87,6 +95,15 @@ class MountTarget:
             for name, value in settings.items():
                 if value is not None:
                     os.setxattr(folder, f"user.journalfs.{name}", value.encode())
+
+    def message_count(self, address: str, queue: str) -> int:
+        import msgspec  # noqa: PLC0415 - takes longer than the help text
+
+        path = self._folder(address, queue) / ".status"
+        if not path.parent.is_dir():
+            return 0
+        with _telling("read"):
+            return int(msgspec.json.decode(path.read_bytes())["messageCount"])
 
     async def publish(self, address: str, queue: str, lines: bytes) -> None:
         with _telling("publish"):

@@ -99,9 +99,14 @@ def test_data_decode_takes_our_lines(
     exported(data, lines, "lines")
     for path in (data / "journal").glob("*.amq"):
         path.unlink()
-    given = {"--directory": data / "journal", "--prefix": "activemq-data", "--suffix": "amq"}
+    given: dict[str, str | Path] = {
+        "--directory": data / "journal",
+        "--prefix": "activemq-data",
+        "--suffix": "amq",
+    }
     given |= {"--file-size": "10485760", "--input": lines}
-    tool(artemis_home, "decode", *(word for pair in given.items() for word in pair))
+    words = [word for pair in given.items() for word in pair]
+    tool(artemis_home, "decode", *words)
     assert messages(data) == before
 
 
