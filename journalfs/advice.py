@@ -44,6 +44,8 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "EMLINK": Advice("a file has as many names as its filesystem allows", "remove snapshots", (127,)),
     "EFBIG": Advice("settings, or a file, are too long", "write less", (87,)),
     "ENFILE": Advice("no file can be opened any more", "raise the limit, close some", ()),
+    "EMFILE": Advice("this process may open no more files", "raise `ulimit -n`, close some", ()),
+    "ENOMEM": Advice("the machine has no memory left", "free some, then try again", ()),
     "ELOOP": Advice("a link leads to itself", "`namei -l PATH` shows it", ()),
     "EDESTADDRREQ": Advice("no queue of the address takes it", "`mkdir` a queue", (68,)),
     "EUSERS": Advice("`max-consumers` readers have `.take` open", "end one", (122,)),
