@@ -35,10 +35,12 @@ _is_mount: bool = False
 _adopted: tuple[int, int] | None = None
 
 
-def adopt_stores(*, mounting: bool = False) -> None:
-    """This process is a command for one store, not somebody's program: it is to act as that store's owner."""
+def adopt_stores(*, mounting: bool = False, wanted: bool = True) -> None:
+    """This process is a command for one store, not somebody's program: it is to act as that store's owner.
+    Not `wanted`: it is none any more, such as a program that called a command within itself.
+    """
     global _is_command, _is_mount
-    _is_command, _is_mount = True, mounting
+    _is_command, _is_mount = wanted, mounting
 
 
 def adopts() -> bool:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
+from journalfs.ownership import adopt_stores, has_adopted
 from tests.frozen import ExpectedStores, PristineStores
 from tests.sharing import Sharing, slowest_first
 from tests.tools.crash_copy import copy_as_left
@@ -24,6 +25,14 @@ settings.load_profile("quick")
 
 
 DISK_USED_PERCENT_MAX = 88
+
+
+@pytest.fixture(autouse=True)
+def _is_no_command() -> Iterator[None]:
+    """Commands that are called within this process leave it to be what it was: none that acts as owners."""
+    yield
+    assert not has_adopted(), "the test made this process act as another user"
+    adopt_stores(wanted=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import select as waiting
+import select
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert
+from sqlalchemy import select as selected
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from journalfs.engine.backend import BackendKind, Completion, OpenFile
@@ -92,8 +93,8 @@ class TableLog:
         c = self.table.c
         with self.database.begin("read the journal's table") as connection:
             self.lease.guard(connection)
-            self._seq = int(connection.execute(select(func.max(c.seq))).scalar() or 0)
-            of_tx = select(c.id, c.recordtype, c.txid).where(c.txid > 0)
+            self._seq = int(connection.execute(selected(func.max(c.seq))).scalar() or 0)
+            of_tx = selected(c.id, c.recordtype, c.txid).where(c.txid > 0)
             ended: set[int] = set()
             for record_id, kind, tx in connection.execute(of_tx):
                 if kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX):
@@ -140,7 +141,9 @@ class TableLog:
         if not changes.rows:
             return False
         seq = changes.rows[-1]["seq"]
-        return connection.execute(select(self.table.c.seq).where(self.table.c.seq == seq)).first() is not None
+        return (
+            connection.execute(selected(self.table.c.seq).where(self.table.c.seq == seq)).first() is not None
+        )
 
     def _changes(self, records: Iterable[StagedRecord]) -> _Changes:
         changes = _Changes([], [], [])
@@ -265,7 +268,9 @@ class TableBackend(DiskBackend):
     def completed(self, timeout_ns: int) -> list[Completion]:
         assert self.event_fd is not None
         if not self._finished and timeout_ns:
-            waiting.select([self.event_fd], [], [], timeout_ns / 1e9)
+            waiting = select.poll()  # `select` takes no large descriptors
+            waiting.register(self.event_fd, select.POLLIN)
+            waiting.poll(timeout_ns / 1e6)
         try:
             os.eventfd_read(self.event_fd)
         except BlockingIOError:

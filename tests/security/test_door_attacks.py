@@ -319,7 +319,7 @@ def test_a_store_of_several_users_is_refused_to_root(store: Path) -> None:
 def test_a_user_is_led_nowhere_either(store: Path, victim: Victim, tmp_path: Path) -> None:
     """Somebody's own store, and links to what is the same user's."""
     for path in (tmp_path, *tmp_path.parents[:3]):
-        path.chmod(0o755)
+        path.chmod(path.stat().st_mode | 0o055)
     for path in (victim.folder, *victim.folder.rglob("*")):
         os.chown(path, OWNER, OWNER)
     victim.before = victim.state()

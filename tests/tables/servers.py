@@ -139,7 +139,7 @@ def mariadb() -> Iterator[Server]:
     assert install is not None, "no MariaDB (Debian: mariadb-server)"
     assert daemon is not None
     with scratch() as folder:
-        options = [f"--datadir={folder}/data", "--no-defaults"]
+        options = [f"--datadir={folder}/data", f"--tmpdir={folder}", "--no-defaults"]
         (command,) = (
             [
                 install,
@@ -156,6 +156,7 @@ def mariadb() -> Iterator[Server]:
             command = [daemon, options[1], options[0], f"--socket={socket}", "--bind-address=127.0.0.1"]
             command.append(f"--port={port}")
             command += [
+                f"--tmpdir={folder}",
                 f"--pid-file={folder}/pid",
                 "--innodb-flush-log-at-trx-commit=1",
                 "--max-allowed-packet=256M",
