@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
-from journalfs.engine.waiting import in_thread
 from journalfs.ids import Inode
 from journalfs.store.api import Bytes, ByteSource, QueuePath
 from journalfs_mount.context import MountContext
@@ -69,11 +69,15 @@ class OpenedFile:
         await self.release()
 
 
+RENDERINGS_MAX: Final = 2
+_rendering = trio.CapacityLimiter(RENDERINGS_MAX)
+
+
 async def read_ahead(source: ByteSource, offset: int, length: int) -> None:
     """Have rendered in a thread what `read` would take long for."""
     work = source.ahead(offset, length)
     if work is not None:
-        await in_thread(work)
+        await trio.to_thread.run_sync(work, limiter=_rendering, abandon_on_cancel=True)
 
 
 class Unreadable:
