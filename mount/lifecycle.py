@@ -117,6 +117,7 @@ class _Mount:
                     nursery.start_soon(self._end_on_signal, signals)
                     nursery.start_soon(self._tune)
                     nursery.start_soon(self._keep_up)
+                    nursery.start_soon(self._store.measure)
                     nursery.start_soon(self._context.interruptions.run)
                     nursery.start_soon(self._context.detachment.run)
                     nursery.start_soon(self.operations.notify)

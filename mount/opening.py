@@ -29,7 +29,7 @@ def open_for_mount(
     if options.read_only:
         from journalfs.store import open_store  # noqa: PLC0415
 
-        return open_store(store, kind=kind, derived=derived)
+        return open_store(store, kind=kind, derived=derived, postpones=True)
     from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
     from journalfs.store.write.store import SyncMode  # noqa: PLC0415
 
@@ -37,7 +37,11 @@ def open_for_mount(
     try:
         if kind is None:
             return open_for_writing(
-                store, sync=SyncMode(options.sync), auto_delete=takes_away, expire=takes_away
+                store,
+                sync=SyncMode(options.sync),
+                auto_delete=takes_away,
+                expire=takes_away,
+                postpones=True,
             )
     except OlderStore as older:
         log.warning("%s: %s; mounted read only", store, older.found)

@@ -118,6 +118,9 @@ class TextSource:
     def read(self, offset: int, length: int) -> Bytes:
         return self._text[offset : offset + length]
 
+    def ahead(self, offset: int, length: int) -> None:
+        """It is there."""
+
     def close(self) -> None:
         self._text = b""
 

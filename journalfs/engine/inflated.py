@@ -47,12 +47,12 @@ class Inflating:
         self._body: Any = ffi.gc(out[0], lib.jfs_inflated_free)
         self.size_bytes = 0
 
-    def step(self) -> bool:
+    def step(self, step_bytes: int = STEP_BYTES) -> bool:
         """Count on for a while; whether that was all. Raises `Damaged` where the stream is broken, ends
         early, or is longer than it may be. May be called in any thread.
         """
         size_bytes, consumed = ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        status = lib.jfs_inflated_count(self._body, STEP_BYTES, self._bytes_max, size_bytes, consumed)
+        status = lib.jfs_inflated_count(self._body, step_bytes, self._bytes_max, size_bytes, consumed)
         self.size_bytes = int(size_bytes[0])
         if status == FULL:
             return False
@@ -64,6 +64,11 @@ class Inflating:
             raise Damaged(self.path, int(consumed[0]), reason)
         check(status, f"inflating {self.path}")
         return True
+
+    def expect(self, size_bytes: int) -> None:
+        """It was counted before. Where it is not so long, looking behind its end is as with a torn file."""
+        self.size_bytes = size_bytes
+        lib.jfs_inflated_expect(self._body, size_bytes)
 
     def shown(self) -> InflatedBody:
         """What it inflates to, once it was counted."""

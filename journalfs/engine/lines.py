@@ -13,6 +13,7 @@ from typing import Any, Final
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import check
+from journalfs.limits import LONG_BODY_BYTES
 
 SOURCE_PERSISTER: Final[int] = lib.JFS_SOURCE_PERSISTER
 SOURCE_CORE_LARGE: Final[int] = lib.JFS_SOURCE_CORE_LARGE
@@ -139,6 +140,7 @@ class LineBatch:
         "_starts",
         "_starts_view",
         "count",
+        "has_long",
         "lines",
     )
 
@@ -155,6 +157,8 @@ class LineBatch:
         self.count = count
         self._keep = keep
         self._large: dict[int, Any] = {}
+        self.has_long = False
+        """To come to a place in one of the lines may take as long as to render millions of bytes."""
         self._body_measures: dict[int, Measure] = {}
         self._lock = threading.Lock()
         self._cursor: Any = None
@@ -238,6 +242,7 @@ class LineBatch:
             line.large = pointer
             line.large_bytes = len(body)
             self._large[index] = pointer
+        self.has_long = self.has_long or line.large_bytes > LONG_BODY_BYTES
         self._body_measures.pop(index, None)
         self._cursor = None  # it remembers the line as it was
 

@@ -157,8 +157,8 @@ def keep_part(state: LiveState, slot: int, number: int, mtime_ms: int, ids: byte
 
 
 def lies_within(state: LiveState, ends: Mapping[int, int]) -> bool:
-    """Whether every message has a measure, and every record that the state refers to lies before the end of
-    its file, given by file slot.
+    """Whether every message of a part has a measure, and every record that the state refers to lies before
+    the end of its file, given by file slot.
     """
     count = max(ends, default=-1) + 1
     numbers = ffi.new("uint64_t[]", max(count, 1))

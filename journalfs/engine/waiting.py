@@ -37,6 +37,16 @@ async def in_slices(work: Callable[[], None], stop: Callable[[], None]) -> None:
         raise
 
 
+_bodies = trio.CapacityLimiter(SLICES_MAX)
+
+
+async def in_thread(work: Callable[[], object]) -> None:
+    """Run a piece of work on the body of a message in a thread, of which few do so at a time. When cancelled
+    nobody waits for it any more, and it ends by itself.
+    """
+    await trio.to_thread.run_sync(work, limiter=_bodies, abandon_on_cancel=True)
+
+
 async def together(*works: Callable[[], Awaitable[None]]) -> None:
     """Run all of them side by side until all have ended; the failure of one ends the others."""
     async with trio.open_nursery() as nursery:

@@ -29,6 +29,11 @@ class ByteSource(Protocol):
         Raises `JournalfsError` (its `errno` says which) when the bytes underneath are gone.
         """
 
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        """What is to be called in a thread before this is read, since rendering it takes long; `None`: it
+        does not.
+        """
+
     def close(self) -> None: ...
 
 
@@ -452,6 +457,13 @@ class Store(Protocol):
         """Watch the directory and apply what a live broker writes, until cancelled. Sealing happens here
         too.
         """
+
+    async def measure(self) -> None:
+        """Find out how long messages are where that takes long, beside everything else, until cancelled."""
+
+    @property
+    def measures(self) -> bool:
+        """Whether that has to be found out of some: then `View.is_found` may be false of any view."""
 
     def close(self) -> None:
         """Write the index if it is newer than the stored one, and let go of every file."""

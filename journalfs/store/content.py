@@ -72,6 +72,21 @@ class QueueContent:
         paged = self.paged
         return self.core.epoch, self.state.queue(self.slot).version, paged.version if paged else 0
 
+    def is_settled(self) -> bool:
+        """Whether it is known how long every message in the journal is."""
+        bodies = self.core.bodies
+        return not bodies.postponed or bodies.is_settled(self.slot)
+
+    def settle(self) -> None:
+        """Find it out, however long that takes."""
+        if self.core.bodies.postponed:
+            self.core.bodies.settle(self.slot)
+
+    async def settled(self) -> None:
+        """The same while others are served."""
+        if self.core.bodies.postponed:
+            await self.core.bodies.settled(self.slot)
+
     def page_scan(self, number: PageNumber) -> PageScan:
         paged = self.paged
         assert paged is not None, "a page run is made from a paged address"

@@ -224,10 +224,7 @@ class Core:
                 return
 
     def _measure(self) -> None:
-        state = self.loader.state
-        for unmeasured in state.measure():
-            measure = self.bodies.measure_record(unmeasured)
-            state.set_measure(unmeasured.message_index, unmeasured.message_id, measure.pointer)
+        self.bodies.measure(self.loader.state.measure())
         self.bodies.remeasure()
 
     def refresh_pages(self) -> bool:

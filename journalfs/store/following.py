@@ -134,10 +134,13 @@ class Follower:
 
     def is_found(self) -> bool:
         """Whether it is known which of what came is for it, so that `ready` and `take` need no time."""
+        if not self._content.is_settled():
+            return False
         return self._selected is None or bool(self._waiting) or not self._arrivals.came()
 
     async def find(self) -> None:
         """Find that out, while others are served."""
+        await self._content.settled()
         if self._selected is not None and not self._waiting and not self.ended:
             for run in self._arrivals.came():
                 with contextlib.suppress(*NOT_AS_MEASURED, *OVERTAKEN):  # whoever renders them is told

@@ -23,6 +23,7 @@ from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.files import ReadFile
 from journalfs.journal.loader import JournalLoader
 from journalfs.journal.read_before import holds_prefix
+from journalfs.large.inflated import Inflated
 from journalfs.limits import INDEX_FILE_SLOTS_MAX, JOURNAL_HEADER_BYTES
 from journalfs.paging.address import PagedAddress, PageSummary
 from journalfs.showing import shown
@@ -30,7 +31,7 @@ from journalfs.store.core import Core
 from journalfs.store.large_bodies import BodyFile
 from journalfs.store.page_parts import PagePart, PageParts
 
-FORMAT = 11
+FORMAT = 12
 """Raised whenever the meaning of anything in the index changes."""
 
 
@@ -84,6 +85,8 @@ class IndexDescription(msgspec.Struct, frozen=True):
     """Journal files and pages that were taken away with live messages in them."""
     page_folders: dict[str, str] = {}
     """Name of the folder of each address's pages."""
+    inflated: list[Inflated] = []
+    """How long compressed bodies are."""
 
 
 def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescription | None:
@@ -112,6 +115,7 @@ def describe(core: Core, page_parts: dict[QueueId, PageParts]) -> IndexDescripti
         large_bodies=[(message_id, body) for message_id, body in core.bodies.known_bodies()],
         missing=list(core.loader.missing),
         page_folders={address: shown(paged.path.name) for address, paged in core.pages.items()},
+        inflated=list(core.bodies.known_inflated()),
     )
 
 

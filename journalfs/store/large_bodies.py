@@ -7,8 +7,10 @@ is rendered with it: then the store looks what its broker did, and what is still
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
@@ -18,11 +20,14 @@ from journalfs.engine.lines import MESSAGE_MISNAMED, LineBatch, Measure
 from journalfs.engine.pages import PageScan
 from journalfs.engine.state_types import Operation, Unmeasured
 from journalfs.engine.status import CoreRefused, FileTorn
+from journalfs.engine.waiting import Turn, in_thread
 from journalfs.errors import Damaged, StaleView
 from journalfs.format.large_file import format_large_name
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId
 from journalfs.large.directory import BodyUnreadable, LargeDirectory
+from journalfs.large.inflated import Counting, Inflated
+from journalfs.limits import MEASURED_AT_ONCE_BYTES
 from journalfs.store.envelope import decode_envelope
 
 if TYPE_CHECKING:
@@ -39,6 +44,19 @@ class BodyFile:
     stamp: FileStamp | None
 
 
+@dataclass(slots=True, eq=False)
+class Postponed:
+    """A message of the journal that is still to be measured."""
+
+    message_id: MessageId
+    unmeasured: Unmeasured = field(init=False)
+    queues: set[int] = field(default_factory=set)
+    """Slots of those that have it."""
+    counting: Counting | None = None
+    turn: Turn = field(default_factory=Turn)
+    """One at a time measures it."""
+
+
 @dataclass(slots=True)
 class LargeBodies:
     core: Core
@@ -53,12 +71,21 @@ class LargeBodies:
     _in_pages_then: tuple[object, Mapping[MessageId, bool]] = None, MappingProxyType({})
     """What `_in_pages` found, and what it found it for."""
     version: int = 0
-    """Grows when messages of pages are measured with other bodies than before."""
+    """Grows when messages are measured with other bodies than before, or later than others."""
+    postponed: dict[MessageId, Postponed] = field(default_factory=dict)
+    """Messages of the journal that have no measure, since to find out how long they are takes long."""
+    postpones: bool = False
+    """Somebody asks for them in time, or measures them beside everything else."""
 
     @property
     def unreadable(self) -> bool:
         """Something could not be read, which may be otherwise without any file changing."""
         return bool(self._refused or self._torn)
+
+    def known_inflated(self) -> Iterable[Inflated]:
+        """What was counted of bodies that messages were measured with."""
+        names = {format_large_name(body.named) for body in self._measured_with.values()}
+        return self.core.large.inflated.known(names)
 
     def damage(self) -> list[Damage]:
         """Not of what nobody needs: what is consumed; in a page, a broker deletes the body of a message with
@@ -176,14 +203,119 @@ class LargeBodies:
         measure = self.measure_record(Unmeasured(info.message_index, message_id, *place))
         state.set_measure(info.message_index, message_id, measure.pointer)
 
-    def measure_record(self, unmeasured: Unmeasured) -> Measure:
-        """Measure a message of the journal together with its body file."""
+    # -- measuring -------------------------------------------------------------------------------------------
+
+    def measure(self, found: Sequence[Unmeasured]) -> None:
+        """Measure messages of the journal, but for what would take long: that is postponed."""
+        state, left_bytes = self.core.loader.state, MEASURED_AT_ONCE_BYTES
+        before, self.postponed = self.postponed, {}
+        for unmeasured in found:
+            message_id = MessageId(unmeasured.message_id)
+            batch = self._batch(unmeasured)
+            if self.postpones and message_id not in self._measured_with:  # else its part is known by name
+                one = before.get(message_id) or Postponed(message_id)
+                one.unmeasured = unmeasured
+                if message_id not in before:
+                    left_bytes -= self._length(one, batch, left_bytes)
+                if left_bytes < 0 or message_id in before:
+                    one.queues = {state.ref(ref).queue_slot for ref in state.message_refs(message_id)}
+                    self.postponed[message_id] = one
+                    continue
+            measure = self._measured_together(batch, message_id)
+            state.set_measure(unmeasured.message_index, message_id, measure.pointer)
+
+    def _length(self, one: Postponed, batch: LineBatch, at_most: int) -> int:
+        """How long the body of a message is, inflated; more than `at_most` where it is longer than that."""
+        stamp = self._file_of(batch, 0, one.message_id).stamp
+        if stamp is None or at_most < 0:
+            return 0
+        counting = self._counting(one, batch)
+        if counting is None:
+            return stamp.size_bytes
+        if counting.inflating.size_bytes <= at_most and counting.step(at_most):
+            return self.core.large.inflated.counted(counting).size_bytes
+        return at_most + 1
+
+    def _batch(self, unmeasured: Unmeasured) -> LineBatch:
         file = self.core.loader.files[unmeasured.file_slot]
         payload = file.copy(unmeasured.offset, unmeasured.body_bytes)
-        message_id = MessageId(unmeasured.message_id)
-        batch = LineBatch.of_payloads(
-            [payload], queue=None, sources=[unmeasured.source], record_ids=[message_id]
+        return LineBatch.of_payloads(
+            [payload], queue=None, sources=[unmeasured.source], record_ids=[unmeasured.message_id]
         )
+
+    def is_settled(self, slot: int) -> bool:
+        """Whether every message of a queue has its measure."""
+        return not self.postponed or all(slot not in one.queues for one in self.postponed.values())
+
+    def settle(self, slot: int | None = None) -> None:
+        """Measure what was postponed, of one queue or of all, however long that takes."""
+        for one in [one for one in self.postponed.values() if slot is None or slot in one.queues]:
+            for work in self._steps(one):
+                work()
+
+    def settle_those(self, message_ids: Iterable[int]) -> None:
+        """The same of some messages."""
+        for message_id in message_ids if self.postponed else ():
+            one = self.postponed.get(MessageId(message_id))
+            for work in self._steps(one) if one is not None else ():
+                work()
+
+    async def run(self) -> None:
+        """Measure what was postponed while nobody asks for it, until cancelled."""
+        while True:
+            seen = self.core.changes.count
+            await self.settled()
+            await self.core.changes.beyond(seen)
+
+    async def settled(self, slot: int | None = None) -> None:
+        """The same while others are served. When cancelled, what was counted so far stays counted."""
+        for one in [one for one in self.postponed.values() if slot is None or slot in one.queues]:
+            async with one.turn:
+                for work in self._steps(one):
+                    await in_thread(work)
+
+    def _steps(self, one: Postponed) -> Iterator[Callable[[], object]]:
+        """What is to be called, in any thread, so that a message gets its measure at the end. Nothing else is
+        changed meanwhile, and all else is done here.
+        """
+        if self.postponed.get(one.message_id) is not one:
+            return
+        batch = self._batch(one.unmeasured)
+        counting = self._counting(one, batch)
+        if counting is not None:
+            while counting.found is None:
+                yield counting.step
+            self.core.large.inflated.counted(counting)
+        file = self._file_of(batch, 0, one.message_id)
+        self.attach(batch, [0])
+        yield partial(_measure_ahead, batch)
+        if self.postponed.pop(one.message_id, None) is not one:
+            return  # it was consumed meanwhile, or the journal was read anew
+        self._measured_with[one.message_id] = file
+        measure = self._measured(batch)
+        index, state = one.unmeasured.message_index, self.core.loader.state
+        state.set_measure(index, one.message_id, measure.pointer)
+        self.version += 1
+        self.core.changes.ring()
+
+    def _counting(self, one: Postponed, batch: LineBatch) -> Counting | None:
+        """How far it was counted to what its body inflates, if that has to be counted."""
+        file = self._file_of(batch, 0, one.message_id)
+        if file.stamp is None or not batch.measure(0).compressed:
+            return None
+        if one.counting is None or one.counting.stamp != file.stamp:
+            path, inflated = self.core.large.path / format_large_name(file.named), self.core.large.inflated
+            try:
+                one.counting = None if inflated.is_known(path) else inflated.counting(path)
+            except OSError:
+                return None  # whoever opens it says why
+        return one.counting
+
+    def measure_record(self, unmeasured: Unmeasured) -> Measure:
+        """Measure a message of the journal together with its body file."""
+        return self._measured_together(self._batch(unmeasured), MessageId(unmeasured.message_id))
+
+    def _measured_together(self, batch: LineBatch, message_id: MessageId) -> Measure:
         self._measured_with[message_id] = self._file_of(batch, 0, message_id)
         self.attach(batch, [0])
         return self._measured(batch)
@@ -215,6 +347,7 @@ class LargeBodies:
         except FileTorn:
             # The record is a copy or was just scanned, so it is the body.
             batch.set_large(0, None)
+            self.core.large.inflated.forget(self.core.large.path / format_large_name(self._named(batch)))
             self._torn.add(MessageId(batch.measure(0).message_id))
             self.attach(batch, [0])
             found = batch.measure(0)
@@ -224,6 +357,10 @@ class LargeBodies:
         elif message_id not in self._damage:
             self._report(message_id, 0, UNDECODABLE)
         return found
+
+    def _named(self, batch: LineBatch) -> MessageId:
+        message_id = MessageId(batch.measure(0).message_id)
+        return self._file_of(batch, 0, message_id).named
 
     def batch_of(self, operation: Operation) -> LineBatch:
         """The line of a message that a transaction adds; it is in no queue yet, so nothing measured it."""
@@ -304,6 +441,12 @@ class LargeBodies:
     def _report(self, message_id: MessageId, offset: int, reason: str) -> None:
         name = name_of(self.core.large.path / format_large_name(message_id), self.core.root)
         self._damage[message_id] = Damage(name, offset, 0, "large-message", reason)
+
+
+def _measure_ahead(batch: LineBatch) -> None:
+    """Keeps the measure in the batch; who asks it for that learns of a failure."""
+    with contextlib.suppress(FileTorn):
+        batch.measure(0)
 
 
 def body_of(directory: LargeDirectory, batch: LineBatch, index: int) -> tuple[MappedFile | None, int | None]:

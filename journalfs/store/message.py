@@ -12,7 +12,7 @@ from journalfs.ids import MessageId
 from journalfs.store.api import Bytes, ByteSource
 from journalfs.store.closer_look import CloserLook, ShownT, looking_again
 from journalfs.store.envelope import decode_envelope
-from journalfs.store.read_ahead import checked
+from journalfs.store.read_ahead import Ahead, checked
 from journalfs.store.runs import HeldFile, Run, at_once, check_all
 from journalfs.store.sources import WatchedSource
 
@@ -42,16 +42,29 @@ class BodySource:
         self._batch = batch
         self._held = held
         self._size_bytes = size_bytes
+        self._end_of_last = -1
+        self._ahead = Ahead()
 
     @property
     def size_bytes(self) -> int:
         return self._size_bytes
 
     def read(self, offset: int, length: int) -> Bytes:
-        return checked(lambda: self._window(offset, length), lambda: check_all(self._held))
+        end = min(offset + length, self._size_bytes)
+        self._end_of_last = end
+        return self._ahead.take(offset, end) or self._window(offset, end)
 
-    def _window(self, offset: int, length: int) -> memoryview:
-        return memoryview(self._batch.read_body(0, offset, length, body_bytes=self._size_bytes))
+    def _window(self, begin: int, end: int) -> memoryview:
+        def window() -> memoryview:
+            size_bytes = self._size_bytes
+            return memoryview(self._batch.read_body(0, begin, max(0, end - begin), body_bytes=size_bytes))
+
+        return checked(window, lambda: check_all(self._held))
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        if not self._batch.has_long or offset == self._end_of_last or offset >= self._size_bytes:
+            return None
+        return self._ahead.render(offset, min(offset + length, self._size_bytes), self._window)
 
     def close(self) -> None:
         """Nothing to do: the batch lets go of its files with the last reference to it."""

@@ -55,6 +55,7 @@ def open_store(
     anew: bool = False,
     kind: str | None = None,
     derived: Path | None = None,
+    postpones: bool = False,
 ) -> JournalStore:
     """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
 
@@ -62,7 +63,8 @@ def open_store(
     `kind` and `derived` are as there).
 
     `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
-    the index only for what was there before; it is not written. Raises `NotAStore`,
+    the index only for what was there before; it is not written. `postpones`: long bodies in files are
+    measured when their queue is asked for, or by `JournalStore.measure`. Raises `NotAStore`,
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
     counted in its status. The folder of a snapshot is opened as what it was when it was made.
     """
@@ -72,7 +74,9 @@ def open_store(
             from journalfs.store.snapshots import open_snapshot  # noqa: PLC0415 - it imports this module
 
             return open_snapshot(layout, index=index and not anew)
-        return Opening(layout, clock or SystemClock(), index, anew=anew).store(JournalStore)
+        opening = Opening(layout, clock or SystemClock(), index, anew=anew)
+        opening.postpones = postpones
+        return opening.store(JournalStore)
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error
 
@@ -102,6 +106,7 @@ class Opening:
         self.anew = anew
         self.events = Events(clock) if events is None else events
         self.missing: list[Damage] = []
+        self.postpones = False
         self.index = index if isinstance(index, Path) else index_place(layout.root) if index else None
         for warning in layout.warnings if events is None else ():
             self.events.add("configuration", warning)
@@ -121,6 +126,7 @@ class Opening:
         if self.anew:
             loader = description = state = None
         core = self._core(loader or self._scanned(), self._numbers(description))
+        core.bodies.postpones = self.postpones
         core.loaded.missing = tuple(self.missing)
         store = make(core, None if self.anew else self.index, self._loader)
         if description is not None:
@@ -297,6 +303,7 @@ class Opening:
 
     def _resume_derived(self, store: JournalStore, description: IndexDescription) -> None:
         core = store.core
+        core.large.inflated.resume(description.inflated)
         core.bodies.resume(large_damage(description), large_bodies(description))
         core.refresh_pages()
         for address, pages in description.pages.items():

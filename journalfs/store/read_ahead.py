@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.status import CoreRefused
+from journalfs.errors import JournalfsError
 from journalfs.store.api import Bytes
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ DISK_AHEAD_BYTES: Final = 8 * WINDOW_BYTES_MAX
 """Asked of the disk beyond what is rendered: about 10 ms of a fast one."""
 
 THREADS_MAX: Final = 4
+
+AHEAD_WINDOWS_MAX: Final = 64
+"""Windows of an open file that are rendered and not read yet: a mebibyte each at most."""
 
 RenderedT = TypeVar("RenderedT")
 
@@ -67,12 +71,41 @@ class _Window:
     content: Future[memoryview]
 
 
+class Ahead:
+    """Windows that are rendered in threads before they are read: as many as are asked for at once."""
+
+    __slots__ = ("_windows",)
+
+    def __init__(self) -> None:
+        self._windows: dict[tuple[int, int], memoryview | JournalfsError] = {}
+
+    def render(self, begin: int, end: int, render: Callable[[int, int], memoryview]) -> Callable[[], None]:
+        """What is to be called in a thread. Whoever reads the window is told of a failure."""
+
+        def work() -> None:
+            try:
+                content: memoryview | JournalfsError = render(begin, end)
+            except JournalfsError as error:
+                content = error
+            if len(self._windows) == AHEAD_WINDOWS_MAX:
+                self._windows.clear()  # of callers who went
+            self._windows[begin, end] = content
+
+        return work
+
+    def take(self, begin: int, end: int) -> memoryview | None:
+        content = self._windows.pop((begin, end), None) if self._windows else None
+        if isinstance(content, JournalfsError):
+            raise content
+        return content
+
+
 class ReadAheadSource:
     """The lines of a batch. `check` runs after each rendering and raises when the bytes below were
     replaced.
     """
 
-    __slots__ = ("_check", "_end_of_last", "_lines", "_size_bytes", "_wanted_from_disk", "_windows")
+    __slots__ = ("_ahead", "_check", "_end_of_last", "_lines", "_size_bytes", "_wanted_from_disk", "_windows")
 
     def __init__(self, lines: LineBatch, check: Callable[[], None] | None = None) -> None:
         self._lines: LineBatch | None = lines
@@ -80,6 +113,7 @@ class ReadAheadSource:
         self._size_bytes = lines.size_bytes
         self._windows: deque[_Window] = deque()
         self._end_of_last = -1
+        self._ahead = Ahead()
         self._wanted_from_disk = 0
 
     @property
@@ -100,6 +134,16 @@ class ReadAheadSource:
             # Windows no shorter than requests: then most requests are part of one, and nothing is joined.
             self._render_ahead(end, max(length, WINDOW_BYTES_MIN), until=end + WINDOW_BYTES_MIN)
         return self._render(offset, end)
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        """Where a line is long, to come to a place in it may take as long as to read all before it."""
+        lines, windows = self._lines, self._windows
+        end = min(offset + length, self._size_bytes)
+        if lines is None or not lines.has_long or offset >= end:
+            return None
+        if offset == self._end_of_last or (windows and windows[0].begin <= offset <= windows[-1].end):
+            return None  # it goes on from where it is
+        return self._ahead.render(offset, end, self._rendered)
 
     def close(self) -> None:
         """Let go of the files, whoever keeps this."""
@@ -144,6 +188,9 @@ class ReadAheadSource:
             self._wanted_from_disk = wanted
 
     def _render(self, begin: int, end: int) -> memoryview:
+        return self._ahead.take(begin, end) or self._rendered(begin, end)
+
+    def _rendered(self, begin: int, end: int) -> memoryview:
         lines = self._lines
         if lines is None:
             return memoryview(b"")

@@ -79,6 +79,7 @@ class JournalRun:
         return self._starts(content, content.now_ms)[-1] if self.refs else 0
 
     def _starts(self, content: QueueContent, now_ms: int) -> array[int]:
+        content.settle()
         return content.state.line_starts(self.refs, len(content.prefix), sealed=self.sealed, now_ms=now_ms)
 
     def slots(self, content: QueueContent) -> list[int]:
@@ -133,6 +134,7 @@ class JournalRun:
         return message_ids(content.state, self.refs)
 
     def columns(self, content: QueueContent) -> Listing:
+        content.settle()
         return content.state.listing(self.refs)
 
     def split(self, messages_max: int) -> Sequence[JournalRun]:

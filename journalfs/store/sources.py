@@ -26,6 +26,9 @@ class BytesSource:
     def read(self, offset: int, length: int) -> Bytes:
         return self._content[offset : offset + length]
 
+    def ahead(self, offset: int, length: int) -> None:
+        """It is there."""
+
     def close(self) -> None:
         self._content = memoryview(b"")
 
@@ -60,6 +63,9 @@ class WindowSource:
             self._check()
         return content
 
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        return None
+
     def close(self) -> None:
         self._window, self._check = BytesSource(b""), None
 
@@ -85,6 +91,9 @@ class WatchedSource:
         except (FileTorn, CoreRefused) as error:
             self._failed(error)
             raise
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        return self.below.ahead(offset, length)
 
     def close(self) -> None:
         self.below.close()
@@ -128,6 +137,14 @@ class SegmentedSource:
             pieces.append(piece)
             offset += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        if offset >= self.size_bytes:
+            return None
+        index = bisect.bisect_right(self._ends, offset)
+        start = self._ends[index] - self._segments[index].size_bytes
+        end = min(offset + length, self._ends[index])
+        return self._segment(index).ahead(offset - start, end - offset)
 
     def _segment(self, index: int) -> ByteSource:
         if self._open is None or self._at != index:

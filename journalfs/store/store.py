@@ -209,6 +209,7 @@ class JournalStore:
                 self._parts_of(part.queue_id).keep(part.part)
             elif part.queue_id in slots:
                 state, slot = self.core.loader.state, slots[part.queue_id]
+                self.core.bodies.settle_those(part.ids)
                 try:
                     keep_part(state, slot, part.number, part.sealed_ms, part.ids)
                 except CoreRefused as error:
@@ -328,6 +329,13 @@ class JournalStore:
             except (OSError, JournalfsError) as error:
                 self.core.events.add("follow-failed", f"cannot look at the store: {error}")
             await trio.sleep(FOLLOW_INTERVAL_S)
+
+    @property
+    def measures(self) -> bool:
+        return bool(self.core.bodies.postponed)
+
+    async def measure(self) -> None:
+        await self.core.bodies.run()
 
     def _configured(self) -> None:
         """Other settings are in force."""

@@ -59,6 +59,8 @@ class Tails:
             self._to_look_at |= {one for one, queue in queues.items() if queue.model.address in pages}
         self._to_look_at &= queues.keys()
         for queue_id in sorted(self._to_look_at):
+            if not queues[queue_id].content.is_settled():
+                continue  # a tail that it takes long to measure waits for that
             is_due = self._is_due(queue_id, queues[queue_id])
             self._to_look_at.discard(queue_id)  # not before: a look may fail
             if is_due:

@@ -422,12 +422,13 @@ class QueueView:
 
     def is_found(self) -> bool:
         """Whether it is known what is in the view, so that asking for it takes no time."""
-        return self._selected is None or self._now() == self._seen
+        return self.content.is_settled() and (self._selected is None or self._now() == self._seen)
 
     async def find(self) -> None:
         """Find that out, while others are served. Where messages cannot be read, or went meanwhile, whoever
         asks for them learns of it.
         """
+        await self.content.settled()
         if self._selected is None:
             return
         self.awaited += 1

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
+import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
 from journalfs.ids import Inode
@@ -47,6 +48,7 @@ class OpenedFile:
     async def read(self, offset: int, length: int) -> Bytes:
         if self.selection is not None:
             await self.selection.find_out()
+        await read_ahead(self.source, offset, length)
         return self.source.read(offset, length)
 
     async def write(self, offset: int, data: bytes) -> None:
@@ -67,6 +69,17 @@ class OpenedFile:
         await self.release()
 
 
+RENDERINGS_MAX: Final = 2
+_rendering = trio.CapacityLimiter(RENDERINGS_MAX)
+
+
+async def read_ahead(source: ByteSource, offset: int, length: int) -> None:
+    """Have rendered in a thread what `read` would take long for."""
+    work = source.ahead(offset, length)
+    if work is not None:
+        await trio.to_thread.run_sync(work, limiter=_rendering, abandon_on_cancel=True)
+
+
 class Unreadable:
     """The content of a file that is open for writing only."""
 
@@ -79,15 +92,18 @@ class Unreadable:
     def read(self, offset: int, length: int) -> Bytes:
         raise refuse(errno.EBADF)
 
+    def ahead(self, offset: int, length: int) -> None:
+        """Nothing is rendered."""
+
     def close(self) -> None:
         """There is nothing to let go of."""
 
 
 class Selection(Protocol):
-    """Messages that a selector chooses, which takes the longer the more there are."""
+    """Messages of which it takes long to say which they are, where a selector chooses them, or how long."""
 
     def is_found(self) -> bool:
-        """Whether it is known which."""
+        """Whether that is known."""
 
     async def find_out(self) -> None:
         """Find that out, while others are served."""

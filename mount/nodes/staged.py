@@ -450,6 +450,9 @@ class StagedContent:
         with _real():
             return os.pread(self.descriptor, length, offset)
 
+    def ahead(self, offset: int, length: int) -> None:
+        """Nothing is rendered."""
+
     def close(self) -> None:
         os.close(self.descriptor)
 

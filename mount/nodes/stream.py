@@ -26,7 +26,7 @@ from journalfs_mount.endings import Ending
 from journalfs_mount.errnos import refuse
 from journalfs_mount.inodes import parent_and_name
 from journalfs_mount.limits import FOLLOWED_MORE_BYTES, FOLLOWED_SIZE_BYTES
-from journalfs_mount.nodes.base import Node, OpenedFile, Selection, Unreadable
+from journalfs_mount.nodes.base import Node, OpenedFile, Selection, Unreadable, read_ahead
 from journalfs_mount.reader import Reader, Seen
 from journalfs_mount.refusals import Refused
 
@@ -91,6 +91,7 @@ class Stream(OpenedFile):
     async def read(self, offset: int, length: int) -> Bytes:
         """From the line that is there, or, at its end, the next one: never more than one line."""
         if self._within(offset):
+            await read_ahead(self._line, offset - self._start, length)
             return self._line.read(offset - self._start, length)
         read: Bytes = b""
 

@@ -7,6 +7,7 @@ does with a file that became shorter, shows the tail as it is by then.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pyfuse3 import FUSEError
@@ -52,6 +53,9 @@ class TailSource:
         # `tail` asks for just as much as the size says, and so never for what lies behind the end.
         self._at_end |= bool(length) and offset + length == self._source.size_bytes
         return self._source.read(offset, length)
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        return self._source.ahead(offset, length)
 
     def close(self) -> None:
         self._source.close()

@@ -33,7 +33,7 @@ from journalfs_mount.names import (
     is_tail_name,
     parse_part_name,
 )
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
+from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile, Selection
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.place import Place
@@ -65,6 +65,16 @@ class ViewDirectory(Directory):
     def __init__(self, context: MountContext, parent_inode: int, address_name: str) -> None:
         super().__init__(context, parent_inode)
         self.address_name = address_name
+
+    @property
+    def selection(self) -> Selection | None:
+        return self if self.context.store.measures else None
+
+    def is_found(self) -> bool:
+        return self.view().is_found()
+
+    async def find_out(self) -> None:
+        await self.view().find()
 
     @abstractmethod
     def view(self) -> View:

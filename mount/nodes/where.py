@@ -103,12 +103,6 @@ class SelectionDirectory(ViewDirectory):
     def view(self) -> View:
         return self._of.view().where(self._selector)
 
-    def is_found(self) -> bool:
-        return self.view().is_found()
-
-    async def find_out(self) -> None:
-        await self.view().find()
-
     def queue_directory(self) -> QueueDirectory:
         return self._of.queue_directory()
 

@@ -22,6 +22,9 @@ void jfs_inflated_free(jfs_inflated *body);
 jfs_status jfs_inflated_count(jfs_inflated *body, uint64_t step_bytes, uint64_t bytes_max, uint64_t *bytes,
                               uint64_t *consumed);
 
+/* It was counted before, and inflates to so many bytes. */
+void jfs_inflated_expect(jfs_inflated *body, uint64_t bytes);
+
 /* What it inflates to, once that was counted; NULL for 0 bytes. It may be looked at in guarded functions only. */
 jfs_status jfs_inflated_show(jfs_inflated *body, const uint8_t **out);
 

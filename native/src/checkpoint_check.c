@@ -29,8 +29,12 @@ jfs_status jfs_state_lies_within(const jfs_state *state, const uint64_t *ends, u
     for (uint32_t i = 0; i < state->messages.count; i++) {
         const message_item *const m = &state->messages.items[i];
         if (!(m->state & MESSAGE_USED)) continue;
-        if (!(m->state & MESSAGE_MEASURED)) return JFS_MALFORMED;
         if (!lies_within(&files, m->file_slot, m->body_offset, m->body_bytes)) return JFS_MALFORMED;
+    }
+    for (uint32_t i = 0; i < state->refs.count; i++) {
+        const ref_item *const r = &state->refs.items[i];
+        if (r->state == REF_LIVE && r->part != 0 && !(state->messages.items[r->message].state & MESSAGE_MEASURED))
+            return JFS_MALFORMED;
     }
     for (uint32_t i = 0; i < state->sides.count; i++) {
         const jfs_operation *const op = &state->sides.items[i].op;

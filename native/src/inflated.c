@@ -191,6 +191,8 @@ jfs_status jfs_inflated_count(jfs_inflated *body, uint64_t step_bytes, uint64_t 
     return body->ended ? JFS_OK : JFS_FULL;
 }
 
+void jfs_inflated_expect(jfs_inflated *body, uint64_t bytes) { body->bytes = bytes; }
+
 jfs_status jfs_inflated_show(jfs_inflated *body, const uint8_t **out) {
     void *base, *slots;
     *out = NULL;

@@ -74,6 +74,9 @@ class LongLine:
         left = self.size_bytes - len(self.TAIL) - offset
         return b"\\n" * (min(length, left) // 2) if left > 1 else b"n"[:left] + self.TAIL
 
+    def ahead(self, offset: int, length: int) -> None:
+        """It is made at once."""
+
     def close(self) -> None:
         assert self.size_bytes, "nothing is held"
 

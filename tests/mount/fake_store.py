@@ -50,6 +50,9 @@ class FakeSource:
     def size_bytes(self) -> int:
         return len(self._content)
 
+    def ahead(self, offset: int, length: int) -> None:
+        """It is there."""
+
     def read(self, offset: int, length: int) -> Bytes:
         return memoryview(self._content)[offset : offset + length]
 
@@ -494,6 +497,11 @@ class FakeStore:
 
     async def follow(self) -> None:
         await self.following()
+
+    measures = False
+
+    async def measure(self) -> None:
+        """Everything is measured."""
 
     def close(self) -> None:
         self.closed = True

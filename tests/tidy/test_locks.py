@@ -16,6 +16,7 @@ LOCKS = sorted((ROOT / "scripts/locks").glob("*.txt"))
 PIN = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*\\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
 )
+HOW = "make the locks anew, by the command in scripts/common.sh beside make_venv"
 COMMENT = re.compile(r"^#[^\n]*\n", re.MULTILINE)
 
 
@@ -39,8 +40,8 @@ def test_a_lock_pins_all_that_is_asked_for(lock: Path) -> None:
     pinned = pins(lock)
     for requirement in needed(lock):
         version = pinned.get(canonicalize_name(requirement.name))
-        assert version is not None, f"{requirement.name} is not pinned: make {lock.name} anew"
-        assert requirement.specifier.contains(version), f"{requirement}: {version} is pinned"
+        assert version is not None, f"{lock.name} does not pin {requirement.name}: {HOW}"
+        assert requirement.specifier.contains(version), f"{lock.name} pins {version} of {requirement}: {HOW}"
 
 
 def test_each_environment_that_scripts_make_has_a_lock() -> None:

@@ -60,16 +60,19 @@ def open_for_writing(
     index: bool | Path = True,
     auto_delete: bool = True,
     expire: bool = True,
+    postpones: bool = False,
 ) -> WritingStore:
     """Open the store at `path` for writing. `close` it, whatever happens. Where the configuration says that
     nothing is kept, nothing is: it is an empty store of its own. `auto_delete` off: queues and addresses stay
-    that would go by themselves. `expire` off: messages stay whose time is over.
+    that would go by themselves. `expire` off: messages stay whose time is over. `postpones`: as for
+    `open_store`.
 
     Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
     clock = clock or SystemClock()
     try:
         taking = _taking(path, sync, clock, index)
+        taking.postpones = postpones
         store = taking.store()
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="open the store") from error
@@ -122,6 +125,7 @@ class Taking:
     """Takes a store in files. Its parts are for those that keep something elsewhere."""
 
     store_type = WritingStore
+    postpones = False
 
     def __init__(
         self,
@@ -154,6 +158,7 @@ class Taking:
             lock = NodeLock.acquire(self.layout, self.settings.lock_acquisition_timeout_ms, self.clock)
             undo.callback(lock.release)
             opening = self._opening()
+            opening.postpones = self.postpones
             opening.look_for_what_is_gone()
             journals = self._journals(undo, some_lost=opening.some_gone)
             store = opening.store(

@@ -44,13 +44,17 @@ class Supply:
 
     def is_found(self) -> bool:
         """Whether it is known which messages `next` chooses from, so that it needs no time."""
+        return self._content.is_settled() and self._chosen()
+
+    def _chosen(self) -> bool:
         return self._selected is None or not (
             self._stale or self._is_due() or (not self._window and self._version != self._content.version)
         )
 
     async def find(self) -> None:
         """Find that out, while others are served."""
-        if self._selected is None or self.is_found():
+        await self._content.settled()
+        if self._selected is None or self._chosen():
             return
         found = 0
         for run in self._content.due()[0]:
