@@ -220,17 +220,18 @@ class QueueContent:
         refs = array("I", [ref for ref in refs if self.state.ref(ref).scheduled_ms <= now_ms])
         found: list[Run] = [JournalRun(refs)] if refs else []
         for run in self.page_runs():
-            indexes = self.page_expired(run.number, run.indexes)[0]
-            if indexes:
-                found.append(PageRun(run.number, indexes))
+            # Which messages of a page are live is only found out where one may be over.
+            if 0 < self._first_expiry_ms(run.number) <= now_ms:
+                indexes = self.page_expired(run.number, run.indexes)[0]
+                if indexes:
+                    found.append(PageRun(run.number, indexes))
         return found
 
     def page_expired(self, number: PageNumber, live: array[int]) -> tuple[array[int], int]:
         """Those of some records of a page that are due and whose time is over, and when there may be more of
         the page: in milliseconds since 1970, 0: not by time alone.
         """
-        paged, now_ms = self.paged, self.now_ms
-        first_ms = paged.summary(number).first_expiry_ms if paged is not None else 0
+        now_ms, first_ms = self.now_ms, self._first_expiry_ms(number)
         if not 0 < first_ms <= now_ms:
             return array("I"), first_ms
         scan = self.page_scan(number)
@@ -240,6 +241,9 @@ class QueueContent:
         due = array("I", [index for index, time_ms in zip(over, later_ms, strict=True) if not time_ms])
         next_ms = [*filter(None, later_ms), *(time_ms for time_ms in expirations_ms if time_ms > now_ms)]
         return due, min(next_ms, default=0)
+
+    def _first_expiry_ms(self, number: PageNumber) -> int:
+        return self.paged.summary(number).first_expiry_ms if self.paged is not None else 0
 
     def delivery(self) -> list[Run]:
         """The order in which a consumer would get them: journal by priority and arrival, pages, then what is

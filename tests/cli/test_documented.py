@@ -64,4 +64,5 @@ def test_mount_options_of_the_page_on_mounting_exist() -> None:
     text = (ROOT / "docs/operate/mount.md").read_text()
     (listed,) = re.findall(r"^Options: `-o ([^`]+)`", text, re.MULTILINE)
     values = {"uid=": "uid=0", "gid=": "gid=0", "umask=": "umask=077", "sync=": "sync=close"}
+    values |= {"file_mode=": "file_mode=640", "dir_mode=": "dir_mode=750", "config=": "config=/broker.xml"}
     assert parse_options([",".join(values.get(word, word) for word in listed.split(","))])

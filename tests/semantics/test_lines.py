@@ -137,11 +137,11 @@ def test_sizes_are_right_before_the_first_read(store_copy: Callable[[str], Path]
         files += [Path(folder, name) for folder, _, names in os.walk(control) for name in names]
         sizes = {path: path.stat().st_size for path in files}
         assert len(sizes) > 300
-        # The mount's own counts change with every request, so its report is left out.
+        # What the mount counts, how long its turns take, and events of slow ones change meanwhile.
         wrong = {
             path: (size, len(path.read_bytes()))
             for path, size in sizes.items()
-            if path.name != "mount.json" and len(path.read_bytes()) != size
+            if path.name not in ("mount.json", "status.json", "events.jsonl") and len(path.read_bytes()) != size
         }
         assert not wrong
 

@@ -91,7 +91,7 @@ def test_tools_that_walk_meet_every_message_once(
         ("a/b", "a%2Fb"),
         ("percent%2Fname", "percent%252Fname"),
         (".hidden", "%2Ehidden"),
-        ("q:with:colons", "q:with:colons"),
+        ("q:with:colons", "q%3Awith%3Acolons"),
         ("with space", "with space"),
         ("ключ.名前", "ключ.名前"),
         ("UPPER.lower", "UPPER.lower"),

@@ -291,7 +291,10 @@ class TestRot:
         elif reader == "attributes":
             assert "damage" in "".join(message.attributes())
         else:
-            assert [part.messages for part in queue.where("JMSPriority >= 0").parts()] == [3]
+            view = queue.where("JMSPriority >= 0")
+            assert [part.messages for part in view.parts()] == [3]
+            source = view.open_all()
+            source.read(0, source.size_bytes)
         assert store.rebuilds == 1
         assert [b'"damage"' in line for line in lines_of(store, "work.a")] == [True, False, False]
 

@@ -155,6 +155,8 @@ async def test_a_body_that_a_broker_did_not_get_to_copy_is_no_orphan(writable: W
     reader = open_store(writable.root, clock=writable.clock, index=False)
     assert reader.orphaned_bodies() == ["778.msg"]
     reader.close()
+    with (writable.root / "journalfs.toml").open("a") as settings:
+        settings.write('[address-settings."#"]\ndead-letter-address = ""\n')
     async with writable.open() as store:
         assert [file.name for file in large.iterdir()] == ["777.msg"]
         (shown,) = [json.loads(one) for one in lines_of(store, "work.a")]

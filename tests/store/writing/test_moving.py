@@ -50,8 +50,15 @@ async def test_what_a_queue_has_already_is_added_to_it_as_a_copy(writable: Writa
     assert on_disk(writable, "work.a") == []
 
 
+def drop_what_expires(writable: Writable) -> None:
+    """Without a word of a configuration it would stay."""
+    with (writable.root / "journalfs.toml").open("a") as settings:
+        settings.write('[address-settings."#"]\nexpiry-address = ""\n')
+
+
 @pytest.mark.rule("S-84")
 async def test_what_is_moved_expires_when_it_would_have(writable: Writable) -> None:
+    drop_what_expires(writable)
     line = {"body": "x", "expiration": START_MS + 1000}
     async with writable.open() as store:
         publisher = store.publisher(*A, "in.jsonl")
@@ -67,6 +74,7 @@ async def test_what_is_moved_expires_when_it_would_have(writable: Writable) -> N
 
 @pytest.mark.rule("S-84", "S-98")
 async def test_the_address_that_it_is_moved_to_says_when_it_expires(writable: Writable) -> None:
+    drop_what_expires(writable)
     far_ms = START_MS + 10_000_000
     lines: list[dict[str, Any]] = [
         {"body": "plain"},
