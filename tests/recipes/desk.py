@@ -15,6 +15,8 @@ from tests.mounting import JOURNALFS
 PLACES = {
     "/var/lib/artemis": "artemis",
     "/var/lib/orders": "orders-store",
+    "/var/lib/activemq/data/kahadb": "kahadb",
+    "/var/lib/broker": "broker",
     "/opt/journalfs/bin": "bin",
     "/backup": "backup",
     "/mnt": "mnt",
@@ -25,7 +27,7 @@ LIMIT_S = 120
 
 
 class Desk:
-    """`path` has a copy of a broker's store, an empty mount point, and a place for copies."""
+    """`path` has copies of two stores, an empty mount point, and a place for copies."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,11 +66,12 @@ class Desk:
 
 
 @contextmanager
-def desk(store: Path, path: Path) -> Iterator[Desk]:
+def desk(store: Path, kahadb: Path, path: Path) -> Iterator[Desk]:
     """Whatever is mounted below `path` at the end is taken away."""
     for name in ("mnt", "backup"):
         (path / name).mkdir()
     subprocess.run(["cp", "-r", store, path / "artemis"], check=True)
+    subprocess.run(["cp", "-r", kahadb, path / "kahadb"], check=True)
     try:
         yield Desk(path)
     finally:

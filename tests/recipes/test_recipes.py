@@ -24,7 +24,7 @@ PAGES = sorted(path for path in (ROOT / "docs" / "recipes").glob("*.md") if path
 
 @pytest.fixture
 def at(stores: PristineStores, tmp_path: Path) -> Iterator[Desk]:
-    with desk(stores["orders-basic"], tmp_path) as made:
+    with desk(stores["orders-basic"], stores["kaha-5.16.7-killed"], tmp_path) as made:
         yield made
 
 

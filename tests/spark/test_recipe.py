@@ -13,7 +13,7 @@ from tests.tidy.sources import ROOT
 
 
 def test_the_page_of_spark(spark: SparkSession, stores: PristineStores, tmp_path: Path) -> None:
-    with desk(stores["orders-basic"], tmp_path) as at:
+    with desk(stores["orders-basic"], stores["kaha-5.16.7-killed"], tmp_path) as at:
         for block in blocks(ROOT / "docs/recipes/spark.md"):
             if (block.kind, block.note) == ("python", "spark"):
                 exec(at.typed(block.text), {"spark": spark})

@@ -39,7 +39,8 @@ def test_browsing_changes_no_setting_by_which_messages_may_go(remount: Remount) 
     os.setxattr(address.first.path, "user.journalfs.paused", b"true")
     os.setxattr(address.first.path / ".messages" / name, "user.journalfs.deliveryCount", b"1")
     mount = remount("browse")
-    address.path, first = mount.path / address.name, QueueOnDisk(mount.path / queue)
+    address.mount, address.path = mount, mount.path / address.name
+    first = QueueOnDisk(mount.path / queue)
     message = first.path / ".messages" / name
     for path, setting, value in (
         (first.path, "ring-size", b"2"),
@@ -57,7 +58,7 @@ def test_browsing_changes_no_setting_by_which_messages_may_go(remount: Remount) 
         assert errno_of(os.removexattr, path, f"user.journalfs.{setting}") == errno.EPERM
     for path in (first.path, address.path):
         assert errno_of((path / ".settings").write_text, "ring-size = 2\n") == errno.EPERM
-    assert "no setting changed" in mount.events()[-1]["reason"]
+    assert "no setting changed" in address.refusals()[-1][1]
     publish(address, "four")
     assert bodies(first) == ["one", "two", "three", "four"]
 

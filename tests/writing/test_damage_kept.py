@@ -19,12 +19,12 @@ def filled(root: Path, mountpoint: Path) -> Path:
     settings = root / "journalfs.toml"
     settings.write_text(f"journal-checksums = false\n{settings.read_text()}")  # as brokers write
     with mounted_for_writing(root, mountpoint) as mount:
-        shell("mkdir -p work/work work/kept", mount.path)
+        shell("mkdir -p jobs/work jobs/kept", mount.path)
         for _ in range(3):
             shell(
-                f"echo kept > kept/in.txt; yes {'x' * 500} | head -n 1500 > work/in.txt", mount.path / "work"
+                f"echo kept > kept/in.txt; yes {'x' * 500} | head -n 1500 > work/in.txt", mount.path / "jobs"
             )
-        shell("rm work/.all.jsonl", mount.path / "work")
+        shell("rm work/.all.jsonl", mount.path / "jobs")
     return root
 
 
@@ -58,7 +58,7 @@ def test_bytes_that_cannot_be_read_outlast_their_file(tmp_path: Path, by: str) -
     else:
         with mounted_for_writing(root, tmp_path / "mnt") as mount:
             shell(
-                "yes | head -n 20000 > work/work/in.txt; rm work/*/.all.jsonl; echo > work/in.txt", mount.path
+                "yes | head -n 20000 > jobs/work/in.txt; rm jobs/*/.all.jsonl; echo > jobs/in.txt", mount.path
             )
     status, found = checked(root)
     assert status == 5

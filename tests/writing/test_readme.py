@@ -95,11 +95,13 @@ def test_every_command_does_what_the_text_says(desk: Path) -> None:
 
     assert follow(desk, "Keep a moment").strip() == str(len(orders.lines()))
 
+    events = [event for event in mount.events() if event["event"] != "slow"]  # as this machine may be
+    assert events[-1]["event"] == "configuration", "nothing was refused"
+    assert "only a broker diverts" in events[-1]["message"]
     said = follow(desk, "When something is refused")
     event, damage = map(json.loads, said.splitlines())
     assert damage == 0
-    assert event["event"] == "configuration", "nothing was refused"
-    assert "only a broker diverts" in event["message"]
+    assert event == events[-1] or event["event"] == "slow"
     assert mounted_at(desk / "mnt") is None
     said = follow(desk, "Without mounting")
     assert "activemq-data-1.amq: file id 1" in said
@@ -149,13 +151,13 @@ def is_followed(group: int) -> bool:
 
 def test_where_what_was_not_published_is(desk: Path) -> None:
     """The event says where a whole file is kept that could not be published at its last close."""
-    queue = QueueOnDisk(desk / "mnt/orders/gone")
-    queue.path.mkdir()
+    queue = QueueOnDisk(desk / "mnt/leavers/gone")
+    queue.path.mkdir(parents=True)
     with (queue.path / "in.bin").open("wb") as file:
         file.write(b"whole")
         file.flush()
         os.close(os.dup(file.fileno()))
         queue.path.rmdir()
-    shell("ls orders", desk / "mnt")
+    shell("ls leavers", desk / "mnt")
     [kept] = [event for event in MountedStore(desk / "mnt").events() if event["event"] == "kept"]
     assert Path(kept["message"].rpartition(" is ")[2]).read_bytes() == b"whole"

@@ -315,26 +315,30 @@ def test_parts_that_are_copied_keep_their_order(address: Address, tmp_path: Path
 
 
 @pytest.mark.rule("S-82")
-def test_a_part_is_not_copied_over_one_of_its_name(address: Address) -> None:
-    """Each queue counts its parts from 1."""
-    other = Address(address.mount)
+def test_a_part_is_not_copied_over_one_of_its_name(address: Address, tmp_path: Path) -> None:
+    """Names of parts say of which queue they are, so it is copied back to that one, or was listed there."""
     publish(address, "one")
-    publish(other, "two")
-    part, there = sealed(address.first), sealed(other.second)
-    assert part.name == there.name
-    (address.first.path / "in.txt").write_text("three\n")
-    until(lambda: len(parts(address.first)) == 2, "another part")
-    said = shell(f"cp {address.first.path}/*.jsonl {there.parent}/", address.path, succeeds=False)
+    part = sealed(address.first)
+    (tmp_path / "copy").mkdir()
+    shell(f"cp {part} {tmp_path}/copy; echo three > {tmp_path}/copy/in.txt", address.path)
+    said = shell(f"cp {tmp_path}/copy/* {part.parent}/", address.path, succeeds=False)
     assert "Operation not permitted" in said
-    assert bodies(other.second) == ["two", "three"]
-    ((path, why),) = other.refusals()
-    assert path.endswith(f"{there.name}: EPERM")
+    assert bodies(address.first) == ["one", "three"]
+    ((path, why),) = address.refusals()
+    assert path.endswith(f"{part.name}: EPERM")
     assert "a part of this name is there already" in why
     assert "cp FROM/.all.jsonl TO/copy.jsonl" in why
-    shell(f"rsync {part} {there.parent}/", address.path, succeeds=False)
-    assert "under a new name" in other.refusals()[-1][1]
+    (tmp_path / "copy" / part.name).write_text('{"body":"another"}\n')
+    shell(f"rsync {tmp_path}/copy/{part.name} {part.parent}/", address.path, succeeds=False)
+    assert "under a new name" in address.refusals()[-1][1]
+    other = Address(address.mount)
+    publish(other, "two")
+    there = sealed(other.second)
+    assert part.name != there.name
+    shell(f"cp {part} {there.parent}/", address.path)
     shell(f"cp {address.first.path}/.all.jsonl {there.parent}/copy.jsonl", address.path)
-    assert bodies(other.second) == ["two", "three", "one", "three"]
+    assert bodies(other.second) == ["two", "one", "one", "three"]
+    assert other.refusals() == []
 
 
 @pytest.mark.rule("S-40", "S-86")

@@ -32,10 +32,10 @@ def replaced(address: Address) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "command",
     [
-        "mv {copy}/part* {copy}/_tail.jsonl .",
+        "mv {copy}/part* {copy}/_tail* .",
         "tar xf {copy}.tar --strip-components=1",
         "cp --remove-destination {copy}/* .",
-        "install {copy}/_tail.jsonl .",
+        "install {copy}/_tail* .",
     ],
 )
 def test_who_puts_a_file_in_the_place_of_messages_acknowledges_none(
@@ -49,7 +49,7 @@ def test_who_puts_a_file_in_the_place_of_messages_acknowledges_none(
     part.unlink()
     shell(command.format(copy=tmp_path / "copy"), address.first.path, succeeds=False)
     assert "two" in bodies(address.first)
-    refused = [why for path, why in address.refusals() if "_tail.jsonl" in path]
+    refused = [why for path, why in address.refusals() if "/_tail" in path]
     assert any("replace nothing" in why for why in refused)
     assert part.name in os.listdir(tmp_path / "copy") or "one" in bodies(address.first)
 
@@ -67,7 +67,7 @@ def test_a_queue_that_is_made_like_a_folder_loses_nothing(
     (tmp_path / "new/in.txt").write_text("three\nfour\n")
     shell(f"rsync -a {when} {tmp_path}/new/ .", address.first.path, succeeds=False)
     assert bodies(address.first) == ["one", "two", "three", "four"]
-    assert any("like another folder" in why for path, why in address.refusals() if "_tail.jsonl" in path)
+    assert any("like another folder" in why for path, why in address.refusals() if "/_tail" in path)
 
 
 @pytest.mark.rule("S-76")
@@ -131,6 +131,6 @@ def test_nothing_is_found_where_nothing_was_replaced(address: Address, part: Pat
     queue = address.first.path
     shell(f"{replace} {part.name} read", queue)  # it has what it removed
     shell(f"rm _tail.jsonl; echo '{NEW}' > _tail.jsonl", queue)  # two processes
-    shell("rm _tail.jsonl", queue)
+    shell("rm .all.jsonl", queue)
     shell(f"{replace} _tail.jsonl unread", queue)  # there was nothing in it
     assert replaced(address) == []
