@@ -81,8 +81,11 @@ def test_everything_under_the_control_directory_can_be_read(mounted: Path) -> No
     for directory, _, files in os.walk(mounted / ".journalfs", onerror=_fail):
         for name in files:
             content = Path(directory, name).read_bytes()
-            # What the mount counts and how long its turns take changes while they are looked at.
-            assert name in ("mount.json", "status.json", "events.jsonl") or len(content) == Path(directory, name).stat().st_size
+            # What the mount counts and how long its turns take changes meanwhile.
+            assert (
+                name in ("mount.json", "status.json", "events.jsonl")
+                or len(content) == Path(directory, name).stat().st_size
+            )
             read += len(content)
     assert read > 1000
 
