@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
-from xml.sax.saxutils import escape
 
 from lxml import etree
 
@@ -197,7 +197,7 @@ class Loader:
         while (begin := text.find("${", at)) >= 0 and (end := text.find("}", begin)) >= 0:
             line += text.count("\n", at, begin) if whole else 0
             value = self._property(text[begin + 2 : end], file, line)
-            pieces += text[at:begin], escape(value, {'"': "&quot;"}) if whole else value
+            pieces += text[at:begin], escape(value) if whole else value
             line += text.count("\n", begin, end) if whole else 0
             at = end + 1
             grown += len(value)

@@ -1,4 +1,8 @@
-"""Waiting for those parts of the store that do not know how the program waits."""
+"""Waiting for those parts of the store that do not know how the program waits.
+
+trio is imported by who waits: commands that never do start faster without it.
+"""
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import sys
 from collections.abc import Awaitable, Callable
 from time import monotonic_ns
 from types import TracebackType
-from typing import Final, TypeVar
-
-import trio
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from journalfs.limits import PIECE_NS
+
+if TYPE_CHECKING:
+    import trio
 
 _Result = TypeVar("_Result")
 
@@ -19,36 +24,48 @@ async def offload(work: Callable[[], _Result]) -> _Result:
     """Run `work` in a thread, so that the event loop goes on. Not given up when cancelled: it runs to its
     end.
     """
+    import trio
+
     return await trio.to_thread.run_sync(work)
 
 
 SLICES_MAX: Final = 2
-_slices = trio.CapacityLimiter(SLICES_MAX)
+_limiters: dict[str, trio.CapacityLimiter] = {}
+"""Of threads, by what they are for."""
+
+
+def _few(what: str) -> trio.CapacityLimiter:
+    import trio
+
+    return _limiters.get(what) or _limiters.setdefault(what, trio.CapacityLimiter(SLICES_MAX))
 
 
 async def in_slices(work: Callable[[], None], stop: Callable[[], None]) -> None:
     """Run a piece of long work in a thread, of which few do so at a time: whoever has more of it comes again,
     and stands in line behind others. When cancelled nobody waits for it any more: `stop` tells it so.
     """
+    import trio
+
     try:
-        await trio.to_thread.run_sync(work, limiter=_slices, abandon_on_cancel=True)
+        await trio.to_thread.run_sync(work, limiter=_few("slices"), abandon_on_cancel=True)
     except trio.Cancelled:
         stop()
         raise
-
-
-_bodies = trio.CapacityLimiter(SLICES_MAX)
 
 
 async def in_thread(work: Callable[[], object]) -> None:
     """Run a piece of work on the body of a message in a thread, of which few do so at a time. When cancelled
     nobody waits for it any more, and it ends by itself.
     """
-    await trio.to_thread.run_sync(work, limiter=_bodies, abandon_on_cancel=True)
+    import trio
+
+    await trio.to_thread.run_sync(work, limiter=_few("bodies"), abandon_on_cancel=True)
 
 
 async def together(*works: Callable[[], Awaitable[None]]) -> None:
     """Run all of them side by side until all have ended; the failure of one ends the others."""
+    import trio
+
     async with trio.open_nursery() as nursery:
         for work in works:
             nursery.start_soon(work)
@@ -56,6 +73,8 @@ async def together(*works: Callable[[], Awaitable[None]]) -> None:
 
 async def unbroken(work: Callable[[], Awaitable[_Result]]) -> _Result:
     """Run `work` to its end even if cancelled meanwhile: for what must not be left half done."""
+    import trio
+
     with trio.CancelScope(shield=True):
         result = await work()
     return result  # noqa: RET504 - a scope may swallow, as types see it
@@ -63,6 +82,8 @@ async def unbroken(work: Callable[[], Awaitable[_Result]]) -> _Result:
 
 async def checkpoint() -> None:
     """Let others go on."""
+    import trio
+
     await trio.lowlevel.checkpoint()
 
 
@@ -84,6 +105,8 @@ class Slices:
     async def pause(self) -> None:
         """Let others go on if it is time. It is where the work is given up when it is cancelled."""
         if monotonic_ns() >= self._until_ns:
+            import trio
+
             await trio.lowlevel.checkpoint()
             self._until_ns = monotonic_ns() + PIECE_NS
 
@@ -107,6 +130,8 @@ class Turn:
         """Return when nobody is at it, for those who need no turn of their own. If they took one after the
         other, whoever comes next would find somebody at it for as long as many come.
         """
+        import trio
+
         while self._taken:
             if self._watching is None:
                 self._watching = trio.lowlevel.ParkingLot()
@@ -115,6 +140,8 @@ class Turn:
     async def __aenter__(self) -> None:
         if self._taken:
             if self._waiting is None:
+                import trio
+
                 self._waiting = trio.lowlevel.ParkingLot()
             await self._waiting.park()
         self._taken = True
@@ -136,11 +163,15 @@ class Bell:
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
+        import trio
+
         self._event = trio.Event()
 
     def ring(self) -> None:
         self._event.set()
 
     async def rung(self) -> None:
+        import trio
+
         await self._event.wait()
         self._event = trio.Event()

@@ -294,7 +294,8 @@ class TestRot:
             view = queue.where("JMSPriority >= 0")
             assert [part.messages for part in view.parts()] == [3]
             source = view.open_all()
-            source.read(0, source.size_bytes)
+            with pytest.raises(CoreRefused):
+                source.read(0, source.size_bytes)
         assert store.rebuilds == 1
         assert [b'"damage"' in line for line in lines_of(store, "work.a")] == [True, False, False]
 
