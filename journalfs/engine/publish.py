@@ -63,6 +63,12 @@ class Unfinished:
     def view(self) -> memoryview:
         return memoryview(self._held)[: self.size_bytes]
 
+    def whole(self) -> bytearray:
+        """What begins with it, for engine code to look at: of a view that such code looks at, and that only
+        a cycle leads to, Python before 3.11.8 and 3.12.2 crashes when it collects garbage.
+        """
+        return self._held
+
     def add(self, data: bytes) -> None:
         if len(self._held) == self.size_bytes:
             try:
@@ -125,12 +131,12 @@ class LineSplitter:
 
     def finish(self) -> list[Stretches]:
         """An unfinished last line, if there is one."""
-        line, size_bytes = self._unfinished.view(), self.pending_bytes
+        whole, size_bytes = self._unfinished.whole(), self.pending_bytes
         if not size_bytes:
             return []
         self._unfinished.begin(b"")
         stretch = ffi.new("jfs_stretch[]", ((0, size_bytes),))
-        return [Stretches(ffi.from_buffer("uint8_t[]", line), stretch, 1, line)]
+        return [Stretches(ffi.from_buffer("uint8_t[]", whole), stretch, 1, whole)]
 
 
 class NoJson(Exception):  # noqa: N818 - what was found, as in the rest of the engine
