@@ -22,6 +22,7 @@ from journalfs.pipeline.audit import (
     audit,
 )
 from journalfs.pipeline.messages import Source
+from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs
 from tests.frozen import PristineStores
 from tests.spark.rows import lines_of
@@ -40,6 +41,11 @@ class Audited:
     amqp: list[int]
 
 
+async def beside_a(opened: WritingStore) -> None:
+    await opened.set_attribute("a", None, "user.journalfs.routing-types", b"ANYCAST,MULTICAST")
+    await opened.create_queue("a", "beside")
+
+
 @pytest.fixture(scope="module")
 def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
     value = {"section": "value", "value": {"t": "string", "v": "x"}}
@@ -53,7 +59,7 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     core, amqp = ([line["id"] for line, _ in lines_of(store) if line["queue"] == name] for name in "ac")
     acknowledge(store, "a", core[:1])
     change(store, lambda opened: opened.move(("a", "a"), core[1:2], ("b", "b")))
-    change(store, lambda opened: opened.create_queue("a", "beside"))
+    change(store, beside_a)
     change(store, lambda opened: opened.move(("a", "a"), core[4:], ("a", "beside")))
     # As a broker writes what expired, or was given up.
     notes = {"_AMQ_ORIG_QUEUE": "a", "_AMQ_ORIG_MESSAGE_ID": core[2]}

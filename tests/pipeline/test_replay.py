@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,10 @@ def test_where_no_queue_takes_them_nothing_is_noted(
     assert notes.names() == []
 
 
+async def set_kind(opened: WritingStore, *, kind: bytes) -> None:
+    await opened.set_attribute("to", "to", "user.journalfs.routing-type", kind)
+
+
 @pytest.mark.parametrize("in_mount", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_batch_of_a_routing_type_that_no_queue_has_is_not_noted(
     spark: SparkSession, tmp_path: Path, in_mount: bool
@@ -172,6 +177,7 @@ def test_a_batch_of_a_routing_type_that_no_queue_has_is_not_noted(
     folder, notes = LocalFolder(tmp_path / "archive"), LocalFolder(tmp_path / "notes")
     archive(spark, Source(str(source)), folder)
     store = store_with(tmp_path / "to", id_cache_size=2)
+    change(store, partial(set_kind, kind=b"MULTICAST"))
     publish(store, "to", [{"body": "x", "duplicateId": "x"}, {"body": "y", "duplicateId": "y"}])
     with ExitStack() as stack:
         place = stack.enter_context(mounted_for_writing(store, tmp_path / "mnt")).path if in_mount else store
@@ -181,11 +187,7 @@ def test_a_batch_of_a_routing_type_that_no_queue_has_is_not_noted(
     assert notes.names() == ["target.json"]
     assert bodies(store) == ["x", "y"]
     publish(store, "to", [{"body": "z", "duplicateId": "z"}, {"body": "w", "duplicateId": "w"}])
-
-    async def change_kind(opened: WritingStore) -> None:
-        await opened.set_attribute("to", "to", "user.journalfs.routing-type", b"ANYCAST")
-
-    change(store, change_kind)
+    change(store, partial(set_kind, kind=b"ANYCAST"))
     assert replay(spark, folder, notes, Target(str(store), "to"), name="n") == Replayed(2, 0, 0)
     assert bodies(store) == ["x", "y", "z", "w", "0", "1"]
 

@@ -37,6 +37,9 @@ def wheel(path: Path) -> Path:
         shutil.copytree(
             ROOT / name, path / "tree" / name, ignore=shutil.ignore_patterns("__pycache__", "_native.*[co]")
         )
+    # Manual pages and completions are installed, too.
+    for name in ("man", "completions"):
+        shutil.copytree(ROOT / "docs" / name, path / "tree" / "docs" / name)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, path / "tree")
     alone = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(path)]

@@ -65,11 +65,11 @@ def test_a_job_of_more_or_fewer_rows_than_it_must_have_publishes_nothing(
 def test_a_job_with_a_routing_type_that_no_queue_has_is_refused(
     spark: SparkSession, store: Path, tmp_path: Path, in_mount: bool
 ) -> None:
-    stated = json.dumps({"body": "stated", "properties": {"_AMQ_ROUTING_TYPE": 1}})
+    stated = json.dumps({"body": "stated", "properties": {"_AMQ_ROUTING_TYPE": 0}})
     frame = spark.createDataFrame([('{"body":"plain"}',), (stated,)], ["envelope"])
     with ExitStack() as stack:
         place = stack.enter_context(mounted_for_writing(store, tmp_path / "mnt")).path if in_mount else store
-        with pytest.raises(NoRoute, match=r"states routing type ANYCAST \(1\)"), in_one_line():
+        with pytest.raises(NoRoute, match=r"states routing type MULTICAST \(0\)"), in_one_line():
             frame.write.format("journalfs").mode("append").option("queues", "b").save(str(place))
     assert not lines_of(store)
 

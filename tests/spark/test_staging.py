@@ -181,6 +181,7 @@ def test_a_store_that_somebody_holds_is_not_written(store: Path) -> None:
 
 
 async def more(opened: WritingStore) -> None:
+    await opened.set_attribute("a", None, "user.journalfs.routing-types", b"ANYCAST,MULTICAST")
     await opened.create_queue("a", "waits")
     await opened.create_queue("a", "c")
     await opened.create_address("c")
