@@ -89,6 +89,16 @@ def wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.02)
 
 
+def wait_until_it_answers(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """A PostgreSQL that starts has a socket before it takes anybody."""
+    deadline = time.monotonic() + START_S_MAX
+    asking = ["psql", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "artemis", "-d", "postgres", "-c", ""]
+    while subprocess.run(asking, capture_output=True, check=False, cwd="/").returncode:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)
+
+
 @contextmanager
 def postgresql() -> Iterator[Server]:
     initdb = found("initdb", "/usr/lib/postgresql/*/bin")
@@ -119,6 +129,7 @@ def postgresql() -> Iterator[Server]:
             with log.open("ab") as output:
                 process = subprocess.Popen(as_nobody(command), stdout=output, stderr=output, cwd="/")
             wait_for(socket, process, log)
+            wait_until_it_answers(port, process, log)
             return process
 
         def make(name: str) -> str:
