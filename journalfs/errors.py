@@ -401,6 +401,17 @@ class NoRoute(JournalfsError):
         self.target = target
 
 
+class NoOrigin(JournalfsError):
+    """Messages that are to go back to where they came from cannot: that is gone, or was never noted."""
+
+    identifier = "no-origin"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EDESTADDRREQ
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: nothing was sent back: {reason}")
+
+
 class AddressFull(JournalfsError):
     """A publication that a limit keeps out; `limit` is the setting."""
 

@@ -40,6 +40,7 @@ STATUS_NAME: Final = b".status"
 SETTINGS_NAME: Final = b".settings"
 BY_ORIGIN_DIRECTORY: Final = b".by-origin"
 BY_REASON_DIRECTORY: Final = b".by-reason"
+REDRIVE_DIRECTORY: Final = b".redrive"
 
 MESSAGE_SUFFIXES: Final = ("txt", "json", "bin", "ser")
 PART_GENERATION_DIGITS: Final = 4

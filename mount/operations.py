@@ -224,6 +224,8 @@ class Operations(pyfuse3.Operations):
         node = await self._settled(inode, ctx.pid)
         if node.opens:
             await node.open_up()
+        if isinstance(node, Directory) and node.lists_ahead:
+            await self._long(node.list_ahead, ctx.pid)
         return FileHandleT(self._directories.add(OpenedDirectory(node), ctx.uid))
 
     @guarded

@@ -225,6 +225,35 @@ class Shown:
     """Of those beside them."""
 
 
+class Origins(Protocol):
+    """Where the messages of a view come from: what is noted on dead letters, expired and moved ones."""
+
+    async def find(self) -> None:
+        """Find that out, for the counts, while others are served."""
+
+    def places(self) -> Mapping[tuple[str, str], int]:
+        """Address and queue, and how many come from there."""
+
+    def reasons(self) -> Mapping[str, int]:
+        """`expired`, `max-deliveries`, `moved` or `sent`, and how many are there for that."""
+
+    def selector_of_place(self, place: tuple[str, str]) -> str:
+        """What leaves the messages that come from there."""
+
+    def selector_of_reason(self, reason: str) -> str | None:
+        """What leaves the messages that are there for that; None for what is no reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What became of messages that were to go back to where they came from."""
+
+    sent: Mapping[tuple[str, str], int]
+    """By address and queue."""
+    stayed: Mapping[str, Sequence[MessageId]]
+    """Those that stay where they are, by why."""
+
+
 class View(Protocol):
     """An ordered set of live messages: a queue, or what a selector or a state leaves of one."""
 
@@ -277,6 +306,9 @@ class View(Protocol):
 
     async def understand(self, selector: str) -> None:
         """Read a selector while others are served, so that `where` takes no time. Raises the same."""
+
+    def origins(self) -> Origins:
+        """Where its messages come from."""
 
     def is_found(self) -> bool:
         """Whether what is in the view is known, so that asking for it takes no time."""
@@ -561,6 +593,11 @@ class WritableStore(Store, Protocol):
         """Send to one queue and acknowledge in another, in one transaction; how many were there."""
 
     async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int: ...
+
+    async def redrive(self, source: QueuePath, message_ids: Sequence[MessageId]) -> Redriven:
+        """Send messages back to the queues that they came from, as they were: some at a time, each time in
+        one transaction. Raises where none can go, naming why.
+        """
 
     def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
         """A new consumer of a queue, or of what selectors leave of it. Raises `TooManyConsumers`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
@@ -102,6 +102,10 @@ class Outgoing(ABC):
         """A copy with these broker's properties as well, in place of those of the same names. It is for the
         broker's own copies (dead letters, moves): a small AMQP one is addressed anew.
         """
+
+    @abstractmethod
+    def without_properties(self, names: Collection[str]) -> Self:
+        """A copy without these broker's properties. A small AMQP one is addressed anew."""
 
     @abstractmethod
     def integer(self, name: str) -> int | None:
@@ -215,11 +219,11 @@ class Properties:
         is_integer = found is not None and isinstance(found.value, int) and found.code is not Code.BOOLEAN
         return found.value if is_integer else None  # type: ignore[union-attr,return-value]
 
-    def without(self, name: str) -> Properties:
-        """Itself, or all others where there is one of that name."""
-        if self.get(name) is None:
+    def without(self, *names: str) -> Properties:
+        """Itself, or all others where there is one of these names."""
+        if all(self.get(name) is None for name in names):
             return self
-        return Properties(tuple(entry for entry in self.entries if entry.name != name))
+        return Properties(tuple(entry for entry in self.entries if entry.name not in names))
 
     def with_(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Properties:
         """With these as well: in the place of what has their name, new ones at the end."""
@@ -320,6 +324,11 @@ class CoreMessage(Outgoing):
     def with_properties(self, extra: Mapping[str, tuple[Code, PropertyValue]]) -> Self:
         changed = copy(self)
         changed.properties = self.properties.with_(extra)
+        return changed
+
+    def without_properties(self, names: Collection[str]) -> Self:
+        changed = copy(self)
+        changed.properties = self.properties.without(*names)
         return changed
 
     def integer(self, name: str) -> int | None:

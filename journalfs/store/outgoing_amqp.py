@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -77,6 +77,8 @@ class AmqpMessage(Outgoing):
         self._extra = Properties(None, parts.extra) if parts.extra else NO_PROPERTIES
         self._notes: tuple[tuple[Value, Value], ...] = ()
         """Annotations to be added."""
+        self._forgotten: tuple[Value, ...] = ()
+        """Keys of annotations to be taken away."""
         self._readdressed = False
         """Its properties are to name the address that it is recorded for."""
         self._made_durable = False
@@ -248,6 +250,13 @@ class AmqpMessage(Outgoing):
         changed._readdressed = True
         return changed
 
+    def without_properties(self, names: Collection[str]) -> AmqpMessage:
+        changed = copy(self)
+        changed._extra = self._extra.without(*names)
+        changed._forgotten = (*self._forgotten, *map(_annotation_key, names))
+        changed._readdressed = True
+        return changed
+
     def integer(self, name: str) -> int | None:
         return self._extra.integer(name)
 
@@ -314,7 +323,7 @@ class AmqpMessage(Outgoing):
         return without_ttl(encoded).encoded if self._expires_anew and encoded != NULL else encoded
 
     def _annotations(self, encoded: bytes) -> bytes:
-        notes, without = list(self._notes), []
+        notes, without = list(self._notes), list(self._forgotten)
         if self._wanted is not None:
             key, (kind,) = _symbol(_ROUTING_TYPE), self._wanted
             if kind is None:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from journalfs.clock import NS_PER_MS
 from journalfs.engine.state_types import PartInfo
@@ -25,6 +25,9 @@ from journalfs.store.page_parts import PAGE_PART_BASE, PagePart, PageParts
 from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
 from journalfs.store.selections import PART_BYTES, SELECTION_BYTES, SELECTIONS
 from journalfs.store.sources import WatchedSource
+
+if TYPE_CHECKING:
+    from journalfs.store.origins import Origins
 
 ALL_NAME = ".all.jsonl"
 PART_PREFIX = "part-"
@@ -100,6 +103,7 @@ class QueueView:
         """The same of those that are in the journal, where a lasting selection made them."""
         self._tail: tuple[Run, ...] = ()
         self._wheres: dict[str, QueueView] = {}
+        self._origins: Origins | None = None
 
     # -- what changed ----------------------------------------------------------------------------------------
 
@@ -393,6 +397,13 @@ class QueueView:
     def selected(self) -> Filter | None:
         """What lets some of the queue's messages through; None: all are in the view."""
         return self._selected
+
+    def origins(self) -> Origins:
+        from journalfs.store.origins import Origins  # noqa: PLC0415 - few ask for it
+
+        if self._origins is None:
+            self._origins = Origins(self)
+        return self._origins
 
     def follow(self) -> Follower:
         return Follower(self.content, self._selected)

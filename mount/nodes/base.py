@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
-from journalfs.ids import Inode
+from journalfs.ids import Inode, MessageId
 from journalfs.store.api import Bytes, ByteSource, QueuePath
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import no_such_name, refuse
@@ -202,6 +202,25 @@ class Node(ABC):
         raise refuse(errno.ENOTDIR)
 
 
+async def move_messages(
+    context: MountContext,
+    source: QueuePath,
+    message_ids: Callable[[], Sequence[MessageId]],
+    target: Directory,
+    part: str | None = None,
+) -> int:
+    """Messages of `source` are renamed into `target`: they are moved to its queue, or sent back to where they
+    came from. How many were there. `part` is the store's name for all of them, where it has one.
+    """
+    store = context.removing()
+    if target.redrives:
+        return sum((await store.redrive(source, message_ids())).sent.values())
+    queue = moving_target(source, target)
+    if part is not None:
+        return await store.move_part(source, part, queue)
+    return await store.move(source, message_ids(), queue)
+
+
 def moving_target(source: QueuePath, target: Directory) -> QueuePath:
     """The queue that messages of `source` go to when they are renamed into `target`."""
     queue = target.receiving_queue()
@@ -248,9 +267,19 @@ class Directory(Node):
     private: ClassVar[bool] = False
     """Its owner's alone, unless the mount was told of permissions."""
 
+    redrives: ClassVar[bool] = False
+    """True where messages that are moved into it go back to where they came from."""
+
+    lists_ahead: ClassVar[bool] = False
+    """True when `list_ahead` has to be awaited before it is listed."""
+
     def __init__(self, context: MountContext, parent_inode: int) -> None:
         super().__init__(context)
         self.parent_inode = parent_inode
+
+    async def list_ahead(self) -> None:
+        """Find out what is listed, while others are served."""
+        raise AssertionError("what is listed is known")
 
     @abstractmethod
     def mtime_ns(self) -> int: ...

@@ -22,7 +22,7 @@ from journalfs_mount.nodes.base import (
     OpenedFile,
     Selection,
     Snapshot,
-    moving_target,
+    move_messages,
     reply_dots,
 )
 
@@ -108,8 +108,8 @@ class MessageFile(Node):
             raise no_such_name()
 
     async def move(self, target: Directory, name: bytes) -> None:
-        store, source = self.context.removing(), (self._address_name, self._queue_name)
-        if not await store.move(source, [self._message_id], moving_target(source, target)):
+        source = self._address_name, self._queue_name
+        if not await move_messages(self.context, source, lambda: [self._message_id], target):
             raise no_such_name()
 
     def open(self) -> OpenedFile:

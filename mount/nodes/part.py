@@ -16,7 +16,7 @@ from journalfs.store.api import Part, Shown
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.names import ALL_NAME, TAIL_NAME
-from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Selection, moving_target
+from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Selection, move_messages
 from journalfs_mount.nodes.tail import TailSource
 from journalfs_mount.nodes.written import NOT_EMPTIED, Target, WritingFile
 from journalfs_mount.refusals import Refused
@@ -69,12 +69,9 @@ class LinesFile(Node):
             await store.acknowledge(queue, self._message_ids())
 
     async def move(self, target: Directory, name: bytes) -> None:
-        store, source = self.context.removing(), self._directory.queue_path()
-        queue = moving_target(source, target)
-        if self._directory.keeps_parts:
-            await store.move_part(source, self._name_in_store(), queue)
-        else:
-            await store.move(source, self._message_ids(), queue)
+        directory = self._directory
+        part = self._name_in_store() if directory.keeps_parts else None
+        await move_messages(self.context, directory.queue_path(), self._message_ids, target, part)
 
     def _refuse_listed(self) -> None:
         """Whoever deletes all that a directory lists, to fill it anew, means a place of his own."""

@@ -13,15 +13,19 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
+from journalfs.ids import MessageId
 from journalfs.store.api import Part, Queue, QueuePath, View
 from journalfs_mount.context import MountContext
 from journalfs_mount.names import (
     ALL_NAME,
+    BY_ORIGIN_DIRECTORY,
+    BY_REASON_DIRECTORY,
     DELIVERING_DIRECTORY,
     EXPIRED_DIRECTORY,
     FAILED_DIRECTORY,
     FOLLOW_NAME,
     MESSAGES_DIRECTORY,
+    REDRIVE_DIRECTORY,
     SCHEDULED_DIRECTORY,
     SETTINGS_NAME,
     STATUS_NAME,
@@ -33,7 +37,7 @@ from journalfs_mount.names import (
     is_tail_name,
     parse_part_name,
 )
-from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile, Selection
+from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile, Selection, move_messages
 from journalfs_mount.nodes.message import MessagesDirectory
 from journalfs_mount.nodes.part import AllFile, PartFile, TailFile, part_version
 from journalfs_mount.nodes.place import Place
@@ -59,6 +63,7 @@ class ViewDirectory(Directory):
 
     __slots__ = ("address_name",)
 
+    holds_many: ClassVar[bool] = True
     keeps_parts: ClassVar[bool] = False
     """True for a queue's own parts, which the store knows by name."""
 
@@ -104,6 +109,16 @@ class ViewDirectory(Directory):
     def concerns(self, address_name: str) -> bool:
         return self.address_name == address_name
 
+    async def move(self, target: Directory, name: bytes) -> None:
+        """All that is in it goes back to where it came from."""
+        if not target.redrives:
+            await super().move(target, name)
+
+        def ids() -> Sequence[MessageId]:
+            return self.view().message_ids(ALL_NAME.decode())
+
+        await move_messages(self.context, self.queue_path(), ids, target)
+
     def find(self, name: bytes) -> Node | None:
         if (part := parse_part_name(name)) is not None:
             tail = self._tail(name) if part.is_tail else None
@@ -126,13 +141,17 @@ class ViewDirectory(Directory):
 
     def named_children(self) -> Mapping[bytes, Callable[[], Node]]:
         """Fixed names: the tail, and what is reached by name but never listed."""
-        from journalfs_mount.nodes.where import WhereDirectory  # noqa: PLC0415  (it imports this)
+        from journalfs_mount.nodes import origins  # noqa: PLC0415  (these import this)
+        from journalfs_mount.nodes.where import WhereDirectory  # noqa: PLC0415
 
         return {
             TAIL_NAME: partial(TailFile, self.context, self),
             ALL_NAME: partial(AllFile, self.context, self),
             MESSAGES_DIRECTORY: partial(MessagesDirectory, self.context, self),
             WHERE_DIRECTORY: partial(WhereDirectory, self.context, self),
+            BY_ORIGIN_DIRECTORY: partial(origins.ByOriginDirectory, self.context, self),
+            BY_REASON_DIRECTORY: partial(origins.ByReasonDirectory, self.context, self),
+            REDRIVE_DIRECTORY: partial(origins.RedriveDirectory, self.context, self),
         }
 
     def entries(self) -> Sequence[Entry]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 from urllib.parse import unquote_to_bytes
@@ -69,7 +69,9 @@ class WhereDirectory(Directory):
     def find(self, name: bytes) -> Node | None:
         """EINVAL for what is no selector: ENOENT would say that there are no such messages."""
         selector = self._selector(name)
-        node = self.enter(name, partial(SelectionDirectory, self.context, self, self._of, selector))
+        node = self.enter(
+            name, partial(SelectionDirectory, self.context, self.inode, self._of, lambda: selector)
+        )
         assert isinstance(node, SelectionDirectory)
         try:
             node.view()
@@ -90,9 +92,9 @@ class SelectionDirectory(ViewDirectory):
     __slots__ = ("_of", "_selector")
 
     def __init__(
-        self, context: MountContext, parent: WhereDirectory, of: ViewDirectory, selector: str
+        self, context: MountContext, parent_inode: int, of: ViewDirectory, selector: Callable[[], str]
     ) -> None:
-        super().__init__(context, parent.inode, of.address_name)
+        super().__init__(context, parent_inode, of.address_name)
         self._of = of
         self._selector = selector
 
@@ -101,14 +103,14 @@ class SelectionDirectory(ViewDirectory):
         return self
 
     def view(self) -> View:
-        return self._of.view().where(self._selector)
+        return self._of.view().where(self._selector())
 
     def queue_directory(self) -> QueueDirectory:
         return self._of.queue_directory()
 
     def selectors(self) -> Sequence[str] | None:
         of = self._of.selectors()
-        return None if of is None else (*of, self._selector)
+        return None if of is None else (*of, self._selector())
 
     def extended_attributes(self) -> Mapping[str, bytes]:
-        return {"user.journalfs.selector": self._selector.encode()}
+        return {"user.journalfs.selector": self._selector().encode()}

@@ -20,6 +20,7 @@ from journalfs.store.api import (
     Follower,
     Listing,
     LoopLag,
+    Origins,
     Part,
     Queue,
     Shown,
@@ -253,6 +254,9 @@ class FakeView:
 
     async def understand(self, selector: str) -> None:
         self.where(selector)
+
+    def origins(self) -> Origins:
+        raise NotImplementedError
 
     def is_found(self) -> bool:
         return True

@@ -15,7 +15,7 @@ from journalfs.format import core_message
 from journalfs.ids import MessageId, QueueId, TxId
 from journalfs.limits import PIECE_RECORDS, ROUTED_PIECE_MESSAGES
 from journalfs.store.content import QueueContent
-from journalfs.store.outgoing import Outgoing
+from journalfs.store.outgoing import Outgoing, known_routing_type
 from journalfs.store.runs import JournalRun, Run
 from journalfs.store.stored_runs import stored_messages
 from journalfs.store.write.address_rules import AS_STATED, AddressRules
@@ -36,7 +36,7 @@ class Copies:
     def __init__(self, publishing: Publishing, rules: AddressRules, address: str, queue: QueueId) -> None:
         self._publishing = publishing
         self._rules = rules
-        self._address = address
+        self.address = address
         self._queue = queue
         self._large: list[MessageId] = []
 
@@ -64,16 +64,20 @@ class Copies:
             self._publishing.kinds.refuse_unloadable((self._queue,), message)
             message.queue_schedule_ms = due_ms.get(message_id)
             numbered.append((self._publishing.new_id(), message.kept().in_journal(source.now_ms)))
-        large = await self._publishing.write_bodies(self._address, numbered)
+        large = await self._publishing.write_bodies(self.address, numbered)
         self._large += large
         return numbered, large
 
     def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
-        if source.model.address == self._address:
+        if source.model.address == self.address:
             return message
         notes = core_message.origin(message_id, source.name, message.sent_to or source.model.address)
-        (ruled,) = self._rules.expiring(self._address, [message.with_properties(notes)])
+        (ruled,) = self._rules.expiring(self.address, [message.with_properties(notes)])
         return ruled
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        """Whether messages may be put into the queue as the records that they are."""
+        return source.model.address == self.address
 
     async def add_journal(self, transaction: Transaction, source: QueueContent, ids: array[int]) -> None:
         """Stage copies of messages of the journal, in their order: of most of them many in one go, and of the
@@ -98,10 +102,10 @@ class Copies:
         That is so until others go on.
         """
         run = run_of(source, ids)
-        as_it_is = source.model.address != self._address and self._rules.expiry(self._address) == AS_STATED
+        as_it_is = source.model.address != self.address and self._rules.expiry(self.address) == AS_STATED
         if not as_it_is or len(run) != len(ids):
             return None, len(ids)
-        fields = self._publishing.copy_fields(transaction.tx, self._address, self._queue, source.name)
+        fields = self._publishing.copy_fields(transaction.tx, self.address, self._queue, source.name)
         batch = CopyBatch(fields, ids, *run.lines(source))
         possible, alike = batch.alike()
         return batch if possible else None, alike
@@ -110,7 +114,7 @@ class Copies:
         """Stage copies of a few messages."""
         numbered, large = await self.numbered(source, run)
         self._publishing.stage_copies_in(
-            transaction.tx, self._address, numbered, self._queue, large=large, arriving=False
+            transaction.tx, self.address, numbered, self._queue, large=large, arriving=False
         )
         await transaction.after(2 * len(run))
 
@@ -118,7 +122,28 @@ class Copies:
         self, tx: TxId, numbered: Sequence[tuple[MessageId, Outgoing]], large: frozenset[MessageId]
     ) -> None:
         """Stage copies, and that others leave for them."""
-        self._publishing.stage_copies_in(tx, self._address, numbered, self._queue, large=large, arriving=True)
+        self._publishing.stage_copies_in(tx, self.address, numbered, self._queue, large=large, arriving=True)
+
+
+class Restored(Copies):
+    """Copies for the queue that the messages came from, as its address was sent them: what was noted on them
+    when they left it is taken away, and they want again what their senders wanted. As a broker's retry does
+    it, they expire by the settings of the address alone: nobody knows when they would have.
+    """
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        return False
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        wanted = message.integer(core_message.ORIGINAL_ROUTING_TYPE)
+        expiration_ms = self._rules.expiry(self.address).expiration_ms(0, source.now_ms)
+        restored = message.without_properties(core_message.NOTES).wanting(known_routing_type(wanted))
+        return restored.expiring_at(expiration_ms)
+
+    def _alike(
+        self, transaction: Transaction, source: QueueContent, ids: array[int]
+    ) -> tuple[CopyBatch | None, int]:
+        return None, len(ids)
 
 
 def run_of(content: QueueContent, ids: array[int]) -> JournalRun:

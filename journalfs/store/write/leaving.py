@@ -21,7 +21,7 @@ from journalfs.store.content import QueueContent
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
-from journalfs.store.write.copies import Copies, run_of
+from journalfs.store.write.copies import Copies, Restored, run_of
 from journalfs.store.write.paced import Paced, Transaction, pieces
 from journalfs.store.write.paged import Paged as PagedStore
 from journalfs.store.write.removing import Chosen, Removing
@@ -79,10 +79,27 @@ class Leaving:
         """
         if source is target:
             return 0
+        copies = self._copies(Copies, target.model.address, target)
+        return await self._move(source, target, choose, copies, full=full)
+
+    async def send_back(
+        self, source: StoreQueue, target: StoreQueue, address: str, choose: Choice, *, full: bool
+    ) -> int:
+        """The same with what came from that queue, which is as it was before then. `address`: where it was
+        sent to.
+        """
+        return await self._move(source, target, choose, self._copies(Restored, address, target), full=full)
+
+    def _copies(self, kind: type[Copies], address: str, target: StoreQueue) -> Copies:
+        return kind(self._publishing, self._sending.rules, address, target.content.queue_id)
+
+    async def _move(
+        self, source: StoreQueue, target: StoreQueue, choose: Choice, copies: Copies, *, full: bool
+    ) -> int:
         kinds, to = self._sending.kinds, (target.content.queue_id,)
         knows = kinds.special(to)
         chosen = self._removing.choose(source.content, choose(source))
-        moved = await self._leave(chosen, lambda chosen: self._stage_move(chosen, target, full=full))
+        moved = await self._leave(chosen, lambda chosen: self._stage_move(chosen, target, copies, full=full))
         if not knows and kinds.special(to):
             kinds.forget(to)  # it became one meanwhile
         return moved
@@ -171,7 +188,9 @@ class Leaving:
             await self._removing.stage_in(transaction, chosen)
             return transaction.commit()
 
-    async def _stage_move(self, chosen: Chosen, target: StoreQueue, *, full: bool) -> Position:
+    async def _stage_move(
+        self, chosen: Chosen, target: StoreQueue, copies: Copies, *, full: bool
+    ) -> Position:
         """Messages in the journal stay the records that they are and change queues within an address. To
         another they are copied: a message says where it was sent, by which it is judged where it goes when it
         expires or fails. Those in pages, which are never rewritten, are copied too, and those that the other
@@ -179,7 +198,7 @@ class Leaving:
         """
         await self._store.journals.make_room()
         address, queue = target.model.address, target.content.queue_id
-        async with Copies(self._publishing, self._sending.rules, address, queue) as copies:
+        async with copies:
             special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now
             if special and not pages_now(address):
                 return await self._stage_at_once(chosen, copies)
@@ -187,7 +206,9 @@ class Leaving:
             self._removing.refuse_beyond_room(chosen, moved=True)
             async with self._paced.transaction() as transaction:
                 if special or begins or pages_now(address):
-                    with self._sending.paging.transaction(address, transaction.tx) as pages:
+                    with self._sending.paging.transaction(
+                        copies.address, transaction.tx, (address,)
+                    ) as pages:
                         for few in _few(chosen):
                             numbered, large = await copies.numbered(chosen.content, few)
                             routed = [(one, Routed(message, (queue,), address)) for one, message in numbered]
@@ -228,7 +249,7 @@ class Leaving:
         copies: Copies,
     ) -> None:
         """Put some messages of the journal into the target, in their order."""
-        as_they_are = self._places(chosen, target, ids)
+        as_they_are = self._places(chosen, target, ids, copies)
         if all(as_they_are):
             self._stage_references(transaction, chosen.content, ids, target.content.queue_id)
             await transaction.after(len(ids))
@@ -241,12 +262,12 @@ class Leaving:
                 continue
             await copies.add_journal(transaction, chosen.content, group)
 
-    def _places(self, chosen: Chosen, target: StoreQueue, ids: array[int]) -> bytes:
+    def _places(self, chosen: Chosen, target: StoreQueue, ids: array[int], copies: Copies) -> bytes:
         """For each of some messages 1 if it is put into the target as the record that it is: those of one
         address; of another, which the copy names, only what is damaged, so that nothing can be copied.
         """
         content = chosen.content
-        if content.model.address == target.model.address:
+        if copies.keeps_records(content):
             return self._removing.take_places(chosen, target.content, ids)
         broken = damaged(content.state, ids, content.slot)
         if not any(broken):

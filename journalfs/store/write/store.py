@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import trio
 
@@ -19,7 +20,7 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S
-from journalfs.store.api import Patience, QueuePath, Shown, Usage
+from journalfs.store.api import Patience, QueuePath, Redriven, Shown, Usage
 from journalfs.store.core import Core
 from journalfs.store.last_words import leave_words
 from journalfs.store.message import HEADER_PREFIX
@@ -60,6 +61,7 @@ from journalfs.store.write.publication import (
 from journalfs.store.write.publisher import FilePublisher
 from journalfs.store.write.publishing import Published, Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
+from journalfs.store.write.redriving import Redriving
 from journalfs.store.write.removing import Removing
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
@@ -351,6 +353,25 @@ class WritingStore(SelfReadingStore):
 
     async def move_part(self, source: QueuePath, part_name: str, target: QueuePath) -> int:
         return await self._move(source, target, lambda found: found.part_runs(part_name))
+
+    async def redrive(self, source: QueuePath, message_ids: Sequence[MessageId]) -> Redriven:
+        self._writable()
+        redriving = Redriving(self.core, self._routing.concerns, self._send_back)
+        return await redriving.redrive(self._queue(source), message_ids)
+
+    async def _send_back(self, source: StoreQueue, target: QueuePath, address: str, ids: array[int]) -> int:
+        self._writable()
+        full = self.admission.decide_move(source.model.address, target[0]) is Action.PAGE
+        async with self._arrivals.bringing(target[0]):
+            sent = await self._leaving.send_back(
+                source,
+                self._queue(target),
+                address,
+                lambda found: chosen_runs(found, cast("Sequence[MessageId]", ids)),
+                full=full,
+            )
+        self.admission.moved(target[0])
+        return sent
 
     async def _move(self, source: QueuePath, target: QueuePath, choose: Choice) -> int:
         self._writable()

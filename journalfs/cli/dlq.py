@@ -1,0 +1,195 @@
+"""`journalfs dlq redrive`: dead letters and expired messages go back to the queues that they came from."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from urllib.parse import quote
+
+import click
+
+from journalfs.cli.common import (
+    SEPARATOR,
+    find_queues,
+    json_option,
+    opened,
+    store_argument,
+    write_json,
+)
+from journalfs.errors import NoOrigin, SystemFailure, WrongCall
+
+if TYPE_CHECKING:
+    from journalfs.ids import MessageId
+    from journalfs.store.api import QueuePath, Redriven
+    from journalfs.store.queues import StoreQueue
+    from journalfs.store.store import JournalStore
+    from journalfs.store.write.store import WritingStore
+
+_ALL: Final = ".all.jsonl"
+
+
+class Outcome(NamedTuple):
+    """What became of the messages of one queue."""
+
+    queue: str
+    sent: Mapping[str, int]
+    """By address::queue."""
+    stayed: Mapping[str, Sequence[int]]
+    """Ids, by why."""
+
+    def lines(self) -> list[str]:
+        went = [f"{self.queue}: {count} sent back to {where}" for where, count in self.sent.items()]
+        stay = [
+            f"{self.queue}: {', '.join(map(str, ids))} stay: {why}" for why, ids in self.stayed.items() if ids
+        ]
+        return [*went, *stay] or [f"{self.queue}: nothing to send back"]
+
+
+@click.group()
+def dlq() -> None:
+    """Send dead letters and expired messages back to where they came from."""
+
+
+@dlq.command(epilog="Example: journalfs dlq redrive /mnt/broker DLQ::DLQ --where \"tenant = 'a'\"")
+@store_argument
+@click.argument("queue", metavar="[ADDRESS::QUEUE]", required=False)
+@click.option("--where", "selector", metavar="SELECTOR", help="Only messages that this selector accepts.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say what would go where.")
+@json_option
+def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bool, as_json: bool) -> None:
+    """Send messages of STORE, or of what is mounted there, back to the queues that they came from.
+
+    Without ADDRESS::QUEUE: those of all queues of dead-letter and expiry addresses. What was noted on them is
+    taken away and deliveries count anew. What has no origin any more stays, and is named.
+    """
+    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
+
+    mounted = mounted_store(store)
+    if dry_run:
+        outcomes = _planned(mounted or store, queue, selector)
+    elif mounted is not None:
+        outcomes = _in_mount(store, mounted, queue, selector)
+    else:
+        outcomes = _in_store(store, queue, selector)
+    if as_json:
+        write_json(one._asdict() for one in outcomes)
+        return
+    for one in outcomes:
+        for line in one.lines():
+            click.echo(line)
+
+
+def _queues(store: JournalStore, target: str | None) -> list[StoreQueue]:
+    from journalfs.store.origins import takes_letters  # noqa: PLC0415 - as above
+
+    if target is not None:
+        return cast("list[StoreQueue]", find_queues(store, target))
+    found = [queue for queue in store.queues() if takes_letters(store.core, queue.model.address)]
+    if not found:
+        raise WrongCall("no settings send dead letters or expired messages to a queue; say which, as A::B")
+    return found
+
+
+def _path(queue: StoreQueue) -> QueuePath:
+    return queue.model.address, queue.name
+
+
+async def _ids(queue: StoreQueue, selector: str | None) -> Sequence[MessageId]:
+    if selector is None:
+        return queue.message_ids(_ALL)
+    await queue.understand(selector)
+    view = queue.where(selector)
+    await view.find()
+    return view.message_ids(_ALL)
+
+
+def _outcome(queue: StoreQueue, redriven: Redriven) -> Outcome:
+    sent = {SEPARATOR.join(to): count for to, count in redriven.sent.items()}
+    stayed = {why: [int(one) for one in ids] for why, ids in redriven.stayed.items()}
+    return Outcome(SEPARATOR.join(_path(queue)), sent, stayed)
+
+
+def _planned(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
+    import trio  # noqa: PLC0415 - as above
+
+    from journalfs.store.write.redriving import Redriving  # noqa: PLC0415
+    from journalfs.store.write.routing import Routing  # noqa: PLC0415
+
+    async def plan(store: JournalStore) -> list[Outcome]:
+        routing = Routing(store.core, lambda *_: False)
+        redriving = Redriving(store.core, routing.concerns, _changes_nothing)
+        return [
+            _outcome(queue, await redriving.planned(queue, await _ids(queue, selector)))
+            for queue in _queues(store, target)
+        ]
+
+    with opened(path) as store:
+        return trio.run(plan, cast("JournalStore", store))
+
+
+async def _changes_nothing(*_: object) -> int:
+    raise AssertionError("what is planned is not done")
+
+
+def _in_store(path: Path, target: str | None, selector: str | None) -> list[Outcome]:
+    import trio  # noqa: PLC0415 - as above
+
+    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+
+    async def redrive_all(store: WritingStore) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.journals.run)
+            for queue in _queues(store, target):
+                at, ids = _path(queue), await _ids(queue, selector)
+                with suppress(NoOrigin):  # what it says is told as what becomes of the others
+                    await store.redrive(at, ids)
+                told = [dict(one) for one in store.core.events if one["event"] == "redriven"]
+                outcomes.append(_from_events(at, told))
+            nursery.cancel_scope.cancel()
+        return outcomes
+
+    store = open_for_writing(path)
+    try:
+        return trio.run(redrive_all, store)
+    finally:
+        store.close()
+
+
+def _in_mount(mount: Path, path: Path, target: str | None, selector: str | None) -> list[Outcome]:
+    """By what a shell would do. What became of it is told by the mount's events."""
+    from journalfs_mount.names import encode_name  # noqa: PLC0415 - few redrive in a mount
+
+    with opened(path, index=False) as store:
+        paths = [_path(queue) for queue in _queues(cast("JournalStore", store), target)]
+    outcomes = []
+    for at in paths:
+        folder = mount.joinpath(*(os.fsdecode(encode_name(name)) for name in at))
+        chosen = folder if selector is None else folder / ".where" / quote(selector, safe=" =<>()'\"")
+        before = _told(mount)
+        try:
+            os.rename(chosen / _ALL, folder / ".redrive" / _ALL)
+        except OSError as error:
+            if error.errno not in (errno.EDESTADDRREQ, errno.ENOENT):
+                raise SystemFailure.from_os(error, folder, doing="send messages back") from error
+        outcomes.append(_from_events(at, [one for one in _told(mount) if one not in before]))
+    return outcomes
+
+
+def _from_events(at: QueuePath, told: Sequence[Mapping[str, Any]]) -> Outcome:
+    """What events said last of a queue."""
+    of_queue = [one for one in told if (one["address"], one["queue"]) == at]
+    sent, stayed = (of_queue[-1]["sent"], of_queue[-1]["stayed"]) if of_queue else ({}, {})
+    return Outcome(SEPARATOR.join(at), sent, stayed)
+
+
+def _told(mount: Path) -> list[dict[str, Any]]:
+    import msgspec  # noqa: PLC0415 - as above
+
+    lines = (mount / ".journalfs" / "events.jsonl").read_bytes().splitlines()
+    events: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines if b"redriven" in line]
+    return [one for one in events if one.get("event") == "redriven"]

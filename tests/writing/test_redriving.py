@@ -1,0 +1,103 @@
+"""Dead letters by where they come from, and back there: in a mount, and by the command."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.mounting import MountedStore, journalfs, mounted_for_writing, read_lines
+from tests.writing.conftest import Remount, bodies, errno_of, new_store, shell
+
+LETTERS = [
+    {"body": "a1", "properties": {"_AMQ_ORIG_ADDRESS": "a", "_AMQ_ORIG_QUEUE": "q", "tenant": "x"}},
+    {"body": "a2", "properties": {"_AMQ_ORIG_ADDRESS": "a", "_AMQ_ORIG_QUEUE": "q", "tenant": "y"}},
+    {"body": "a3", "properties": {"_AMQ_ORIG_ADDRESS": "a", "_AMQ_ORIG_QUEUE": "q", "_AMQ_ACTUAL_EXPIRY": 9}},
+    {"body": "b1", "properties": {"_AMQ_ORIG_ADDRESS": "b:c", "_AMQ_ORIG_QUEUE": "b/c"}},
+    {"body": "gone", "properties": {"_AMQ_ORIG_ADDRESS": "a", "_AMQ_ORIG_QUEUE": "no more"}},
+    {"body": "sent"},
+]
+
+
+def filled(mount: MountedStore) -> Path:
+    """The directory of a dead-letter queue with letters."""
+    for path in ("a/q", "b:c/b%2Fc", "DLQ/DLQ"):
+        (mount.path / path).mkdir(parents=True, exist_ok=True)
+    folder = mount.path / "DLQ/DLQ"
+    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LETTERS))
+    return folder
+
+
+@pytest.mark.rule("S-232")
+def test_letters_are_listed_by_origin_and_reason(remount: Remount) -> None:
+    folder = filled(remount())
+    assert not {".by-origin", ".by-reason", ".redrive"} & set(os.listdir(folder))
+    assert sorted(os.listdir(folder / ".by-origin")) == ["a::no more", "a::q", "b%3Ac::b%2Fc"]
+    assert sorted(os.listdir(folder / ".by-reason")) == ["expired", "max-deliveries", "sent"]
+    assert [line["body"] for line in read_lines(folder / ".by-origin/a::q")] == ["a1", "a2", "a3"]
+    assert [line["body"] for line in read_lines(folder / ".by-origin/a%3A%3Aq")] == ["a1", "a2", "a3"]
+    assert [line["body"] for line in read_lines(folder / ".by-reason/expired")] == ["a3"]
+    assert len(os.listdir(folder / ".by-reason/max-deliveries/.messages")) == 4
+    inner = folder / ".by-reason/max-deliveries/.by-origin"
+    assert sorted(os.listdir(inner)) == ["a::no more", "a::q", "b%3Ac::b%2Fc"]
+    assert [line["body"] for line in read_lines(inner / "a::q/.where/tenant = 'y'")] == ["a2"]
+    assert os.listdir(folder / ".redrive") == []
+    assert errno_of(os.stat, folder / ".by-reason/whatever") == errno.ENOENT
+    assert errno_of((folder / ".redrive/new.txt").write_text, "x") == errno.EPERM
+
+
+@pytest.mark.rule("S-230", "S-231")
+def test_whatever_is_moved_to_redrive_goes_back(remount: Remount) -> None:
+    mount = remount()
+    folder, queue = filled(mount), mount.queue("a", "q")
+    (first, *_) = os.listdir(folder / ".by-origin/a::q/.messages")
+    shell(f"mv .by-origin/a::q/.messages/{first} .redrive", folder)
+    assert bodies(queue) == ["a1"]
+    shell("mv \".by-origin/a::q/.where/tenant = 'y'/.all.jsonl\" .redrive/", folder)
+    assert bodies(queue) == ["a1", "a2"]
+    shell("mv .by-origin/a::q .redrive", folder)
+    assert bodies(queue) == ["a1", "a2", "a3"]
+    assert [line.get("properties") for line in queue.lines()] == [{"tenant": "x"}, {"tenant": "y"}, None]
+    assert sorted(os.listdir(folder / ".by-origin")) == ["a::no more", "b%3Ac::b%2Fc"]
+    shell("mv .by-reason/sent .redrive", folder, succeeds=False)
+    shell("mv .all.jsonl .redrive", folder)
+    assert [line["body"] for line in read_lines(folder)] == ["gone", "sent"]
+    assert [line["body"] for line in read_lines(mount.path / "b:c/b%2Fc")] == ["b1"]
+    event = [one for one in mount.events() if one["event"] == "redriven"][-1]
+    assert event["sent"] == {"b:c::b/c": 1}
+    assert len(event["stayed"]) == 2
+    assert "there is no queue a::no more any more" in event["message"]
+
+
+@pytest.mark.parametrize("mounted", [False, True], ids=["closed", "mounted"])
+def test_the_command(tmp_path: Path, mounted: bool) -> None:
+    root, mountpoint = new_store(tmp_path / "data"), tmp_path / "mnt"
+    with (root / "journalfs.toml").open("a") as toml:
+        toml.write('[address-settings."#"]\ndead-letter-address = "DLQ"\n')
+
+    def run(place: Path) -> None:
+        dry = journalfs("dlq", "redrive", place, "--dry-run", "--json")
+        assert (dry.returncode, dry.stderr) == (0, "")
+        plan = json.loads(dry.stdout)
+        assert plan["sent"] == {"a::q": 3, "b:c::b/c": 1}
+        some = journalfs("dlq", "redrive", place, "DLQ::DLQ", "--where", "tenant = 'x'")
+        assert (some.stdout, some.stderr) == ("DLQ::DLQ: 1 sent back to a::q\n", "")
+        done = journalfs("dlq", "redrive", place)
+        assert done.returncode == 0, done.stderr
+        assert "DLQ::DLQ: 2 sent back to a::q\n" in done.stdout
+        assert "stay: nothing says where they come from\n" in done.stdout
+        again = journalfs("dlq", "redrive", place, "--json")
+        assert (again.returncode, json.loads(again.stdout)["sent"]) == (0, {})
+
+    with mounted_for_writing(root, mountpoint) as mount:
+        filled(mount)
+        if mounted:
+            run(mountpoint)
+    if not mounted:
+        run(root)
+    with mounted_for_writing(root, mountpoint) as mount:
+        assert sorted(bodies(mount.queue("a", "q"))) == ["a1", "a2", "a3"]
+        assert bodies(mount.queue("DLQ")) == ["gone", "sent"]
