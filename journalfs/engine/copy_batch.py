@@ -29,6 +29,8 @@ class CopyFields:
     tx_id: int
     body_bytes_max: int
     message_bytes_max: int
+    restores: bool = False
+    """They go back to where the notes on them say that they come from."""
 
 
 class CopyBatch(MessageBatch):
@@ -57,6 +59,7 @@ class CopyBatch(MessageBatch):
                 "queue_name_bytes": len(fields.queue_name),
                 "body_bytes_max": fields.body_bytes_max,
                 "message_bytes_max": fields.message_bytes_max,
+                "restores": fields.restores,
             },
         )
         super().__init__(pointer)

@@ -17,6 +17,7 @@ typedef struct {
     uint32_t queue_name_bytes;
     uint32_t body_bytes_max;    /* longest body that belongs in a record */
     uint32_t message_bytes_max; /* longest message that does */
+    uint8_t restores;           /* they go back to where the notes on them say that they come from */
 } jfs_copies;
 
 /* How many messages from the first one on are as it is: `possible` for jfs_stage_copies, or not. Those are whole, small,
@@ -26,8 +27,8 @@ jfs_status jfs_copies_alike(const jfs_copies *copies, const jfs_line *lines, uin
                             uint32_t *alike);
 
 /* Stages an ADD and an UPDATE for the queue for every message, as parts of the transaction: each is what it was but for
- * its id, that counts up from first_id, its address, and the properties that say what it is a copy of, ids[i]. Goes on
- * where `progress`, zeroed before the first call, says. JFS_FULL: make room and call again. JFS_TORN: its file was cut,
+ * its id, that counts up from first_id, its address, and the properties that say what it is a copy of, ids[i]. Of those
+ * that are restored such properties are taken away, and their routing type and expiration are as before. Goes on where `progress`, zeroed before the first call, says. JFS_FULL: make room and call again. JFS_TORN: its file was cut,
  * JFS_MALFORMED: it is no core message; else as jfs_stage_one says.
  */
 jfs_status jfs_stage_copies(jfs_stage *stage, jfs_ledger *ledger, const jfs_copies *copies, const jfs_line *lines,

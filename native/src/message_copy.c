@@ -12,8 +12,9 @@ enum {
 };
 
 /* What a copy says of the message that it is of, as brokers do. */
-enum { NOTE_QUEUE, NOTE_ADDRESS, NOTE_ID, NOTES };
-static const char *const NOTE_NAMES[NOTES] = {"_AMQ_ORIG_QUEUE", "_AMQ_ORIG_ADDRESS", "_AMQ_ORIG_MESSAGE_ID"};
+enum { NOTE_QUEUE, NOTE_ADDRESS, NOTE_ID, NOTES, NOTE_ROUTING_TYPE = NOTES, NOTE_EXPIRY, OWN_ROUTING_TYPE, NAMES };
+static const char *const NOTE_NAMES[NAMES] = {"_AMQ_ORIG_QUEUE",        "_AMQ_ORIG_ADDRESS",  "_AMQ_ORIG_MESSAGE_ID",
+                                              "_AMQ_ORIG_ROUTING_TYPE", "_AMQ_ACTUAL_EXPIRY", "_AMQ_ROUTING_TYPE"};
 static const char SCHEDULED[] = "_AMQ_SCHED_DELIVERY";
 
 typedef struct {
@@ -58,18 +59,24 @@ static int take_apart(const jfs_line *line, core_parts *parts) {
 
 static int note_of(jfs_view key) {
     int note = 0;
-    while (note < NOTES && !jfs_key_is(key, NOTE_NAMES[note])) note++;
+    while (note < NAMES && !jfs_key_is(key, NOTE_NAMES[note])) note++;
     return note;
 }
 
-/* Not one that says when it is due, or where it comes from more than once. */
-static int is_plain(const core_parts *parts) {
+static int is_routing_type(const jfs_value *value) {
+    return value->code == JFS_CODE_BYTE && value->bytes.bytes == 1 && value->bytes.at[0] <= 1;
+}
+
+/* Not one that says when it is due, or where it comes from more than once, or was wanted by queues of no kind. */
+static int is_plain(const jfs_copies *copies, const core_parts *parts) {
     jfs_reader entries = parts->entries;
-    int noted[NOTES + 1] = {0};
+    const int names = copies->restores ? NAMES : NOTES;
+    int noted[NAMES + 1] = {0};
     for (uint32_t i = 0; i < parts->entry_count && !entries.bad; i++) {
         const jfs_property property = jfs_next_property(&entries);
         const int note = note_of(property.key);
-        if (jfs_key_is(property.key, SCHEDULED) || (note < NOTES && noted[note])) return 0;
+        if (jfs_key_is(property.key, SCHEDULED) || (note < names && noted[note])) return 0;
+        if (copies->restores && note == NOTE_ROUTING_TYPE && !is_routing_type(&property.value)) return 0;
         noted[note] = 1;
     }
     return 1;
@@ -83,7 +90,7 @@ int message_copy_possible(const jfs_copies *copies, const jfs_line *line) {
     if (message_copy_bytes_at_most(copies, line) > copies->message_bytes_max) return 0;
     jfs_message_parse(line, NULL, &message);
     return message.damage == NULL && !message.irregular && !message.undecoded && message.durable &&
-           parts.address.bytes > 4 && is_plain(&parts);
+           parts.address.bytes > 4 && is_plain(copies, &parts);
 }
 
 uint64_t message_copy_bytes_at_most(const jfs_copies *copies, const jfs_line *line) {
@@ -146,6 +153,37 @@ static uint8_t *put_properties(uint8_t *to, const jfs_copies *copies, const core
     return to;
 }
 
+/* Without any notes, and with the routing type that was noted. NULL: they are none. */
+static uint8_t *put_restored(uint8_t *to, const core_parts *parts) {
+    jfs_reader entries = parts->entries;
+    uint32_t count = 0;
+    jfs_value routing_type = {.code = JFS_CODE_NULL};
+    uint8_t *const mark = to;
+    to += 5;
+    for (uint32_t i = 0; i < parts->entry_count; i++) {
+        const uint8_t *const from = entries.at;
+        const jfs_property property = jfs_next_property(&entries);
+        const int note = note_of(property.key);
+        if (entries.bad || property.value.code == UINT8_MAX) return NULL;
+        if (note == NOTE_ROUTING_TYPE) routing_type = property.value;
+        if (note < NAMES) continue;
+        to = put_view(to, between(from, &entries));
+        count++;
+    }
+    if (routing_type.code != JFS_CODE_NULL) {
+        to = put_name(to, NOTE_NAMES[OWN_ROUTING_TYPE]);
+        *to++ = routing_type.code;
+        to = put_view(to, routing_type.bytes);
+        count++;
+    }
+    mark[0] = count > 0;
+    store_u32(mark + 1, count);
+    return count > 0 ? to : mark + 1;
+}
+
+/* The expiration stands before the timestamp and the priority. */
+static void never_expires(uint8_t *head_end) { memset(head_end - 17, 0, 8); }
+
 jfs_status message_copy_put(const jfs_copies *copies, const jfs_line *line, int64_t id, int64_t copy_id, uint8_t *to,
                             uint32_t *bytes) {
     core_parts parts;
@@ -158,7 +196,8 @@ jfs_status message_copy_put(const jfs_copies *copies, const jfs_line *line, int6
     at = put_i64(at, copy_id);
     at = put_bytes(at, copies->address, copies->address_bytes);
     at = put_view(at, parts.head);
-    at = put_properties(at, copies, &parts, id);
+    if (copies->restores) never_expires(at);
+    at = copies->restores ? put_restored(at, &parts) : put_properties(at, copies, &parts, id);
     if (at == NULL) return JFS_MALFORMED;
     store_u32(sizes, (uint32_t)(at - sizes - 4));
     store_u32(sizes + 4, BODY_OFFSET + (uint32_t)parts.body.bytes);

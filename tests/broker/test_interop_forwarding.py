@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from journalfs.store.write.store import WritingStore
 from tests.broker.amqp_client import browse_by_amqp
 from tests.broker.client import CoreClient
@@ -97,7 +99,10 @@ def test_copies_are_those_of_a_broker(artemis_home: Path, tmp_path: Path) -> Non
     lines = messages(int(time.time() * 1000) - 60_000)
 
     async def prepare(store: WritingStore) -> None:
+<<<<<<< HEAD
         # DLQ and ExpiryQueue are there: the configuration names them.
+=======
+>>>>>>> e934432 (Say how dead letters go back, and copy them for that in C)
         for name in ("dies", "expires"):
             await store.create_address(name)
             await store.create_queue(name, name)
@@ -178,3 +183,68 @@ def test_what_is_moved_back_may_fail_again(artemis_home: Path, tmp_path: Path) -
         eventually(lambda: back() == len(sent), deadline_s=30, what="they are dead letters again")
         assert _is_empty(client, claims[1])
         broker.stop()
+
+
+NOTED = ("_AMQ_ORIG_", "x-opt-ORIG-", "_AMQ_ACTUAL_EXPIRY", "x-opt-ACTUAL-EXPIRY")
+
+
+def sent_back(root: Path, queue: str) -> list[dict[str, Any]]:
+    """What lies in a queue, without ids and the notes that a broker leaves."""
+
+    async def look(store: WritingStore) -> list[dict[str, Any]]:
+        return lines_in(store, queue)
+
+    found = write_in(root, look)
+    for line in found:
+        assert "damage" not in line
+        line.pop("id")
+        for key in ("properties", "propertyTypes", "extraProperties"):
+            kept = {name: value for name, value in line.pop(key, {}).items() if not name.startswith(NOTED)}
+            line.update({key: kept} if kept else {})
+        if "amqp" in line:
+            annotations = line["amqp"].pop("messageAnnotations", [])
+            kept_annotations = [pair for pair in annotations if not pair[0]["v"].startswith(NOTED)]
+            line["amqp"]["messageAnnotations"] = sorted(kept_annotations, key=json.dumps)
+    return sorted(found, key=json.dumps)
+
+
+@pytest.mark.rule("S-230")
+def test_what_goes_back_is_what_a_broker_sends_back(artemis_home: Path, tmp_path: Path) -> None:
+    ours = new_instance(tmp_path / "ours", "NIO", message_expiry_scan_period_ms=-1)
+    lines = messages(0)[:-1]
+    for line in lines:
+        del line["expiration"]
+        line.get("amqp", {}).get("properties", {}).pop("absoluteExpiryTime", None)
+        line.get("amqp", {}).get("header", {}).pop("ttl", None)
+
+    async def prepare(store: WritingStore) -> None:
+        await store.create_address("dies")
+        await store.create_queue("dies", "dies")
+        await store.set_attribute("dies", "dies", "user.journalfs.routing-type", b"ANYCAST")
+        content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        await publish(store, "dies", "dies", "in.jsonl", content)
+        ids = [line["id"] for line in lines_in(store, "dies")]
+        assert await store.send_to_dead_letters(("dies", "dies"), ids) == len(lines)
+
+    write_in(ours.root, prepare)
+    theirs = tmp_path / "theirs"
+    shutil.copytree(ours.root, theirs)
+
+    async def work(store: WritingStore) -> None:
+        ids = [line["id"] for line in lines_in(store, "DLQ")]
+        assert (await store.redrive(("DLQ", "DLQ"), ids)).sent == {("dies", "dies"): len(lines)}
+
+    write_in(ours.root, work)
+    broker = Broker(theirs, settings=BrokerSettings(journal_file_size="1M", message_expiry_scan_period_ms=-1))
+    with broker, CoreClient(broker.port) as client:
+        assert client.operation("queue.DLQ", "retryMessages") == len(lines)
+        broker.stop()
+    for one, other in zip(sent_back(ours.root, "dies"), sent_back(theirs, "dies"), strict=True):
+        assert one == other, json.dumps([one, other])
+    with ours, CoreClient(ours.port) as client:
+        assert complaints(ours.log) == []
+        assert client.message_count("dies") == len(lines)
+        assert client.message_count("DLQ") == 0
+        assert len(take(client, "dies", len(lines))) == len(lines)
+        ours.stop()
+    assert "AMQ222" not in ours.log

@@ -5,7 +5,7 @@ one decoded message after the other.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -20,8 +20,9 @@ from journalfs.errors import DecodeError
 from journalfs.format import core_message, encoding, record_bodies
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import QueueId
-from journalfs.store.outgoing import address_field
+from journalfs.store.outgoing import Outgoing, address_field
 from journalfs.store.stored_message import message_of_record
+from journalfs.store.write.copies import restored
 from tests.differential.encode_messages import text_message
 from tests.differential.test_lines import real_payloads
 from tests.differential.values import amqp_payloads, core_payloads, damaged
@@ -33,7 +34,9 @@ ROOM_BYTES = 1 << 22
 NOTES = tuple(core_message.origin(0, "", ""))
 
 
-def batch_of(payloads: Sequence[bytes], *, body_bytes_max: int = ROOM_BYTES) -> CopyBatch:
+def batch_of(
+    payloads: Sequence[bytes], *, body_bytes_max: int = ROOM_BYTES, restores: bool = False
+) -> CopyBatch:
     lines = LineBatch.of_payloads(payloads, queue=None, sources=[SOURCE_PERSISTER] * len(payloads))
     fields = CopyFields(
         address=address_field(TO),
@@ -42,6 +45,7 @@ def batch_of(payloads: Sequence[bytes], *, body_bytes_max: int = ROOM_BYTES) -> 
         tx_id=TX,
         body_bytes_max=body_bytes_max,
         message_bytes_max=ROOM_BYTES,
+        restores=restores,
     )
     return CopyBatch(fields, array("q", range(ID, ID + len(payloads))), lines.lines, [lines])
 
@@ -52,12 +56,19 @@ def begun(room_bytes: int = ROOM_BYTES) -> tuple[Stage, Ledger]:
     return stage, ledger
 
 
-def one_by_one(payloads: Sequence[bytes]) -> bytes:
+def noted(message: Outgoing, message_id: int) -> Outgoing:
+    return message.with_properties(core_message.origin(message_id, FROM, message.sent_to or ""))
+
+
+def sent_back(message: Outgoing, message_id: int) -> Outgoing:
+    return restored(message).expiring_at(0)
+
+
+def one_by_one(payloads: Sequence[bytes], make: Callable[[Outgoing, int], Outgoing] = noted) -> bytes:
     stage, ledger = begun()
     for number, payload in enumerate(payloads):
         message = message_of_record(MessageType.MESSAGE, payload, None)
-        noted = message.with_properties(core_message.origin(ID + number, FROM, message.sent_to or ""))
-        user_type, body = noted.record(FIRST_ID + number, TO, 0)
+        user_type, body = make(message, ID + number).record(FIRST_ID + number, TO, 0)
         assert stage.put(ledger, RecordKind.ADD_TX, FIRST_ID + number, TX, user_type, body) == STAGED
         reference = record_bodies.reference(QueueId(QUEUE))
         kind = MessageType.ADD_REFERENCE
@@ -65,8 +76,8 @@ def one_by_one(payloads: Sequence[bytes]) -> bytes:
     return stage.content(stage.used_bytes)
 
 
-def together(payloads: Sequence[bytes]) -> bytes:
-    batch = batch_of(payloads)
+def together(payloads: Sequence[bytes], *, restores: bool = False) -> bytes:
+    batch = batch_of(payloads, restores=restores)
     batch.take(len(payloads), first_id=FIRST_ID)
     stage, ledger = begun()
     check(batch.stage(stage, ledger), "staging copies")
@@ -119,6 +130,28 @@ def test_notes_take_the_place_of_earlier_ones(names: list[str]) -> None:
     payload = text_message(ID, properties=dict.fromkeys(names, ("int", 8)))
     assert batch_of([payload]).alike() == (True, 1)
     assert together([payload]) == one_by_one([payload])
+
+
+@given(
+    kinds=st.dictionaries(
+        st.sampled_from((*core_message.NOTES, core_message.ROUTING_TYPE, "n", "m", "_AMQ_ORIG")),
+        st.sampled_from([("byte", 0), ("byte", 1), ("byte", 5), ("int", 1), ("string", "x")]),
+    )
+)
+def test_notes_are_taken_away_from_what_goes_back(kinds: dict[str, tuple[str, object]]) -> None:
+    payload = text_message(ID, properties=kinds)
+    possible, _ = batch_of([payload], restores=True).alike()
+    stated = kinds.get(core_message.ORIGINAL_ROUTING_TYPE)
+    assert possible == (stated in (None, ("byte", 0), ("byte", 1)))
+    if possible:
+        assert together([payload], restores=True) == one_by_one([payload], sent_back)
+
+
+@given(payload=core_payloads())
+def test_random_messages_go_back(payload: bytes) -> None:
+    possible, _ = batch_of([payload], restores=True).alike()
+    if possible:
+        assert together([payload], restores=True) == one_by_one([payload], sent_back)
 
 
 def test_what_says_when_it_is_due_and_large_bodies_are_left_to_others() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Final
+from typing import ClassVar, Final
 
 from journalfs.engine.copy_batch import CopyBatch
 from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
@@ -32,6 +32,9 @@ class Copies:
     of that address give to what is sent there. Bodies that lie in files are copied from
     file to file; within this, and if it fails, they are removed.
     """
+
+    restores: ClassVar[bool] = False
+    """They are to be what they were in the queue that they came from."""
 
     def __init__(self, publishing: Publishing, rules: AddressRules, address: str, queue: QueueId) -> None:
         self._publishing = publishing
@@ -102,10 +105,12 @@ class Copies:
         That is so until others go on.
         """
         run = run_of(source, ids)
-        as_it_is = source.model.address != self.address and self._rules.expiry(self.address) == AS_STATED
+        as_it_is = not self.keeps_records(source) and self._rules.expiry(self.address) == AS_STATED
         if not as_it_is or len(run) != len(ids):
             return None, len(ids)
-        fields = self._publishing.copy_fields(transaction.tx, self.address, self._queue, source.name)
+        fields = self._publishing.copy_fields(
+            transaction.tx, self.address, self._queue, source.name, restores=self.restores
+        )
         batch = CopyBatch(fields, ids, *run.lines(source))
         possible, alike = batch.alike()
         return batch if possible else None, alike
@@ -131,19 +136,19 @@ class Restored(Copies):
     it, they expire by the settings of the address alone: nobody knows when they would have.
     """
 
+    restores: ClassVar[bool] = True
+
     def keeps_records(self, source: QueueContent) -> bool:
         return False
 
     def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
-        wanted = message.integer(core_message.ORIGINAL_ROUTING_TYPE)
-        expiration_ms = self._rules.expiry(self.address).expiration_ms(0, source.now_ms)
-        restored = message.without_properties(core_message.NOTES).wanting(known_routing_type(wanted))
-        return restored.expiring_at(expiration_ms)
+        return restored(message).expiring_at(self._rules.expiry(self.address).expiration_ms(0, source.now_ms))
 
-    def _alike(
-        self, transaction: Transaction, source: QueueContent, ids: array[int]
-    ) -> tuple[CopyBatch | None, int]:
-        return None, len(ids)
+
+def restored(message: Outgoing) -> Outgoing:
+    """Without what was noted on it."""
+    wanted = known_routing_type(message.integer(core_message.ORIGINAL_ROUTING_TYPE))
+    return message.wanting(None).without_properties(core_message.NOTES).wanting(wanted)
 
 
 def run_of(content: QueueContent, ids: array[int]) -> JournalRun:
