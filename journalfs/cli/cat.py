@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from journalfs.cli.common import (
-    WINDOW_BYTES,
     Older,
     find_queues,
     index_option,
@@ -20,6 +19,7 @@ from journalfs.cli.common import (
     write_all,
 )
 from journalfs.errors import JournalfsError
+from journalfs.exchange.windows import WINDOW_BYTES
 
 if TYPE_CHECKING:
     from journalfs.selector import Selector

@@ -20,8 +20,8 @@ from journalfs.cli.common import (
     write_json,
     write_table,
 )
-from journalfs.cli.outlines import outlined_lines
 from journalfs.errors import EXIT_DAMAGED
+from journalfs.exchange.outlines import outlined_lines
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource, Store

@@ -20,12 +20,10 @@ from journalfs.config.database import kept_text
 from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
+from journalfs.exchange.windows import windows
 
 if TYPE_CHECKING:
     from journalfs.store.api import Address, ByteSource, Queue, Store, VirtualDirectory, VirtualFile
-
-WINDOW_BYTES = 4 << 20
-"""Read and written at once: large enough that the calls cost nothing, small enough to show progress."""
 
 SEPARATOR = "::"
 """Between address and queue, as the broker writes fully qualified queue names."""
@@ -228,17 +226,6 @@ def files_below(
             yield from files_below(child, by_name=by_name)
         else:
             yield name, child
-
-
-def windows(source: ByteSource) -> Iterator[bytes | memoryview]:
-    """The whole content of an open file, piece by piece."""
-    offset = 0
-    while offset < source.size_bytes:
-        piece = source.read(offset, WINDOW_BYTES)
-        if not len(piece):
-            return
-        yield piece
-        offset += len(piece)
 
 
 def whole_lines(source: ByteSource) -> Iterator[list[bytes]]:

@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "completion": ("journalfs.cli.completion:completion", "Print a shell's completion script."),
     "convert": ("journalfs.cli.convert:convert", "Make a new store of one of any kind."),
     "create": ("journalfs.cli.create:create", "Make an empty store."),
+    "diff": ("journalfs.cli.diff:diff", "Say what differs between two stores, message by message."),
     "dlq": ("journalfs.cli.dlq:dlq", "Send dead letters back to where they came from."),
     "explain": ("journalfs.cli.explain:explain", "Say what keeps journal files from being set free."),
     "help": ("journalfs.cli.help:help_", "Show what a command does."),

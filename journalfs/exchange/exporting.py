@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from journalfs.exchange.windows import windows
 from journalfs.exchange.xml_out import XmlWriter
 from journalfs.store.api import ByteSource
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
 from journalfs.store.stored_runs import each_place
-
-WINDOW_BYTES: Final = 4 << 20
 
 _DAMAGE: Final = b',"damage":"'
 """In a line that says so, and in few others, but never in text: there quotes are escaped."""
@@ -81,7 +80,7 @@ def _tell_damage(queue: StoreQueue, lines: bytes, told: Told) -> None:
 def _whole(source: ByteSource) -> Iterator[bytes]:
     pending: list[bytes] = []
     try:
-        for window in _windows(source):
+        for window in windows(source):
             lines, newline, rest = bytes(window).rpartition(b"\n")
             if newline:
                 yield b"".join([*pending, lines, newline])
@@ -89,16 +88,6 @@ def _whole(source: ByteSource) -> Iterator[bytes]:
             pending.append(rest)
     finally:
         source.close()
-
-
-def _windows(source: ByteSource) -> Iterator[bytes | bytearray | memoryview]:
-    offset = 0
-    while offset < source.size_bytes:
-        piece = source.read(offset, WINDOW_BYTES)
-        if not len(piece):
-            return
-        yield piece
-        offset += len(piece)
 
 
 def journal_directory(path: Path) -> Path:

@@ -185,7 +185,15 @@ def test_what_is_moved_back_may_fail_again(artemis_home: Path, tmp_path: Path) -
         broker.stop()
 
 
-NOTED = ("_AMQ_ORIG_", "x-opt-ORIG-", "_AMQ_ACTUAL_EXPIRY", "x-opt-ACTUAL-EXPIRY")
+NOTED = (
+    "_AMQ_ORIG_",
+    "x-opt-ORIG-",
+    "_AMQ_ACTUAL_EXPIRY",
+    "x-opt-ACTUAL-EXPIRY",
+    "_AMQ_AD",
+    "x-opt-routing-type",
+)
+"""What a broker leaves on a message, and does not put back on an AMQP one."""
 
 
 def sent_back(root: Path, queue: str) -> list[dict[str, Any]]:
@@ -240,7 +248,7 @@ def test_what_goes_back_is_what_a_broker_sends_back(artemis_home: Path, tmp_path
         assert client.operation("queue.DLQ", "retryMessages") == len(lines)
         broker.stop()
     for one, other in zip(sent_back(ours.root, "dies"), sent_back(theirs, "dies"), strict=True):
-        assert one == other, json.dumps([one, other])
+        assert one == other
     with ours, CoreClient(ours.port) as client:
         assert complaints(ours.log) == []
         assert client.message_count("dies") == len(lines)

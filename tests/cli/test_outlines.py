@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from journalfs.cli import common
 from journalfs.cli.common import WINDOW_BYTES, whole_lines
-from journalfs.cli.outlines import TEXT_BYTES_MAX, Outline, outlined_lines
+from journalfs.exchange.outlines import TEXT_BYTES_MAX, Outline, outlined_lines
 from journalfs.store.sources import BytesSource
 from tests.cli.running import journalfs
 

@@ -146,9 +146,10 @@ class Restored(Copies):
 
 
 def restored(message: Outgoing) -> Outgoing:
-    """Without what was noted on it."""
+    """Without what was noted on it. It may say by its destination too what it wants."""
     wanted = known_routing_type(message.integer(core_message.ORIGINAL_ROUTING_TYPE))
-    return message.wanting(None).without_properties(core_message.NOTES).wanting(wanted)
+    found = message.wanting(None).without_properties(core_message.NOTES)
+    return found if found.routing_type == wanted else found.wanting(wanted)
 
 
 def run_of(content: QueueContent, ids: array[int]) -> JournalRun:

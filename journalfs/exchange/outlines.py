@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from journalfs.cli.common import windows
+from journalfs.exchange.windows import windows
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource

@@ -1,0 +1,183 @@
+"""What differs between two stores, message by message, in memory that does not grow with them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+import msgspec
+
+from journalfs.exchange.long_lines import DIGEST_BYTES, Line, lines_of
+from journalfs.exchange.sorting import Record, in_order
+from journalfs.format.core_message import NOTES, annotation_of
+from journalfs.store.api import Store, View
+
+_OF_PLACE: Final = frozenset(("id", "queue", "address", "deliveryCount", "scheduledTime", "expiration"))
+"""What a message may lose or get where it is moved."""
+
+_NOTED: Final = ("properties", "propertyTypes", "extraProperties", "amqp")
+"""Where it is noted what it was before."""
+
+_Fields = dict[str, msgspec.Raw]
+_decode: Final = msgspec.json.Decoder(_Fields).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`lost`: in the first store only; `added`: in the second only; `changed`: in the same queue of both;
+    `moved`: in another queue. Without ids it is a queue that only one of them has.
+    """
+
+    what: str
+    queue: str
+    id: int | None = None
+    fields: tuple[str, ...] = ()
+    """What changed."""
+    toQueue: str | None = None  # noqa: N815 - keys of the JSON
+    toId: int | None = None  # noqa: N815
+
+    def json(self) -> Mapping[str, object]:
+        found: dict[str, object] = {"what": self.what, "queue": self.queue, "id": self.id}
+        if self.fields:
+            found["fields"] = self.fields
+        if self.toQueue is not None:
+            found |= {"toQueue": self.toQueue, "toId": self.toId}
+        return found
+
+    def text(self) -> str:
+        which = f"{self.what} {self.queue}" + (f" {self.id}" if self.id is not None else "")
+        if self.fields:
+            return f"{which}: {', '.join(self.fields)}"
+        return f"{which} -> {self.toQueue} {self.toId}" if self.toQueue is not None else which
+
+
+def differences(first: Store, second: Store) -> Iterator[Difference]:
+    """All of them: queues, then messages by their ids, then those that moved."""
+    names = [{_name(view) for view in _views(store)} for store in (first, second)]
+    yield from (Difference("lost", name) for name in sorted(names[0] - names[1]))
+    yield from (Difference("added", name) for name in sorted(names[1] - names[0]))
+    apart: list[Difference] = []
+
+    def alone() -> Iterator[Record]:
+        """Messages of one side only, by what they say wherever they are."""
+        for side, records in _side_by_side(first, second):
+            if side is None:
+                apart.append(_changed(*records))
+            else:
+                (record,) = records
+                _, queue, content, _fields, message_id = record
+                yield content, side, queue, message_id
+
+    ordered = in_order(alone())
+    for content, pairs in groupby(ordered, key=itemgetter(0)):
+        yield from apart
+        apart.clear()
+        yield from _moved(content, list(pairs))
+    yield from apart
+
+
+def _side_by_side(first: Store, second: Store) -> Iterator[tuple[bytes | None, tuple[Record, ...]]]:
+    """What is in one store only, with `0` or `1` for which; and pairs that are in both and differ."""
+    merged = in_order(
+        (message_id + queue, bytes((side,)), *rest)
+        for side, store in enumerate((first, second))
+        for message_id, queue, *rest in _records(store)
+    )
+    for _, same in groupby(merged, key=itemgetter(0)):
+        sides: dict[bytes, list[Record]] = {b"\0": [], b"\1": []}
+        for key, side, content, fields in same:
+            sides[side].append((key, key[8:], content, fields, key[:8]))
+        for one, other in zip(*sides.values(), strict=False):
+            if one[3] != other[3]:
+                yield None, (one, other)
+        for side, records in sides.items():
+            rest = records[len(sides[b"\1" if side == b"\0" else b"\0"]) :]
+            yield from ((side, (record,)) for record in rest)
+
+
+def _changed(one: Record, other: Record) -> Difference:
+    before, after = (_decoded_fields(record[3]) for record in (one, other))
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return Difference("changed", one[1].decode(), _number(one[4]), tuple(names))
+
+
+def _decoded_fields(encoded: bytes) -> dict[str, bytes]:
+    found: dict[str, bytes] = msgspec.msgpack.decode(encoded, type=dict[str, bytes])
+    return found
+
+
+def _moved(content: bytes, records: list[Record]) -> Iterator[Difference]:
+    sides: dict[bytes, list[tuple[str, int]]] = {b"\0": [], b"\1": []}
+    for _, side, queue, message_id in records:
+        sides[side].append((queue.decode(), _number(message_id)))
+    lost, added = sides.values()
+    pairs = min(len(lost), len(added))
+    for (queue, message_id), (to_queue, to_id) in zip(lost, added, strict=False):
+        yield Difference("moved", queue, message_id, (), to_queue, to_id)
+    yield from (Difference("lost", *one) for one in lost[pairs:])
+    yield from (Difference("added", *one) for one in added[pairs:])
+
+
+def _views(store: Store) -> Iterator[tuple[str, View]]:
+    for address in store.addresses():
+        for queue in address.queues():
+            yield f"{address.name}::{queue.name}", queue
+            yield f"{address.name}::{queue.name}", queue.delivering()
+
+
+def _name(named: tuple[str, View]) -> str:
+    return named[0]
+
+
+def _records(store: Store) -> Iterator[Record]:
+    """Id, queue, digest of what a message says wherever it is, and digests of all that it says here."""
+    for name, view in _views(store):
+        queue = name.encode("utf-8", "surrogatepass")
+        for line in lines_of(view.open_all()):
+            yield _record(queue, line)
+
+
+def _record(queue: bytes, line: Line) -> Record:
+    fields = _decode(line.text)
+    message_id = int(msgspec.json.decode(fields.get("id", msgspec.Raw(b"0"))))
+    fields.pop("queue", None)
+    digests = {name: _digest(value) for name, value in fields.items()}
+    if line.digest is not None:
+        digests["body"] = line.digest
+    lasting = []
+    for name, digest in sorted(digests.items()):
+        kept = _without_notes(name, fields[name]) if name in _NOTED else digest
+        if kept and name not in _OF_PLACE:
+            lasting.append(name.encode() + _digest(kept))
+    content = hashlib.blake2b(b"".join(lasting), digest_size=DIGEST_BYTES).digest()
+    return message_id.to_bytes(8, "big", signed=True), queue, content, msgspec.msgpack.encode(digests)
+
+
+def _number(message_id: bytes) -> int:
+    return int.from_bytes(message_id, "big", signed=True)
+
+
+def _digest(content: bytes | msgspec.Raw) -> bytes:
+    return hashlib.blake2b(memoryview(content), digest_size=DIGEST_BYTES).digest()
+
+
+_ROUTING: Final = ("_AMQ_ROUTING_TYPE", "x-opt-routing-type", "_AMQ_AD")
+_ANNOTATIONS: Final = (*map(annotation_of, NOTES), *_ROUTING)
+
+
+def _without_notes(name: str, value: msgspec.Raw) -> bytes:
+    found: Any = msgspec.json.decode(value)
+    if name == "amqp":
+        found.get("properties", {}).pop("to", None)
+        found.get("properties", {}).pop("absoluteExpiryTime", None)
+        found.get("header", {}).pop("ttl", None)
+        annotations = found.get("messageAnnotations", ())
+        found["messageAnnotations"] = [pair for pair in annotations if pair[0].get("v") not in _ANNOTATIONS]
+        kept = {key: one for key, one in found.items() if one}
+    else:
+        kept = {key: one for key, one in found.items() if key not in NOTES and key not in _ROUTING}
+    return msgspec.json.encode(kept) if kept else b""

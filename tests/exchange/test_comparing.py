@@ -1,0 +1,120 @@
+"""What differs between two stores."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journalfs.exchange import long_lines, sorting
+from journalfs.exchange.sorting import in_order
+from tests.mounting import MountedStore, journalfs, mounted_for_writing
+from tests.writing.conftest import new_store
+
+
+def diff(first: Path, second: Path, code: int = 1) -> list[dict[str, Any]]:
+    done = journalfs("diff", first, second, "--json")
+    assert done.returncode == code, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def filled(mount: MountedStore) -> None:
+    for path in ("a/q", "b/b", "DLQ/DLQ"):
+        (mount.path / path).mkdir(parents=True, exist_ok=True)
+    (mount.path / "a/q/in.txt").write_text("".join(f"{n}\n" for n in range(6)))
+    (mount.path / "a/q/large.bin").write_bytes(b"large" * 50_000)
+    amqp = {"protocol": "AMQP", "body": "amqp", "properties": {"n": 1}}
+    (mount.path / "a/q/in.jsonl").write_text(json.dumps(amqp) + "\n")
+
+
+def test_every_kind_of_difference_is_found(tmp_path: Path) -> None:
+    before, mountpoint = new_store(tmp_path / "before"), tmp_path / "mnt"
+    with mounted_for_writing(before, mountpoint) as mount:
+        filled(mount)
+    after = tmp_path / "after"
+    shutil.copytree(before, after)
+    assert diff(before, after, 0) == []
+    with mounted_for_writing(after, mountpoint) as mount:
+        queue = mount.queue("a", "q")
+        ids = {line["body"]: line["id"] for line in queue.lines() if "body" in line}
+        large = next(line["id"] for line in queue.lines() if "body" not in line)
+        snapshot = mount.path / ".journalfs/snapshots/s"
+        snapshot.mkdir()
+        (queue.path / f".messages/{ids['0']}.txt").unlink()
+        os.setxattr(queue.path / f".messages/{ids['1']}.txt", "user.journalfs.deliveryCount", b"3")
+        for one in (ids["2"], ids["amqp"], large):
+            (name,) = (name for name in os.listdir(queue.path / ".messages") if name.startswith(f"{one}."))
+            os.rename(queue.path / ".messages" / name, mount.path / "b/b" / name)
+        (mount.path / "b/b/new.txt").write_text("2\n")
+        (mount.path / "c/c").mkdir(parents=True)
+        to = {line.get("body"): line["id"] for line in mount.queue("b").lines()}
+        expected = [
+            {"what": "added", "queue": "c::c", "id": None},
+            {"what": "lost", "queue": "a::q", "id": ids["0"]},
+            {"what": "changed", "queue": "a::q", "id": ids["1"], "fields": ["deliveryCount"]},
+            {"what": "moved", "queue": "a::q", "id": ids["2"], "toQueue": "b::b"},
+            {"what": "moved", "queue": "a::q", "id": ids["amqp"], "toQueue": "b::b"},
+            {"what": "moved", "queue": "a::q", "id": large, "toQueue": "b::b"},
+            {"what": "added", "queue": "b::b", "id": to["2"]},
+        ]
+
+        def by_kind(found: list[dict[str, Any]]) -> list[str]:
+            return sorted(json.dumps({k: v for k, v in one.items() if k != "toId"}) for one in found)
+
+        # The new message says 2 as well, but was sent at another time.
+        assert by_kind(diff(before, mountpoint)) == by_kind(expected)
+        assert by_kind(diff(snapshot, mountpoint)) == by_kind(expected)
+        assert diff(before, snapshot, 0) == []
+    words = journalfs("diff", before, after)
+    assert f"changed a::q {ids['1']}: deliveryCount\n" in words.stdout
+    assert words.stderr == "2 added, 1 changed, 1 lost, 3 moved\n"
+    assert journalfs("diff", before, tmp_path / "nothing").returncode >= 2
+
+
+def test_what_went_back_was_moved(tmp_path: Path) -> None:
+    before, mountpoint = new_store(tmp_path / "before"), tmp_path / "mnt"
+    with mounted_for_writing(before, mountpoint) as mount:
+        filled(mount)
+        os.rename(mount.path / "a/q/.all.jsonl", mount.path / "DLQ/DLQ/x")
+    after = tmp_path / "after"
+    shutil.copytree(before, after)
+    assert journalfs("dlq", "redrive", after, "DLQ::DLQ").returncode == 0
+    found = diff(before, after)
+    assert [(one["what"], one["queue"], one["toQueue"]) for one in found] == [
+        ("moved", "DLQ::DLQ", "a::q")
+    ] * 8
+
+
+def test_lines_longer_than_memory_are_compared_by_their_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Source:
+        def __init__(self, content: bytes) -> None:
+            self.content, self.size_bytes = content, len(content)
+
+        def read(self, offset: int, length: int) -> bytes:
+            return self.content[offset : offset + length]
+
+        def close(self) -> None:
+            self.content = b""
+
+    monkeypatch.setattr(long_lines, "KEPT_BYTES_MAX", 100_000)
+    short = b'{"id":1,"body":"x"}'
+    longer = [b'{"id":2,"body":"%s"}' % (b"y" * n) for n in (200_000, 200_001)]
+    found = [list(long_lines.lines_of(Source(short + b"\n" + line + b"\n"))) for line in longer]
+    assert [lines[0] for lines in found] == [(short, None)] * 2
+    (one, other) = (lines[1] for lines in found)
+    assert one.text == other.text == b'{"id":2,"body":""}'
+    assert one.digest != other.digest
+
+
+def test_more_than_fits_into_memory_is_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "TOGETHER_MAX", 10)
+    records = [(bytes([n]), b"x") for n in range(250)]
+    mixed = random.Random(1).sample(records, len(records))
+    assert list(in_order(mixed)) == records
