@@ -76,4 +76,4 @@ def _snapshot(store: JournalStore, name: str) -> JournalStore:
     found = store.snapshots.named(name)
     if found is None:
         raise NoSuchName(f"{store.core.root}: there is no snapshot {name}")
-    return trio.run(found.opened)  # type: ignore[return-value]
+    return trio.run(found.opened)

@@ -73,10 +73,10 @@ def differences(first: Store, second: Store) -> Iterator[Difference]:
                 yield content, side, queue, message_id
 
     ordered = in_order(alone())
-    for content, pairs in groupby(ordered, key=itemgetter(0)):
+    for _, pairs in groupby(ordered, key=itemgetter(0)):
         yield from apart
         apart.clear()
-        yield from _moved(content, list(pairs))
+        yield from _moved(list(pairs))
     yield from apart
 
 
@@ -110,10 +110,10 @@ def _decoded_fields(encoded: bytes) -> dict[str, bytes]:
     return found
 
 
-def _moved(content: bytes, records: list[Record]) -> Iterator[Difference]:
+def _moved(records: list[Record]) -> Iterator[Difference]:
     sides: dict[bytes, list[tuple[str, int]]] = {b"\0": [], b"\1": []}
-    for _, side, queue, message_id in records:
-        sides[side].append((queue.decode(), _number(message_id)))
+    for _, side, name, number in records:
+        sides[side].append((name.decode(), _number(number)))
     lost, added = sides.values()
     pairs = min(len(lost), len(added))
     for (queue, message_id), (to_queue, to_id) in zip(lost, added, strict=False):

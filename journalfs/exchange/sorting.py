@@ -37,7 +37,7 @@ def _spilled(records: list[Record]) -> BinaryIO:
     for record in records:
         marshal.dump(record, file)
     file.seek(0)
-    return file  # type: ignore[return-value]
+    return file
 
 
 def _read(file: BinaryIO) -> Iterator[Record]:

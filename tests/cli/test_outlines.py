@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journalfs.cli import common
-from journalfs.cli.common import WINDOW_BYTES, whole_lines
+from journalfs.cli.common import whole_lines
+from journalfs.exchange import windows
 from journalfs.exchange.outlines import TEXT_BYTES_MAX, Outline, outlined_lines
+from journalfs.exchange.windows import WINDOW_BYTES
 from journalfs.store.sources import BytesSource
 from tests.cli.running import journalfs
 
@@ -51,7 +52,7 @@ def test_an_outline_is_the_object_without_what_is_long(line: dict[str, Any], cut
 
 @pytest.mark.parametrize("window_bytes", [1, 7, 64, 100_000])
 def test_lines_of_any_length(monkeypatch: pytest.MonkeyPatch, window_bytes: int) -> None:
-    monkeypatch.setattr(common, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(windows, "WINDOW_BYTES", window_bytes)
     lines = [json.dumps({"id": n, "body": "y" * n}).encode() for n in (1, 500, 2, 3, 70, 4)]
     content = b"".join(line + b"\n" for line in lines)
     found = list(outlined_lines(BytesSource(content)))

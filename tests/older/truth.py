@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from journalfs.cli.common import windows
+from journalfs.exchange.windows import windows
 from journalfs.store.api import Queue
 from journalfs.store.envelope import decode_envelope
 from tests.frozen import archive_of, load_expected
