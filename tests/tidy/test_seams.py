@@ -70,6 +70,7 @@ REACHES_BY_PATH: dict[str, str] = {
     "journalfs/engine/zipped.py": "the compiled core, when the program is a zip file",
     "journalfs/exchange/encoded_lines.py": "exports and imports: their caller's own files",
     "journalfs/exchange/importing.py": "the same",
+    "journalfs/exchange/sorting.py": "temporary files without a name",
     "journalfs/exchange/targets.py": "the same",
     "journalfs/exchange/resuming.py": "the same",
     "journalfs/ownership.py": "asks whose directories are, and how containers number users",
