@@ -100,6 +100,9 @@ def test_lines_longer_than_memory_are_compared_by_their_digest(
         def read(self, offset: int, length: int) -> bytes:
             return self.content[offset : offset + length]
 
+        def ahead(self, offset: int, length: int) -> None:
+            return None
+
         def close(self) -> None:
             self.content = b""
 
