@@ -99,10 +99,6 @@ def test_copies_are_those_of_a_broker(artemis_home: Path, tmp_path: Path) -> Non
     lines = messages(int(time.time() * 1000) - 60_000)
 
     async def prepare(store: WritingStore) -> None:
-<<<<<<< HEAD
-        # DLQ and ExpiryQueue are there: the configuration names them.
-=======
->>>>>>> e934432 (Say how dead letters go back, and copy them for that in C)
         for name in ("dies", "expires"):
             await store.create_address(name)
             await store.create_queue(name, name)
