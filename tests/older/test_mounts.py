@@ -33,7 +33,7 @@ def test_cp_carries_a_queue_into_another_mount(stores: PristineStores, tmp_path:
         mounted(stores["hq-2.4-main"], tmp_path / "old"),
         mounted_for_writing(tmp_path / "store", tmp_path / "new"),
     ):
-        command = ["cp", "-r", tmp_path / "old" / queue.parent, tmp_path / "new"]
+        command: list[str | Path] = ["cp", "-r", tmp_path / "old" / queue.parent, tmp_path / "new"]
         done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         old, new = read_lines(tmp_path / "old" / queue), read_lines(tmp_path / "new" / queue)
