@@ -20,8 +20,10 @@ def open_for_mount(
     store: Path, options: MountOptions, *, kind: str | None = None, derived: Path | None = None
 ) -> Store:
     """Raises what opening a store raises, `StoreBusy` among it for a mount that is not read-only. An older
-    store (`kind`, `derived`: as `open_store` has them) is read only whatever the options say.
+    store (`kind`, `derived`: as `open_store` has them, or the options) is read only whatever the options say.
     """
+    kind = kind or (None if options.format == "artemis" else options.format)
+    derived = derived or (None if options.derived is None else Path(options.derived))
     if options.config is not None:
         os.environ[CONFIG_VARIABLE] = options.config
     adopt_stores(mounting=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
 
 Loop = Literal["fast", "stock"]
@@ -60,6 +61,8 @@ _VALUED: Final = {
     "loop": "request loop; fast unless told",
     "config": "the broker's configuration, where the store does not lead to it",
     "fsname": "what df and mount show as the source; the path of the store unless told",
+    "format": "what the store is, if not what it looks like",
+    "derived": "where the derived store of an older one lies; in the cache directory unless told",
     "subtype": "what the type of the filesystem shows behind `fuse.`; journalfs unless told",
 }
 """What the value of each is."""
@@ -69,7 +72,7 @@ _BY_NAME: Final[Mapping[str, Callable[[str], int]]] = {
     "gid": lambda name: grp.getgrnam(name).gr_gid,
 }
 _OCTAL: Final = frozenset(("umask", "file_mode", "dir_mode"))
-_WORDS: Final = {"loop": get_args(Loop), "sync": get_args(Sync)}
+_WORDS: Final = {"loop": get_args(Loop), "sync": get_args(Sync), "format": ("artemis", *KINDS)}
 """Options whose value is one of a few words."""
 
 
@@ -102,6 +105,10 @@ class MountOptions:
     fsname: str | None = None
     """What `df` and `mount` show as the source; the store's path when None."""
     subtype: str = "journalfs"
+    format: str | None = None
+    """What the store is, against what it looks like."""
+    derived: str | None = None
+    """The directory of derived stores."""
     kernel: tuple[str, ...] = ()
     """Options for the kernel, such as `noexec`."""
 
@@ -185,7 +192,7 @@ def _value(name: str, value: str) -> str | int:
             right = " or ".join(f"{name}={word}" for word in _WORDS[name])
             raise WrongCall(f"mount option {name}={value}: give {right}")
         return value
-    if name == "config":
+    if name in ("config", "derived"):
         return os.path.abspath(value)
     if name in ("fsname", "subtype"):
         return value

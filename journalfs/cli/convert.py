@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from journalfs.cli.common import GivenPath, json_option, store_argument, write_json
-from journalfs.config.older import KINDS
+from journalfs.config.older import HORNETQ, KINDS
 
 _FORMAT = click.option(
     "--format",
@@ -25,15 +25,21 @@ _OUT = click.option(
 @store_argument
 @click.argument("destination", metavar="NEW", type=GivenPath())
 @_FORMAT
+@click.option(
+    "--to",
+    type=click.Choice(["artemis", HORNETQ]),
+    default="artemis",
+    help="The kind of store to make: of today's broker, or of HornetQ 2.4.",
+)
 @json_option
-def convert(*, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
-    """Make the store NEW, for a broker of today, of STORE, which may be of any kind.
+def convert(*, store: Path, destination: Path, store_format: str | None, to: str, as_json: bool) -> None:
+    """Make the store NEW, for a broker of today or an older one, of STORE, which may be of any kind.
 
     Order, priorities, schedules, delivery counts, duplicate ids and prepared transactions are kept. JMS
     queues and topics get the names that current clients have for them. What has no equal is in the report,
     which is printed and kept as journalfs/made-from.json in NEW. After a kill the same call goes on.
     """
-    _carry("convert", store, destination, store_format, as_json)
+    _carry("convert", store, destination, store_format, as_json, to=None if to == "artemis" else to)
 
 
 @click.command(epilog="Example: journalfs recover /var/lib/artemis/data --out /var/lib/artemis/recovered")
@@ -58,12 +64,20 @@ def repair(*, store: Path, destination: Path, store_format: str | None, as_json:
     _carry("repair", store, destination, store_format, as_json)
 
 
-def _carry(mode: str, store: Path, destination: Path, store_format: str | None, as_json: bool) -> None:
+def _carry(
+    mode: str,
+    store: Path,
+    destination: Path,
+    store_format: str | None,
+    as_json: bool,
+    *,
+    to: str | None = None,
+) -> None:
     from journalfs.convert import Carrying, Mode  # noqa: PLC0415 - takes longer than the help text
     from journalfs.errors import EXIT_DAMAGED  # noqa: PLC0415
 
     kind = None if store_format in (None, "artemis") else store_format
-    work = Carrying(store, destination, Mode(mode), kind)
+    work = Carrying(store, destination, Mode(mode), kind, to)
     if sys.stderr.isatty():
         from rich.console import Console  # noqa: PLC0415 - only people look at it
         from rich.progress import Progress  # noqa: PLC0415

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ from journalfs.config.files import TOML_NAME
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
-from journalfs.config.older import forced
+from journalfs.config.older import ARTEMIS_1, HORNETQ, forced
 from journalfs.config.setting_names import Value
 from journalfs.convert.report import Report
 from journalfs.damage import Damage
@@ -38,6 +38,7 @@ from journalfs.older import Source
 from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import identity_of
+from journalfs.older.writing_hornetq import HornetqStore
 from journalfs.store.compacting import compact_store
 from journalfs.store.locks import lock_holder
 from journalfs.store.opening import open_store
@@ -45,6 +46,9 @@ from journalfs.store.write.opening import open_for_writing
 
 PROGRESS: Final = "unfinished.json"
 MADE_FROM: Final = Path("journalfs", "made-from.json")
+REWRITTEN: Final = "rewritten"
+WRITTEN: Final = (HORNETQ,)
+"""Kinds of older stores that can be made."""
 COPIED_BYTES: Final = 8 << 20
 """Copied at once."""
 
@@ -69,7 +73,13 @@ class _Step(StrEnum):
     """Journals and pages are written."""
     BODIES = "bodies"
     PACKED = "packed"
-    """Only what lives is left in the journals, and the report is written."""
+    """Nothing is in the journals that a broker would complain of, and the report is written."""
+    REWRITTEN = "rewritten"
+    """The older store is made of it."""
+
+
+_LAST: Final = frozenset({_Step.PACKED, _Step.REWRITTEN})
+"""From here on files may have been moved already."""
 
 
 class _State(msgspec.Struct):
@@ -77,6 +87,7 @@ class _State(msgspec.Struct):
 
     mode: str
     identity: str
+    to: str | None = None
     step: str = _Step.NOTHING
     damage: list[Damage] = []
     notes: list[tuple[str, str]] = []
@@ -91,6 +102,8 @@ class Carrying:
     destination: Path
     mode: Mode
     kind: str | None = None
+    to: str | None = None
+    """The kind of store to make, of `WRITTEN`; None: one of the current format."""
     advance: Callable[[int], None] = lambda count: None
 
     def run(self) -> Report:
@@ -135,10 +148,10 @@ class Carrying:
     def _run(self, source: Source, destination: Path, staging: Path) -> Report:
         state = _state_of(staging)
         identity = identity_of(source)
-        if state is None or (state.mode, state.identity) != (self.mode, identity):
+        if state is None or (state.mode, state.to, state.identity) != (self.mode, self.to, identity):
             shutil.rmtree(staging, ignore_errors=True)
-            state = _State(self.mode, identity)
-        if state.step != _Step.PACKED:
+            state = _State(self.mode, identity, self.to)
+        if state.step not in _LAST:
             plan_store(destination)  # nothing may be there
         if state.step == _Step.NOTHING:
             self._records(source, staging, destination, state)
@@ -146,15 +159,18 @@ class Carrying:
             self._bodies(staging, state)
         if state.step == _Step.BODIES:
             self._pack(source, staging, destination, state)
+        if state.step == _Step.PACKED and self.to is not None:
+            self._rewrite(source, staging, destination, state)
         report = msgspec.json.decode((staging / MADE_FROM).read_bytes(), type=Report)
-        _move(staging, destination)
+        _move(staging, destination, _places(destination) if self.to is None else _hornetq_places(destination))
         return report
 
     def _records(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
         older = source.kind != CURRENT
-        flags = (RENAME if older else 0) | (RECOVER if self.mode is Mode.RECOVER else 0)
+        renamed = older and not self._keeps_names(source)
+        flags = (RENAME if renamed else 0) | (RECOVER if self.mode is Mode.RECOVER else 0)
         size_bytes = _settings(destination).file_size_bytes
         with DerivedStore(staging, self.advance, flags=flags, file_bytes=size_bytes) as out:
             adapter_for(source)(source, out)
@@ -190,15 +206,37 @@ class Carrying:
     def _pack(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         """As durable as every store is, and without what a broker would complain of; say what it is."""
         report, pack = self._report(source, staging, destination, state)
-        if pack:
+        if pack or self.to is not None:
             _compact(staging, destination)
             again, _ = self._report(source, staging, destination, state)
             report = msgspec.structs.replace(again, damage=report.damage)
         shutil.rmtree(staging / MADE_FROM.parent, ignore_errors=True)
         (staging / MADE_FROM).parent.mkdir()
-        (staging / MADE_FROM).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        _write_report(staging, report)
         _sync_all(staging)
         _done(staging, state, _Step.PACKED)
+
+    def _keeps_names(self, source: Source) -> bool:
+        """Destinations have the names already that clients of the new store know."""
+        return self.to is not None and source.kind in (HORNETQ, ARTEMIS_1)
+
+    def _rewrite(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
+        """Make the older store of what was packed."""
+        place = staging / REWRITTEN
+        shutil.rmtree(place, ignore_errors=True)
+        writing = HornetqStore(
+            staging,
+            place,
+            _settings(destination).file_size_bytes,
+            current_names=not self._keeps_names(source),
+            jms=source.bindings_dir if source.kind == HORNETQ else None,
+        )
+        writing.write()
+        report = msgspec.json.decode((staging / MADE_FROM).read_bytes(), type=Report)
+        notes = [(kind, text) for kind, text in report.notes if kind != "jms"]
+        _write_report(staging, msgspec.structs.replace(report, notes=notes + writing.notes))
+        _sync_all(staging)
+        _done(staging, state, _Step.REWRITTEN)
 
     def _report(self, source: Source, staging: Path, destination: Path, state: _State) -> tuple[Report, bool]:
         """What is in the new store, and whether it is worth compacting."""
@@ -229,6 +267,10 @@ class Carrying:
             notes=state.notes,
         )
         return report, pack
+
+
+def _write_report(staging: Path, report: Report) -> None:
+    (staging / MADE_FROM).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 
 
 def _settings(destination: Path) -> JournalSettings:
@@ -313,16 +355,26 @@ def _sync_all(folder: Path) -> None:
         sync(Path(parent))
 
 
-def _move(staging: Path, destination: Path) -> None:
-    """All that is left of the new store to where it belongs; the journal last, which makes it one."""
+def _places(destination: Path) -> dict[str, Path]:
+    """Where parts of the new store belong; the journal last, which makes it one."""
     layout = _layout_at(destination)
-    places = {
+    return {
         "large-messages": layout.large_dir,
         "paging": layout.paging_dir,
         "bindings": layout.bindings_dir,
         "journalfs": layout.root / "journalfs",
         "journal": layout.journal_dir,
     }
+
+
+def _hornetq_places(destination: Path) -> dict[str, Path]:
+    made = {f"{REWRITTEN}/{name}": destination / name for name in ("paging", "bindings", "journal")}
+    beside = {"large-messages": destination / "largemessages", "journalfs": destination / "journalfs"}
+    return beside | made
+
+
+def _move(staging: Path, destination: Path, places: Mapping[str, Path]) -> None:
+    """All that is left of the new store to where it belongs."""
     for name, place in places.items():
         for path in _files_of(staging / name):
             to = place / path.relative_to(staging / name)

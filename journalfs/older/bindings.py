@@ -24,6 +24,9 @@ PREFIXES: Final = (QUEUE_PREFIX, TOPIC_PREFIX)
 MARKER_FILTERS: Final = frozenset({"__HQX=-1", "__AMQX=-1"})
 """Of the queue that stands for a topic: they match nothing."""
 
+_CURRENT_IDENTIFIER: Final = re.compile(
+    r"('(?:[^']|'')*')|\bAMQ(UserID|Priority|Timestamp|Durable|Expiration|Size)\b"
+)
 _IDENTIFIER: Final = re.compile(r"('(?:[^']|'')*')|\bHQ(UserID|Priority|Timestamp|Durable|Expiration|Size)\b")
 
 
@@ -107,6 +110,13 @@ def current_filter(text: str | None) -> str | None:
     return _IDENTIFIER.sub(lambda found: found[1] or f"AMQ{found[2]}", text)
 
 
+def old_filter(text: str | None) -> str | None:
+    """A filter with the names that HornetQ has for what is in a header."""
+    if text is None:
+        return None
+    return _CURRENT_IDENTIFIER.sub(lambda found: found[1] or f"HQ{found[2]}", text)
+
+
 # S text, L i64, I i32, B boolean, D f64, all nullable. A name is the key of today's JSON form.
 _BEGINNING: Final = (
     "addressFullMessagePolicy:S maxSizeBytes:L pageSizeBytes:L pageCacheMaxSize:I dropMessagesWhenFull:B "
@@ -132,6 +142,9 @@ _LAYOUTS: Final = tuple(
     )
 )
 """By release, the latest first: one fits when it ends where the record ends."""
+
+HORNETQ_SETTINGS: Final = tuple((key, kind) for key, _, kind in (one.partition(":") for one in _LAYOUTS[2]))
+"""Settings of HornetQ 2.4, in the order of its record, each with its kind."""
 
 WITHOUT_EQUAL: Final = frozenset({"autoCreateJmsTopics", "autoDeleteJmsTopics"})
 """Settings that today's brokers do not have."""

@@ -75,7 +75,7 @@ _IN_TX: Final = {
 }
 
 
-class _Journal:
+class JournalFiles:
     """Appends records to files of a directory, one after another, none longer than `file_bytes` unless one
     record is.
     """
@@ -124,12 +124,30 @@ class _Journal:
         if self._waiting >= PIECE_BYTES:
             self._flush()
 
-    def counted(self, tx: int) -> None:
-        self._of_tx[tx] += 1
+    def add(self, record_id: int, user_type: int, body: bytes) -> None:
+        self.change(RecordKind.ADD, record_id, user_type, body)
 
-    def count(self, tx: int) -> int:
-        """Records of a transaction in the file that is being written."""
-        return self._of_tx[tx]
+    def change(
+        self, kind: RecordKind, record_id: int, user_type: int, body: bytes = b"", tx: int | None = None
+    ) -> None:
+        """An ADD, UPDATE or DELETE, in a transaction if `tx` says which."""
+        self.make_room(len(body))
+        if tx is None:
+            self.put(_record(self.rid, kind, record_id, user_type, body))
+        else:
+            self._of_tx[tx] += 1
+            self.put(_record_tx((_IN_TX[kind], self.rid, 0, tx, record_id), user_type, body))
+
+    def end(self, kind: RecordKind, tx: int, extra: bytes = b"") -> None:
+        """A PREPARE, with its xid as `extra`, a COMMIT or a ROLLBACK."""
+        self.make_room(len(extra))
+        count = self._of_tx[tx]
+        if kind is RecordKind.PREPARE:
+            self.put(_checked(_PREPARE.pack(kind, self.rid, 0, tx, count, len(extra)) + extra))
+        elif kind is RecordKind.COMMIT:
+            self.put(_COMMIT.pack(kind, self.rid, 0, tx, count, _COMMIT.size))
+        else:
+            self.put(_DELETE.pack(kind, self.rid, 0, tx, _DELETE.size))
 
     def take_over(self, mapped: MappedFile, scan: Scan, flags: int) -> int:
         """Append every record of a file of another journal, as `rewrite_journal` writes it. Returns how many
@@ -201,8 +219,8 @@ class DerivedStore:
         self.addresses: dict[str, int] = {}
         self.queues: dict[str, QueueId] = {}
         """By name."""
-        self._messages: _Journal | None = None
-        self._bindings: _Journal | None = None
+        self._messages: JournalFiles | None = None
+        self._bindings: JournalFiles | None = None
         self._next_id = 1
 
     # -- where things are ------------------------------------------------------------------------------------
@@ -281,30 +299,29 @@ class DerivedStore:
     def binding(self, record_id: int, user_type: int, body: bytes) -> None:
         """Any other record of the bindings journal."""
         if self._bindings is None:
-            self._bindings = _Journal(self.bindings_dir, "activemq-bindings", "bindings", BINDINGS_FILE_BYTES)
-        self._bindings.make_room(len(body))
-        self._bindings.put(_record(self._bindings.rid, RecordKind.ADD, record_id, user_type, body))
+            self._bindings = JournalFiles(
+                self.bindings_dir, "activemq-bindings", "bindings", BINDINGS_FILE_BYTES
+            )
+        self._bindings.add(record_id, user_type, body)
 
     # -- messages --------------------------------------------------------------------------------------------
 
     @property
-    def _journal(self) -> _Journal:
+    def _journal(self) -> JournalFiles:
         if self._messages is None:
-            self._messages = _Journal(
+            self._messages = JournalFiles(
                 self.journal_dir, "activemq-data", "amq", self._file_bytes or FILE_BYTES
             )
         return self._messages
-
-    def _with_room(self, body_bytes: int = 0) -> _Journal:
-        self._journal.make_room(body_bytes)
-        return self._journal
 
     def take_over(self, mapped: MappedFile, scan: Scan, file_id: int, name: str, flags: int) -> int:
         """Every record of a file of another message journal. What is made for reading keeps the file's id and
         name (without extension). Returns how many messages are not what their place requires.
         """
         if self._file_bytes is None:
-            self._messages = self._messages or _Journal(self.journal_dir, "activemq-data", "amq", _ANY_BYTES)
+            self._messages = self._messages or JournalFiles(
+                self.journal_dir, "activemq-data", "amq", _ANY_BYTES
+            )
             self._messages.begin(file_id, name)
         return self._journal.take_over(mapped, scan, flags)
 
@@ -312,12 +329,7 @@ class DerivedStore:
         self, kind: RecordKind, record_id: int, user_type: int, body: bytes = b"", *, tx: int | None = None
     ) -> None:
         """An ADD, UPDATE or DELETE of the message journal, in a transaction if `tx` says which."""
-        journal = self._with_room(len(body))
-        if tx is None:
-            journal.put(_record(journal.rid, kind, record_id, user_type, body))
-        else:
-            journal.counted(tx)
-            journal.put(_record_tx((_IN_TX[kind], journal.rid, 0, tx, record_id), user_type, body))
+        self._journal.change(kind, record_id, user_type, body, tx)
 
     def message(
         self,
@@ -389,17 +401,13 @@ class DerivedStore:
 
     def prepare_encoded(self, tx: int, extra: bytes) -> None:
         """The same where the record's own bytes are at hand."""
-        journal = self._with_room(len(extra))
-        head = _PREPARE.pack(RecordKind.PREPARE, journal.rid, 0, tx, journal.count(tx), len(extra))
-        journal.put(_checked(head + extra))
+        self._journal.end(RecordKind.PREPARE, tx, extra)
 
     def commit(self, tx: int) -> None:
-        journal = self._with_room()
-        journal.put(_COMMIT.pack(RecordKind.COMMIT, journal.rid, 0, tx, journal.count(tx), _COMMIT.size))
+        self._journal.end(RecordKind.COMMIT, tx)
 
     def rollback(self, tx: int) -> None:
-        journal = self._with_room()
-        journal.put(_DELETE.pack(RecordKind.ROLLBACK, journal.rid, 0, tx, _DELETE.size))
+        self._journal.end(RecordKind.ROLLBACK, tx)
 
     # -- what is said beside ---------------------------------------------------------------------------------
 
@@ -427,7 +435,7 @@ class DerivedStore:
         if error is None:
             counter = encode_id_counter(bound.IdCounter(self._next_id))
             self.binding(self.next_id(), BindingType.ID_COUNTER, counter)
-            self._with_room()
+            self._journal.make_room(0)
             if self.bodies is not None:
                 said = tomli_w.dumps({"large-messages-directory": str(self.bodies)})
                 (self._place / "journalfs.toml").write_text(said)
@@ -443,7 +451,7 @@ class DerivedStore:
                 if self._file_bytes is None:
                     _of_one_size(files)
                 else:
-                    _allocated(files, size_bytes)
+                    allocate(files, size_bytes)
 
 
 def plain_queue(
@@ -488,7 +496,7 @@ def _of_one_size(files: Sequence[Path]) -> None:
         os.truncate(path, size_bytes)
 
 
-def _allocated(files: Sequence[Path], size_bytes: int) -> None:
+def allocate(files: Iterable[Path], size_bytes: int) -> None:
     """Files as a broker makes them. One that holds a longer record has a size that nobody takes for what is
     left of a file.
     """

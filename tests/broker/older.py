@@ -26,20 +26,22 @@ POM = """\
   <groupId>journalfs.tests</groupId><artifactId>older-broker</artifactId><version>1</version>
   <dependencies>
     <dependency>
-      <groupId>org.apache.activemq</groupId><artifactId>artemis-server</artifactId><version>{version}</version>
+      <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
     </dependency>
   </dependencies>
 </project>
 """
 
 
-def libraries(version: str) -> Path:
+def libraries(version: str, *, group: str = "org.apache.activemq", artifact: str = "artemis-server") -> Path:
     """The jars of a release's server, fetched once."""
-    home = distribution.cache_dir() / f"artemis-server-{version}"
+    home = distribution.cache_dir() / f"{artifact}-{version}"
     with distribution.locked("distribution"):
         if not home.is_dir():
             with tempfile.TemporaryDirectory(dir=distribution.cache_dir()) as scratch:
-                (Path(scratch) / "pom.xml").write_text(POM.format(version=version))
+                (Path(scratch) / "pom.xml").write_text(
+                    POM.format(group=group, artifact=artifact, version=version)
+                )
                 jars = Path(scratch) / "jars"
                 command = ["mvn", "-B", "-ntp", "-q", "dependency:copy-dependencies"]
                 command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
@@ -64,15 +66,19 @@ def native_libraries(version: str) -> Path:
 
 def program(version: str) -> str:
     """The class path of our program for a release."""
-    home = libraries(version)
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
-    classes = distribution.cache_dir() / f"older-broker-{version}-{digest}"
+    return compiled(SOURCE, libraries(version))
+
+
+def compiled(source: Path, home: Path) -> str:
+    """The class path of a program, built against the jars of `home`, and of these."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    classes = distribution.cache_dir() / f"older-broker-{home.name}-{digest}"
     with distribution.locked("client"):
         if not classes.is_dir():
             with tempfile.TemporaryDirectory(dir=distribution.cache_dir()) as scratch:
                 out = Path(scratch) / "classes"
                 command = ["javac", "--release", "11", "-proc:none", "-d", str(out), "-cp", f"{home}/*"]
-                distribution.run([*command, str(SOURCE)], folder=Path(scratch), deadline_s=120)
+                distribution.run([*command, str(source)], folder=Path(scratch), deadline_s=120)
                 out.rename(classes)
     return f"{classes}:{home}/*"
 
@@ -117,14 +123,14 @@ class OlderRun:
         self.taken: dict[str, list[dict[str, Any]]] = {queue: [] for queue in counts}
         for line in lines:
             queue, _, rest = line.partition("\t")
-            self.taken[queue].append(_message(rest))
+            self.taken[queue].append(described(rest))
 
     def complaints(self) -> list[str]:
         words = ("WARN", "ERROR", "SEVERE", "Exception")
         return [line for line in self.log.splitlines() if any(word in line for word in words)]
 
 
-def _message(line: str) -> dict[str, Any]:
+def described(line: str) -> dict[str, Any]:
     """As the client program of the current release describes it, but for what it does not print."""
     kind, durable, priority, expiration, count, large, size, digest, properties = line.split("\t")
     found = {}

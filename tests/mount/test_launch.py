@@ -265,6 +265,22 @@ def test_the_mount_helper_takes_what_mount_passes(
     assert (mounted_at(place) is not None) == (code == 0 and "-f" not in words)
 
 
+def test_the_mount_helper_is_told_of_older_stores(store: Path, place: Path, tmp_path: Path) -> None:
+    """What the store is, and where what is derived from it goes."""
+    old = tmp_path / "old"
+    (old / "journal").mkdir(parents=True)
+    (old / "bindings").mkdir()
+    derived = tmp_path / "derived"
+    done = run(old, place, "-o", f"ro,format=hornetq,derived={derived}", command=HELPER)
+    assert done.returncode == 0, done.stderr
+    assert (place / ".journalfs").is_dir()
+    assert list(derived.rglob("older.json"))
+    assert run("umount", place).returncode == 0
+    done = run(old, place, "-o", "format=hornetque", command=HELPER)
+    assert done.returncode == 1
+    assert "give format=artemis or format=hornetq" in done.stderr
+
+
 def test_the_mount_helper_ends_with_the_codes_of_mount(place: Path) -> None:
     done = run(place, place, "-o", "ro", command=HELPER)
     assert done.returncode == 1, "the store would be hidden: a wrong call"

@@ -1,0 +1,448 @@
+"""Writes a store of HornetQ 2.4 of one of the current format: `convert --to hornetq`.
+
+What is read was compacted, so every transaction in it is whole, or in doubt. Record for record it becomes one
+of the older layout (docs/format/older.md); each keeps its id.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from journalfs.bindings.interpret import Emitted
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.pages import PageEntry, scan_page
+from journalfs.engine.scan import RecordInfo, Scan, scan_journal
+from journalfs.format import bindings as bound
+from journalfs.format.address_settings import SettingValue, decode_address_setting_json
+from journalfs.format.bindings_encode import encode_id_counter
+from journalfs.format.core_message import (
+    PERSISTER,
+    PROPERTY_PREFIX,
+    ROUTING_TYPE,
+    CoreHeader,
+    CoreParts,
+    encode_header,
+    split_header,
+    split_message,
+)
+from journalfs.format.encoding import (
+    NULL,
+    PRESENT,
+    PRESENT_FF,
+    boolean,
+    f64,
+    i8,
+    i32,
+    i64,
+    nullable_simple_string,
+    simple_string,
+)
+from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file
+from journalfs.format.primitives import Reader
+from journalfs.format.properties import Code, Property, decode_properties, encode_properties
+from journalfs.format.record_types import USER_TYPE_NAMES, BindingType, MessageType, RecordKind
+from journalfs.format.server_lock import SERVER_LOCK_NAME
+from journalfs.ids import QueueId
+from journalfs.journal.directory import read_directory
+from journalfs.older.bindings import (
+    HORNETQ_SETTINGS,
+    MARKER_FILTERS,
+    QUEUE_PREFIX,
+    TOPIC_PREFIX,
+    live_records,
+    old_filter,
+)
+from journalfs.older.derived import BINDINGS_FILE_BYTES, JournalFiles, allocate, plain_queue
+from journalfs.older.hornetq import folders_in
+from journalfs.older.jms import BINDINGS, DESTINATION
+
+MARKER_FILTER: Final = "__HQX=-1"
+"""Of the queue that stands for a topic: it matches nothing."""
+
+PAGED_BYTES_MAX: Final = 20 << 20
+"""More than the 10 MiB that a page has unless something else is said."""
+
+_TOPIC: Final = 1
+_QUEUE: Final = 2
+"""Kinds of JMS destinations."""
+
+_LEGACY_BODY_OFFSET: Final = 17
+_COUNTER_BYTES: Final = {MessageType.PAGE_COUNTER_VALUE: 16, MessageType.PAGE_COUNTER_INCREMENT: 12}
+"""Lengths of what counts paged messages: HornetQ does not count their bytes."""
+
+_KNOWN: Final = frozenset(range(MessageType.LARGE_MESSAGE_PENDING, MessageType.PAGE_COUNTER_PENDING + 1))
+_MARKS: Final = (PROPERTY_PREFIX.encode("utf-16-le"), "JMSReplyTo".encode("utf-16-le"))
+_DESTINATIONS: Final = {
+    "queue://": QUEUE_PREFIX,
+    "topic://": TOPIC_PREFIX,
+    "temp-queue://": "jms.tempqueue.",
+    "temp-topic://": "jms.temptopic.",
+}
+_ADDRESSES: Final = frozenset({"_HQ_ORIG_ADDRESS", "_HQ_ORIG_QUEUE"})
+
+
+@dataclass(slots=True)
+class HornetqStore:
+    """Made at `place` of the store at `made`. `current_names`: destinations have the names of current
+    clients, and get those that clients of HornetQ ask for. `jms` has the JMS journal of a HornetQ, if there
+    is one.
+    """
+
+    made: Path
+    place: Path
+    file_bytes: int
+    current_names: bool
+    jms: Path | None = None
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    """What has no equal there: a stable word, and a sentence."""
+    _routing: dict[str, bound.RoutingType] = field(default_factory=dict)
+    _queues: dict[QueueId, bound.QueueBinding] = field(default_factory=dict)
+    _next_id: int = 1
+    _dropped: set[int] = field(default_factory=set)
+    """Messages that HornetQ does not understand."""
+    _sent: set[int] = field(default_factory=set)
+    """Transactions whose paged messages count."""
+
+    def write(self) -> None:
+        for name in ("bindings", "journal", "paging"):
+            (self.place / name).mkdir(parents=True)
+        self._bindings()
+        self._journal()
+        self._pages()
+        if self._dropped:
+            count = len(self._dropped)
+            self._note("message", f"{count} messages of other protocols than core are left out")
+            for message_id in self._dropped:
+                (self.made / "large-messages" / f"{message_id}.msg").unlink(missing_ok=True)
+
+    def _note(self, kind: str, text: str) -> None:
+        if (kind, text) not in self.notes:
+            self.notes.append((kind, text))
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    def _address(self, name: str) -> str:
+        if not self.current_names or name not in self._routing:
+            return name
+        queue = self._routing[name] is bound.RoutingType.ANYCAST
+        return (QUEUE_PREFIX if queue else TOPIC_PREFIX) + name
+
+    def _queue(self, binding: bound.QueueBinding) -> str:
+        return self._address(binding.address) if self._is_jms(binding) else binding.name
+
+    def _is_jms(self, binding: bound.QueueBinding) -> bool:
+        return (
+            binding.name == binding.address
+            and self._routing.get(binding.address) is bound.RoutingType.ANYCAST
+        )
+
+    # -- bindings --------------------------------------------------------------------------------------------
+
+    def _bindings(self) -> None:
+        records, highest = _live(self.made / "bindings", "bindings")
+        self._next_id = highest + 1
+        kept: list[Emitted] = []
+        for record in records:
+            match record.user_type:
+                case BindingType.QUEUE_BINDING:
+                    binding = bound.decode_queue_binding(record.body)
+                    self._queues[QueueId(record.record_id)] = binding
+                case BindingType.ADDRESS_BINDING:
+                    address = bound.decode_address_binding(record.body)
+                    anycast = bound.RoutingType.ANYCAST in address.routing_types
+                    only = bound.RoutingType.ANYCAST if anycast else bound.RoutingType.MULTICAST
+                    self._routing[address.name] = only
+                case BindingType.ID_COUNTER:
+                    self._next_id = max(self._next_id, Reader(record.body).i64())
+                case _:
+                    kept.append(record)
+        journal = JournalFiles(self.place / "bindings", "hornetq-bindings", "bindings", BINDINGS_FILE_BYTES)
+        for queue_id, binding in self._queues.items():
+            self._put_queue(journal, queue_id, binding)
+        if self.current_names:
+            self._page_settings(journal)  # what a client said counts, which comes behind
+        for record in kept:
+            self._put_other(journal, record)
+        self._markers(journal)
+        self._jms()
+        counter = encode_id_counter(bound.IdCounter(self._next_id + 1))
+        journal.add(self._new_id(), BindingType.ID_COUNTER, counter)
+        journal.close()
+        allocate((self.place / "bindings").iterdir(), BINDINGS_FILE_BYTES)
+
+    def _put_queue(self, journal: JournalFiles, queue_id: QueueId, binding: bound.QueueBinding) -> None:
+        name, address = self._queue(binding), self._address(binding.address)
+        if (name, address) != (binding.name, binding.address):
+            self._note("name", f"queue {binding.name!r} of {binding.address!r} is {name!r} of {address!r}")
+        plain = plain_queue(binding.name, binding.address, binding.routing_type, None, "")
+        odd = [one for one in _QUEUE_SETTINGS if getattr(binding, one) not in (getattr(plain, one), None)]
+        if odd:
+            self._note("queue", f"queue {binding.name!r} has {', '.join(odd)}, which has no equal")
+        filter_text = MARKER_FILTER if binding.filter in MARKER_FILTERS else old_filter(binding.filter)
+        body = simple_string(name) + simple_string(address) + nullable_simple_string(filter_text)
+        journal.add(queue_id, BindingType.QUEUE_BINDING, body)
+
+    def _put_other(self, journal: JournalFiles, record: Emitted) -> None:
+        if record.user_type == BindingType.ADDRESS_SETTING_JSON:
+            stored = decode_address_setting_json(record.body)
+            self._put_setting(journal, stored.match, stored.values)
+        elif record.user_type == BindingType.SECURITY_SETTING:
+            reader = Reader(record.body)
+            for match in self._matches(reader.simple_string()):
+                journal.add(self._new_id(), record.user_type, simple_string(match) + bytes(reader.peek()))
+        elif record.user_type == BindingType.GROUP:
+            journal.add(record.record_id, record.user_type, record.body)
+        else:
+            kind = USER_TYPE_NAMES.get(record.user_type, str(record.user_type))
+            self._note("binding", f"a {kind} has no equal")
+
+    def _matches(self, match: str) -> tuple[str, ...]:
+        """What matches the same there."""
+        if not self.current_names or match == "#":
+            return (match,)
+        return (QUEUE_PREFIX + match, TOPIC_PREFIX + match)
+
+    def _put_setting(self, journal: JournalFiles, match: str, values: Mapping[str, SettingValue]) -> None:
+        known = {key for key, _ in HORNETQ_SETTINGS}
+        for name in sorted(values.keys() - known):
+            self._note("setting", f"setting {name}={values[name]} of {match!r} has no equal")
+        fields = []
+        for key, kind in HORNETQ_SETTINGS:
+            value = values.get(key)
+            if key in ("deadLetterAddress", "expiryAddress") and value is not None:
+                value = self._address(str(value))
+            fields.append(_setting(kind, value))
+        for one in self._matches(match):
+            body = simple_string(one) + b"".join(fields)
+            journal.add(self._new_id(), BindingType.ADDRESS_SETTING, body)
+
+    def _page_settings(self, journal: JournalFiles) -> None:
+        """HornetQ gives nothing of a page where it is not told that an address pages."""
+        for folder in folders_in(self.made / "paging"):
+            address = self._address(decode_address_file((folder / ADDRESS_FILE_NAME).read_bytes()))
+            values: dict[str, SettingValue] = {
+                "addressFullMessagePolicy": "PAGE",
+                "maxSizeBytes": PAGED_BYTES_MAX,
+            }
+            fields = [_setting(kind, values.get(key)) for key, kind in HORNETQ_SETTINGS]
+            body = simple_string(address) + b"".join(fields)
+            journal.add(self._new_id(), BindingType.ADDRESS_SETTING, body)
+            self._note("setting", f"{address!r} pages from {PAGED_BYTES_MAX} bytes on, as it has pages")
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    # -- JMS -------------------------------------------------------------------------------------------------
+
+    def _topics(self) -> list[str]:
+        multicast = bound.RoutingType.MULTICAST
+        if self.current_names:
+            return [name for name, routing in self._routing.items() if routing is multicast]
+        names = {one.address for one in self._queues.values() if one.address.startswith(TOPIC_PREFIX)}
+        return sorted(name.removeprefix(TOPIC_PREFIX) for name in names)
+
+    def _markers(self, journal: JournalFiles) -> None:
+        """The queue of each topic."""
+        there = {self._queue(one) for one in self._queues.values()}
+        for topic in self._topics():
+            name = TOPIC_PREFIX + topic
+            if name not in there:
+                body = simple_string(name) * 2 + nullable_simple_string(MARKER_FILTER)
+                journal.add(self._new_id(), BindingType.QUEUE_BINDING, body)
+
+    def _jms(self) -> None:
+        """Where JMS clients find destinations."""
+        there = [] if self.jms is None else sorted(self.jms.glob("*.jms"))
+        for path in there:
+            shutil.copyfile(path, self.place / "bindings" / f"hornetq-jms-{path.stem.rpartition('-')[2]}.jms")
+        if there:
+            return
+        journal = JournalFiles(self.place / "bindings", "hornetq-jms", "jms", BINDINGS_FILE_BYTES)
+        journal.make_room(0)
+        queues = [
+            self._queue(one).removeprefix(QUEUE_PREFIX)
+            for one in self._queues.values()
+            if self._queue(one) == self._address(one.address) and self._queue(one).startswith(QUEUE_PREFIX)
+        ]
+        for kind, word, names in ((_QUEUE, "queue", queues), (_TOPIC, "topic", self._topics())):
+            for name in names:
+                what = i8(kind) + simple_string(name)
+                journal.add(self._new_id(), DESTINATION, what + nullable_simple_string(None) + boolean(True))
+                bound_to = i32(1) + simple_string(f"/{word}/{name}")
+                journal.add(self._new_id(), BINDINGS, what + bound_to)
+        journal.close()
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def _journal(self) -> None:
+        journal = JournalFiles(self.place / "journal", "hornetq-data", "hq", self.file_bytes)
+        journal.make_room(0)
+        for mapped, scan in _scans(self.made / "journal", "amq"):
+            with mapped:
+                for record in scan:
+                    tx = record.tx_id if record.kind in _IN_TX else None
+                    body = mapped.copy(record.body_offset, record.body_bytes)
+                    if record.kind in _ENDS:
+                        journal.end(RecordKind(record.kind), record.tx_id, body)
+                    elif record.kind in _DELETES:
+                        if record.record_id not in self._dropped:
+                            journal.change(RecordKind.DELETE, record.record_id, 0, body, tx)
+                    else:
+                        self._put_record(journal, record, body, tx)
+        journal.close()
+        lock = self.made / "journal" / SERVER_LOCK_NAME
+        allocate((self.place / "journal").iterdir(), self.file_bytes)
+        if lock.is_file():
+            shutil.copyfile(lock, self.place / "journal" / SERVER_LOCK_NAME)
+
+    def _put_record(self, journal: JournalFiles, record: RecordInfo, body: bytes, tx: int | None) -> None:
+        user_type = record.user_type
+        if user_type == MessageType.MESSAGE:
+            old = self._message(body)
+            if old is None:
+                self._dropped.add(record.record_id)
+                return
+            user_type, body = MessageType.LEGACY_MESSAGE, old
+        elif user_type == MessageType.LARGE_MESSAGE:
+            body = self._header(split_header(Reader(body)))
+        elif user_type == MessageType.DUPLICATE_ID:
+            reader = Reader(body)
+            body = simple_string(self._address(reader.simple_string())) + reader.rest()
+        elif user_type in _COUNTER_BYTES:
+            body = body[: _COUNTER_BYTES[MessageType(user_type)]]
+        elif user_type == MessageType.PAGE_TRANSACTION and record.kind in _ADDS:
+            self._sent.add(Reader(body).i64())
+        if user_type in _KNOWN and record.record_id not in self._dropped:
+            kind = RecordKind.ADD if record.kind in _ADDS else RecordKind.UPDATE
+            journal.change(kind, record.record_id, user_type, body, tx)
+
+    def _message(self, payload: bytes) -> bytes | None:
+        """In the older layout; None for one that is no core message."""
+        if payload[:1] != bytes((PERSISTER,)):
+            return None
+        parts = split_message(payload)
+        header = self._header(parts)
+        body_end = _LEGACY_BODY_OFFSET + len(parts.body)
+        return i32(body_end) + parts.body + i32(body_end + 4 + len(header)) + header
+
+    def _header(self, parts: CoreParts) -> bytes:
+        address = None if parts.address is None else self._address(parts.address)
+        header = parts.header._replace(properties=self._properties(parts.header.properties))
+        return encode_header(parts.message_id, nullable_simple_string(address), header)
+
+    def _properties(self, encoded: bytes) -> bytes:
+        if not any(mark in encoded for mark in _MARKS):
+            return encoded
+        entries = decode_properties(Reader(encoded))
+        return encode_properties(self._property(one) for one in entries if one.name != ROUTING_TYPE)
+
+    def _property(self, entry: Property) -> Property:
+        name, code, value = entry
+        if name.startswith("_AMQ_"):
+            name = f"_HQ_{name.removeprefix('_AMQ_')}"
+        elif name.startswith("__AMQ_"):
+            name = f"__HQ_{name.removeprefix('__AMQ_')}"
+        if code is Code.STRING and isinstance(value, str):
+            if name in _ADDRESSES:
+                value = self._address(value)
+            elif name == "JMSReplyTo":
+                value = _old_destination(value)
+        return Property(name, code, value)
+
+    # -- pages -----------------------------------------------------------------------------------------------
+
+    def _pages(self) -> None:
+        for folder in sorted(folders_in(self.made / "paging")):
+            address = decode_address_file((folder / ADDRESS_FILE_NAME).read_bytes())
+            to = self.place / "paging" / folder.name
+            to.mkdir()
+            (to / ADDRESS_FILE_NAME).write_bytes(self._address(address).encode())
+            for path in sorted(folder.glob("*.page")):
+                with MappedFile(path) as mapped:
+                    pieces = [self._page_record(mapped, entry) for entry in scan_page(mapped)]
+                (to / path.name).write_bytes(b"".join(pieces))
+
+    def _page_record(self, mapped: MappedFile, entry: PageEntry) -> bytes:
+        """What HornetQ does not understand, or warns of, leaves an empty place: one in no queue."""
+        payload = mapped.copy(entry.payload_offset, entry.payload_bytes)
+        tx_id, large = entry.tx_id, abs(entry.kind) == 1
+        message = queues = None
+        if not entry.undecoded and (entry.tx_id <= 0 or entry.tx_id in self._sent):
+            message = self._header(split_header(Reader(payload))) if large else self._message(payload)
+            queues = entry.queue_ids
+            if message is None:
+                self._dropped.add(entry.message_id)
+        if message is None or queues is None:
+            nothing = encode_header(
+                0, nullable_simple_string(None), CoreHeader(None, 0, False, 0, 0, 4, b"\0")
+            )
+            message = i32(_LEGACY_BODY_OFFSET) + i32(_LEGACY_BODY_OFFSET + 4 + len(nothing)) + nothing
+            large, queues = False, ()
+        content = i64(tx_id) + i8(large) + i32(len(message)) + message + i32(len(queues))
+        content += b"".join(map(i64, queues))
+        return b"{" + i32(len(content)) + content + b"}"
+
+
+_EMPTY: Final = encode_header(0, NULL, CoreHeader(None, 0, False, 0, 0, 4, NULL))
+_NOTHING: Final = i32(_LEGACY_BODY_OFFSET) + i32(_LEGACY_BODY_OFFSET + 4 + len(_EMPTY)) + _EMPTY
+"""A message that keeps a place."""
+
+_ADDS: Final = frozenset({RecordKind.ADD, RecordKind.ADD_TX})
+_IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
+_ENDS: Final = frozenset({RecordKind.PREPARE, RecordKind.COMMIT, RecordKind.ROLLBACK})
+_DELETES: Final = frozenset({RecordKind.DELETE, RecordKind.DELETE_TX})
+_QUEUE_SETTINGS: Final = (
+    "max_consumers",
+    "purge_on_no_consumers",
+    "exclusive",
+    "last_value",
+    "last_value_key",
+    "non_destructive",
+    "group_first_key",
+    "ring_size",
+)
+
+
+def _live(directory: Path, extension: str) -> tuple[list[Emitted], int]:
+    found = list(_scans(directory, extension))
+    try:
+        return live_records([(mapped.path.name, mapped, scan) for mapped, scan in found])
+    finally:
+        for mapped, _ in found:
+            mapped.close()
+
+
+def _scans(directory: Path, extension: str) -> Iterator[tuple[MappedFile, Scan]]:
+    listing = read_directory(directory, extension=extension, relative_to=directory)
+    for file in listing.files:
+        mapped = MappedFile(file.path)
+        yield mapped, scan_journal(mapped, rid=file.rid, version=file.version)
+
+
+def _old_destination(name: str) -> str:
+    for prefix, old in _DESTINATIONS.items():
+        if name.startswith(prefix):
+            return old + name.removeprefix(prefix)
+    return name
+
+
+def _setting(kind: str, value: SettingValue | None) -> bytes:
+    """A value that may be null, of a kind that `HORNETQ_SETTINGS` names."""
+    match kind:
+        case _ if value is None:
+            return NULL
+        case "S":
+            return PRESENT + simple_string(str(value))
+        case "B":
+            return PRESENT_FF + boolean(bool(value))
+        case "D":
+            return PRESENT_FF + f64(float(value))
+        case "L":
+            return PRESENT_FF + i64(int(value))
+        case _:
+            return PRESENT_FF + i32(int(value))
