@@ -87,13 +87,16 @@ class _Read:
     delivering: int = 0
     """Messages that consumers or prepared transactions have: listed apart from the others."""
     prepared: int = 0
-    """Messages that prepared transactions sent: in no queue yet."""
+    """Messages that transactions sent which are prepared or undecided: in no queue yet."""
     bytes_read: int = 0
     damage: list[Mapping[str, object]] = field(default_factory=list)
     """The messages that do not decode."""
 
     def counted(self) -> str:
-        apart = {"being delivered": self.delivering, "sent by prepared transactions": self.prepared}
+        apart = {
+            "being delivered": self.delivering,
+            "sent by transactions that have not ended": self.prepared,
+        }
         *others, last = f"{self.messages} messages", *(f"{n} {what}" for what, n in apart.items() if n)
         return f"{', '.join(others)} and {last}" if others else last
 

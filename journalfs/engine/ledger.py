@@ -147,6 +147,15 @@ class Ledger:
         check(status, "listing live records")
         return ids
 
+    def doubtful(self) -> array[int]:
+        """Ids of transactions that count for nothing, and keep the files that they are in."""
+        count = ffi.new("uint64_t *")
+        lib.jfs_ledger_doubtful(self.pointer, ffi.NULL, 0, count)
+        ids = array("q", bytes(8 * count[0]))
+        status = lib.jfs_ledger_doubtful(self.pointer, ffi.from_buffer("int64_t[]", ids), len(ids), count)
+        check(status, "listing transactions that are in doubt")
+        return ids
+
     def transactions(self) -> list[OpenTransaction]:
         count = ffi.new("uint64_t *")
         room = 64

@@ -8,7 +8,7 @@ safe.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any, Literal, Self
 
@@ -434,13 +434,17 @@ class LiveState:
 
     def transactions(self) -> list[TransactionInfo]:
         """Prepared transactions in order of first appearance."""
-        return self._transactions(prepared_only=True)
+        return self._transactions(_is_prepared)
 
     def open_transactions(self) -> list[TransactionInfo]:
         """Every transaction that neither committed nor rolled back."""
-        return self._transactions(prepared_only=False)
+        return self._transactions(lambda tx: not _is_ended(tx))
 
-    def _transactions(self, *, prepared_only: bool) -> list[TransactionInfo]:
+    def undecided(self) -> list[TransactionInfo]:
+        """Those that are neither prepared nor rolled back, and of which nothing counts."""
+        return self._transactions(lambda tx: not _is_prepared(tx))
+
+    def _transactions(self, wanted: Callable[[Any], bool]) -> list[TransactionInfo]:
         """One that is being staged may have any number of operations, so nobody asks for them in vain."""
 
         def fill(out: Any, room: int, count: Any) -> int:
@@ -450,13 +454,14 @@ class LiveState:
             TransactionInfo(
                 tx_id=tx.tx_id,
                 prepared=_is_prepared(tx),
+                incomplete=bool(tx.flags & lib.JFS_TX_INVALID),
                 file_slot=tx.file_slot,
                 extra_offset=tx.extra_offset,
                 extra_bytes=tx.extra_bytes,
                 operations=self._operations(tx.tx_id),
             )
             for tx in struct_list("jfs_tx_info", fill, "listing transactions")
-            if _is_prepared(tx) or not prepared_only
+            if wanted(tx)
         ]
 
     def _operations(self, tx_id: int) -> tuple[Operation, ...]:
@@ -577,6 +582,10 @@ def _queue_info(slot: int, q: Any) -> QueueInfo:
 
 def _is_prepared(tx: Any) -> bool:
     return bool((tx.flags & (lib.JFS_TX_PREPARED | lib.JFS_TX_INVALID)) == lib.JFS_TX_PREPARED)
+
+
+def _is_ended(tx: Any) -> bool:
+    return bool(tx.flags & lib.JFS_TX_ENDED)
 
 
 def _operation(op: Any) -> Operation:

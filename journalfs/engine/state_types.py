@@ -124,6 +124,8 @@ class TransactionInfo(msgspec.Struct, frozen=True):
 
     tx_id: int
     prepared: bool
+    incomplete: bool
+    """Its PREPARE or COMMIT counts records that are not there: nothing of it counts."""
     file_slot: int
     extra_offset: int
     extra_bytes: int

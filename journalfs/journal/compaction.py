@@ -115,7 +115,8 @@ class Compaction:
     def _survivors(self) -> Survivors:
         """At this very moment. What is open now may end later, with its COMMIT behind the old files."""
         ledger = self._writer.ledger
-        return Survivors(sorted(ledger.live_ids()), frozenset(tx.tx_id for tx in ledger.transactions()))
+        undecided = {tx.tx_id for tx in ledger.transactions()}.union(ledger.doubtful())
+        return Survivors(sorted(ledger.live_ids()), frozenset(undecided))
 
     async def _replace(self, old: list[WriteFile], survivors: Survivors, below_id: int) -> CompactionDone:
         """Steps 2 to 7. All that was staged before is durable."""
@@ -264,6 +265,8 @@ class Compaction:
         """
         writer, backend = self._writer, self._backend
         ledger = Ledger()
+        if writer.ledger.doubts:
+            ledger.doubt()
         data: list[WriteFile] = []
 
         def read(files: list[WriteFile]) -> None:
@@ -281,6 +284,10 @@ class Compaction:
             data += closed
         writer.drain()
         read([writer.current])
+        in_doubt = set(writer.ledger.doubtful())
+        for transaction in ledger.transactions():
+            if transaction.tx_id in in_doubt:
+                ledger.abandon(transaction.tx_id)
         writer.replace_files(ledger, [*data, writer.current])
 
     def _empty(self, old: list[WriteFile]) -> list[WriteFile]:

@@ -29,6 +29,10 @@ class KeptDamage:
     journal: str
     """What its directory is called in the store."""
 
+    def there(self) -> Iterator[Damage]:
+        """What is kept already, of any journal of the store."""
+        return kept_damage(self.root)
+
     def keep(self, backend: Backend, file: WriteFile) -> None:
         """Copy what could not be read of a file; durable on return. Raises OSError."""
         folder = self.root / FOLDER

@@ -66,7 +66,8 @@ def open_files(
     # Not even the header is left of them, though others were made later, or something was in them: they stay
     # damage.
     lost = [name for name in blank if some_lost or numbers[name] < max(numbers.values())]
-    if some_lost or lost or len(names) < len(every) or missing_bytes(sizes_bytes):
+    damage_is_kept = kept is not None and next(kept.there(), None) is not None
+    if some_lost or damage_is_kept or lost or len(names) < len(every) or missing_bytes(sizes_bytes):
         opened.ledger.doubt()
     empty: list[WriteFile] = []
     for name, header in headers.items():
@@ -75,6 +76,8 @@ def open_files(
         opened.bytes_read += file.size_bytes
         (opened.data if scan.count or scan.marked else empty).append(file)
     _mend_end(backend, opened, empty)
+    if any(file.unreadable for file in opened.data):
+        opened.ledger.doubt()
     _refuse_hidden(backend, heads, headers, opened.ledger)
     if opened.data:
         # Its writer may have died between a write and its sync; nothing that was seen may vanish any more.

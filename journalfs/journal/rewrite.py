@@ -55,7 +55,9 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Who is alive: sorted ids of live records, ids of open transactions."""
+    """Who is alive: sorted ids of live records, ids of transactions that are open, or of which lost bytes may
+    have said how they ended.
+    """
 
     live_ids: Sequence[int]
     open_transactions: frozenset[int]

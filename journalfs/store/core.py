@@ -22,7 +22,7 @@ from journalfs.engine.buffers import MENDS_MAX, MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state import LiveState
-from journalfs.engine.state_types import Operation
+from journalfs.engine.state_types import Operation, TransactionInfo
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
 from journalfs.format.page_folder import (
@@ -51,6 +51,7 @@ from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.memory import ActingLimit
 from journalfs.store.part_numbers import PartNumbers
 from journalfs.store.totals import Totals
+from journalfs.store.undecided import undecided_damage, undecided_in
 
 if TYPE_CHECKING:
     from journalfs.older.reading import Description
@@ -380,7 +381,14 @@ class Core:
         found = [*self.other_damage(), *self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
         found += [*self.large.problems(self.root), *self.lost.damage(), *missing_directories(self)]
         found += kept_damage(self.root)
+        names = {queue.queue_id: f"{queue.address}::{queue.name}" for queue in self.bindings.queues.values()}
+        found += undecided_damage(self.undecided(), self.loader, names, self.pages.values())
         return sorted([*found, *self.damage_of_pages()])
+
+    def undecided(self) -> list[TransactionInfo]:
+        """Transactions that lost bytes of the journal may have committed: nothing of them counts."""
+        loader = self.loader
+        return undecided_in(loader, lambda: bool(loader.damage() or list(kept_damage(self.root))))
 
     def damage_of_pages(self) -> Iterable[Damage]:
         """What of it is in pages and their folders."""

@@ -15,7 +15,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.large.directory import LargeFile
 from journalfs.store.absent import missing_directories
 from journalfs.store.stored_runs import origin_of_large
-from journalfs.store.transactions import adds_message
+from journalfs.store.undecided import adds_message
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
@@ -84,9 +84,11 @@ def _in_journal(core: Core) -> Iterator[_Named]:
 
 
 def _in_transactions(core: Core) -> Iterator[_Named]:
-    """Whatever prepared transactions add or change, which are not only large messages, nor only messages."""
+    """Whatever transactions add or change that are prepared, or that damage left undecided: not only large
+    messages, nor only messages.
+    """
     files = core.loader.files
-    for transaction in core.loader.state.transactions():
+    for transaction in chain(core.loader.state.transactions(), core.undecided()):
         for op in transaction.operations:
             source = SOURCE_CORE_LARGE if op.user_type == MessageType.LARGE_MESSAGE else SOURCE_PERSISTER
             place = _Record(files[op.file_slot], op.body_offset, op.body_bytes, source)

@@ -9,7 +9,7 @@ from journalfs.errors import HeldByTransaction
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.store.content import QueueContent
-from journalfs.store.transactions import PreparedTransaction, prepared_transactions
+from journalfs.store.transactions import StoredTransaction, prepared_transactions
 
 
 def refuse_held(content: QueueContent, wanted: Collection[MessageId]) -> None:
@@ -32,7 +32,7 @@ def any_concerned(content: QueueContent) -> bool:
     return any(is_concerned(prepared, content) for prepared in prepared_transactions(content.core))
 
 
-def is_concerned(prepared: PreparedTransaction, content: QueueContent) -> bool:
+def is_concerned(prepared: StoredTransaction, content: QueueContent) -> bool:
     """Whether committing or rolling back a transaction changes what is in a queue."""
     return any(
         _sends(operation, content) or _is_acknowledgement(operation, content.queue_id)
@@ -47,7 +47,7 @@ def _is_acknowledgement(operation: Operation, queue: QueueId) -> bool:
     return operation.user_type in kinds and operation.a == queue
 
 
-def _consumed(prepared: PreparedTransaction, content: QueueContent) -> Iterator[MessageId]:
+def _consumed(prepared: StoredTransaction, content: QueueContent) -> Iterator[MessageId]:
     for operation in prepared.records:
         if not _is_acknowledgement(operation, content.queue_id):
             continue

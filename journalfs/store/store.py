@@ -34,6 +34,7 @@ from journalfs.store.queues import StoreAddress, StoreQueue
 from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
 from journalfs.store.selections import SELECTIONS
 from journalfs.store.tails import Tails
+from journalfs.store.undecided import messages_not_shown
 
 if TYPE_CHECKING:
     from journalfs.store.reloading import Reloading
@@ -151,6 +152,8 @@ class JournalStore:
             "pageBytesScanned": sum(paged.bytes_scanned for paged in core.pages.values()),
             "rebuilds": self.rebuilds,
             "preparedTransactions": len(core.loader.state.transactions()),
+            "undecidedTransactions": len(core.undecided()),
+            "messagesNotShown": messages_not_shown(core.undecided()),
             "damage": len(damage),
             "damagedBytes": sum(item.length_bytes for item in damage),
             "orphanedReferences": core.totals.orphans(),

@@ -1,8 +1,11 @@
-"""Prepared transactions as directories: what each would do once it is committed."""
+"""Transactions as directories, prepared ones and those that damage left undecided: what each would do once it
+is committed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from journalfs.engine.lines import LineBatch
@@ -16,55 +19,69 @@ from journalfs.store.api import ByteSource, VirtualDirectory
 from journalfs.store.content import QueueContent
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.message import StoreMessage
-from journalfs.store.runs import page_batch
-from journalfs.store.sources import WindowSource
-from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, to_json, to_json_lines
+from journalfs.store.runs import JournalSegment, page_batch
+from journalfs.store.sources import SegmentedSource, WindowSource
+from journalfs.store.undecided import adds_message
+from journalfs.store.virtual import (
+    FixedDirectory,
+    MadeDirectory,
+    MadeFile,
+    SourceFile,
+    to_json,
+    to_json_lines,
+)
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
     from journalfs.store.store import JournalStore
 
-MESSAGE_TYPES = frozenset({MessageType.MESSAGE, MessageType.LARGE_MESSAGE})
-
 
 def transactions_directory(store: JournalStore) -> VirtualDirectory:
-    def named() -> dict[str, PreparedTransaction]:
-        return {prepared.name: prepared for prepared in prepared_transactions(store.core)}
+    def named() -> dict[str, StoredTransaction]:
+        return {
+            one.name: one
+            for one in chain(prepared_transactions(store.core), undecided_transactions(store.core))
+        }
 
-    return MadeDirectory(named, PreparedTransaction.directory, lambda: store.core.clock.now_ms() * 1_000_000)
+    return MadeDirectory(named, StoredTransaction.directory, lambda: store.core.clock.now_ms() * 1_000_000)
 
 
-def prepared_transactions(core: Core) -> Iterator[PreparedTransaction]:
-    return (PreparedTransaction(core, transaction) for transaction in core.loader.state.transactions())
+def prepared_transactions(core: Core) -> Iterator[StoredTransaction]:
+    return (StoredTransaction(core, transaction) for transaction in core.loader.state.transactions())
+
+
+def undecided_transactions(core: Core) -> Iterator[StoredTransaction]:
+    """Those that lost bytes of the journal may have committed."""
+    return (StoredTransaction(core, transaction) for transaction in core.undecided())
 
 
 def sent_lines(core: Core) -> Iterator[tuple[str, ByteSource]]:
-    """All that prepared transactions sent: the name of the transaction, and a file with lines of messages."""
-    for prepared in prepared_transactions(core):
+    """All that prepared transactions sent, and those that damage left undecided: the name of the transaction,
+    and a file with lines of messages.
+    """
+    for prepared in chain(prepared_transactions(core), undecided_transactions(core)):
         for batch in prepared.sent():
             yield prepared.name, WindowSource(batch)
 
 
-class PreparedTransaction:
-    """One prepared transaction of the journal."""
+class StoredTransaction:
+    """One transaction of the journal of which nothing counts yet."""
 
     def __init__(self, core: Core, transaction: TransactionInfo) -> None:
         self._core = core
         self._transaction = transaction
-        extra = core.loader.files[transaction.file_slot].copy(
-            transaction.extra_offset, transaction.extra_bytes
-        )
-        try:
-            self.xid: Xid | None = decode_xid(extra)
-        except DecodeError:
-            self.xid = None
+        self.xid: Xid | None = None
+        if transaction.extra_bytes:
+            file = core.loader.files[transaction.file_slot]
+            with suppress(DecodeError):
+                self.xid = decode_xid(file.copy(transaction.extra_offset, transaction.extra_bytes))
 
     @property
     def name(self) -> str:
         """The transaction manager's id as brokers print it, safe as a file name; the journal's number without
-        one.
+        one, or where it is not known how the transaction ended.
         """
-        if self.xid is None:
+        if self.xid is None or not self._transaction.prepared:
             return f"transaction-{self._transaction.tx_id}"
         return self.xid.base64().replace("/", "%2F")
 
@@ -79,14 +96,18 @@ class PreparedTransaction:
             {
                 "status.json": MadeFile(lambda: to_json(self.status()), now),
                 "operations.jsonl": MadeFile(lambda: to_json_lines(self.operations()), now),
+                "messages.jsonl": SourceFile(self._sent_lines, now),
             },
             now,
         )
 
+    def _sent_lines(self) -> ByteSource:
+        return SegmentedSource([JournalSegment(batch, []) for batch in self.sent()])
+
     def status(self) -> dict[str, object]:
         facts: dict[str, object] = {
             "transaction": self._transaction.tx_id,
-            "state": "prepared",
+            "state": "prepared" if self._transaction.prepared else "undecided",
             "records": len(self._transaction.operations),
         }
         if self.xid is not None:
@@ -184,7 +205,3 @@ class PreparedTransaction:
                 if op.a in paged.summary(number).tx_ids:
                     scan = paged.scan(number)
                     yield address, number, scan, [i for i, tx in enumerate(scan.tx_ids()) if tx == op.a]
-
-
-def adds_message(operation: Operation) -> bool:
-    return operation.kind == RecordKind.ADD and operation.user_type in MESSAGE_TYPES

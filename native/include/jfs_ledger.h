@@ -106,4 +106,7 @@ jfs_status jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slot
 jfs_status jfs_ledger_live_ids(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count);
 jfs_status jfs_ledger_transactions(const jfs_ledger *ledger, jfs_ledger_tx *out, uint64_t room, uint64_t *count);
 
+/* Those that count for nothing and keep their files, in order of their ends. As for live ids. */
+jfs_status jfs_ledger_doubtful(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count);
+
 #endif

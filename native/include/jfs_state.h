@@ -238,7 +238,8 @@ jfs_status jfs_state_tail_refs(const jfs_state *state, uint32_t slot, uint32_t *
 
 /* ---- transactions, side records, anomalies ---- */
 
-enum { JFS_TX_PREPARED = 1, JFS_TX_INVALID = 2 };
+/* ENDED: its COMMIT counts records that are not there, so nothing of it counts; what is left of it is kept. */
+enum { JFS_TX_PREPARED = 1, JFS_TX_INVALID = 2, JFS_TX_ENDED = 4 };
 
 typedef struct {
     int64_t tx_id;
@@ -262,7 +263,7 @@ typedef struct {
     int8_t user_type;
 } jfs_operation;
 
-/* Every open transaction in order of first appearance, prepared or not. */
+/* Every open transaction in order of first appearance, prepared or not, and those that are ENDED. */
 jfs_status jfs_state_transactions(const jfs_state *state, jfs_tx_info *out, uint32_t capacity, uint32_t *count);
 jfs_status jfs_state_operations(const jfs_state *state, int64_t tx_id, jfs_operation *out, uint32_t capacity,
                                 uint32_t *count);

@@ -130,7 +130,7 @@ void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out) {
     }
     out->live_records = ledger->live_records;
     out->open_transactions = ledger->tx_index.count;
-    out->doubtful_transactions = ledger->doubtful;
+    out->doubtful_transactions = ledger->doubtful_count;
     out->memory_bytes = memory;
     out->id_max = ledger->id_max;
     out->tx_id_max = ledger->tx_id_max;

@@ -87,7 +87,9 @@ struct jfs_ledger {
     uint32_t file_count;
     uint32_t file_room;
     uint64_t live_records;
-    uint64_t doubtful; /* transactions that keep their files for good */
+    int64_t *doubtful; /* transactions that keep their files for good */
+    uint32_t doubtful_count;
+    uint32_t doubtful_room;
     uint8_t doubts;    /* bytes of the journal are lost */
     int64_t id_max;
     int64_t tx_id_max;

@@ -20,6 +20,7 @@ void ledger_tx_free_all(jfs_ledger *ledger) {
         if (ledger->txs[i].used) tx_release(&ledger->txs[i]);
     }
     free(ledger->txs);
+    free(ledger->doubtful);
 }
 
 static jfs_status tx_get(jfs_ledger *ledger, int64_t tx_id, tx_entry **out) {
@@ -198,6 +199,13 @@ static jfs_status settle_all(jfs_ledger *ledger, tx_entry *tx, int committed) {
     return status;
 }
 
+static jfs_status keep_for_good(jfs_ledger *ledger, int64_t tx_id) {
+    const jfs_status status = ledger_grow((void **)&ledger->doubtful, ledger->doubtful_count, &ledger->doubtful_room,
+                                          sizeof *ledger->doubtful);
+    if (status == JFS_OK) ledger->doubtful[ledger->doubtful_count++] = tx_id;
+    return status;
+}
+
 static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {
     tx_entry *const tx = ledger_find_tx(ledger, record->tx_id);
     jfs_status status = JFS_OK;
@@ -206,14 +214,13 @@ static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *re
     if (tx == NULL) return JFS_OK; /* its records were in files that are free by now */
     committed = record->kind == JFS_COMMIT && !tx->broken && tx_counted(tx, slot) == (uint32_t)record->count;
     incomplete = record->kind == JFS_COMMIT && !committed;
-    if (incomplete && ledger->doubts) ledger->doubtful++;
+    if (incomplete) {
+        /* Records that it counts were written, and are lost. */
+        ledger->doubts = 1;
+        status = keep_for_good(ledger, record->tx_id);
+    }
     for (uint32_t i = 0; i < tx->touched_count && status == JFS_OK; i++) {
-        if (!incomplete) {
-            status = ledger_negative(ledger, slot, tx->touched[i], 1);
-        } else if (!ledger->doubts) {
-            /* It leaves nothing that it would have to outlive. */
-            ledger->files[tx->touched[i]].counters.positives--;
-        }
+        if (!incomplete) status = ledger_negative(ledger, slot, tx->touched[i], 1);
     }
     return status == JFS_OK ? settle_all(ledger, tx, committed) : status;
 }
@@ -224,9 +231,17 @@ int jfs_ledger_doubts(const jfs_ledger *ledger) { return ledger->doubts; }
 
 jfs_status jfs_ledger_abandon(jfs_ledger *ledger, int64_t tx_id) {
     tx_entry *const tx = ledger_find_tx(ledger, tx_id);
+    jfs_status status;
     if (tx == NULL) return JFS_ABSENT;
-    ledger->doubtful++;
-    return settle_all(ledger, tx, 0);
+    status = keep_for_good(ledger, tx_id);
+    return status == JFS_OK ? settle_all(ledger, tx, 0) : status;
+}
+
+jfs_status jfs_ledger_doubtful(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count) {
+    *count = ledger->doubtful_count;
+    if (*count > room) return JFS_FULL;
+    if (*count) memcpy(out, ledger->doubtful, *count * sizeof *out);
+    return JFS_OK;
 }
 
 jfs_status ledger_tx_record(jfs_ledger *ledger, uint32_t slot, const jfs_record *record) {

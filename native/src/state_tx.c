@@ -11,11 +11,30 @@ static uint32_t tx_find(const jfs_state *state, int64_t tx_id) {
 
 static int is_prepared(const tx_item *tx) { return (tx->flags & (JFS_TX_PREPARED | JFS_TX_INVALID)) == JFS_TX_PREPARED; }
 
+static void tx_free(jfs_state *state, uint32_t found) {
+    tx_item *const tx = &state->txs.items[found];
+    index_remove(&state->tx_index, state->txs.items, sizeof *tx, tx->tx_id);
+    if (tx->first_op != JFS_NONE) {
+        state->ops.items[tx->last_op].next = state->free_op;
+        state->free_op = tx->first_op;
+    }
+    tx->used = 0;
+    tx->first_op = state->free_tx;
+    state->free_tx = found;
+    state->open_txs--;
+    if (state->open_txs == 0 && state->ops.capacity > OPS_KEPT) {
+        state->ops.count = 0;
+        state->free_op = JFS_NONE;
+        VECTOR_SHRINK(&state->ops);
+    }
+}
+
 static jfs_status tx_get(jfs_state *state, int64_t tx_id, uint32_t file_slot, uint32_t *found) {
     tx_item *tx;
     jfs_status status = JFS_OK;
     *found = tx_find(state, tx_id);
-    if (*found != JFS_NONE) return JFS_OK;
+    if (*found != JFS_NONE && !(state->txs.items[*found].flags & JFS_TX_ENDED)) return JFS_OK;
+    if (*found != JFS_NONE) tx_free(state, *found); /* its number is used again */
     if (state->free_tx != JFS_NONE) {
         *found = state->free_tx;
         state->free_tx = state->txs.items[*found].first_op;
@@ -35,24 +54,6 @@ static jfs_status tx_get(jfs_state *state, int64_t tx_id, uint32_t file_slot, ui
     tx->used = 1;
     state->open_txs++;
     return index_add(&state->tx_index, state->txs.items, sizeof *tx, *found);
-}
-
-static void tx_free(jfs_state *state, uint32_t found) {
-    tx_item *const tx = &state->txs.items[found];
-    index_remove(&state->tx_index, state->txs.items, sizeof *tx, tx->tx_id);
-    if (tx->first_op != JFS_NONE) {
-        state->ops.items[tx->last_op].next = state->free_op;
-        state->free_op = tx->first_op;
-    }
-    tx->used = 0;
-    tx->first_op = state->free_tx;
-    state->free_tx = found;
-    state->open_txs--;
-    if (state->open_txs == 0 && state->ops.capacity > OPS_KEPT) {
-        state->ops.count = 0;
-        state->free_op = JFS_NONE;
-        VECTOR_SHRINK(&state->ops);
-    }
 }
 
 static int adds_message(const jfs_operation *operation) {
@@ -193,7 +194,7 @@ static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_reco
     const uint32_t found = tx_find(state, record->tx_id);
     tx_item *tx;
     jfs_status status = JFS_OK;
-    if (found == JFS_NONE) {
+    if (found == JFS_NONE || (state->txs.items[found].flags & JFS_TX_ENDED)) {
         /* Where its records lay in files that were reclaimed, nothing of it is counted here. */
         if (record->count <= 0) return JFS_OK;
         return anomaly_add(state, JFS_ANOMALY_COMMIT_INCOMPLETE, record->tx_id, record->count, file_slot,
@@ -202,14 +203,13 @@ static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_reco
     tx = &state->txs.items[found];
     if (record->count >= 0 && counted_in(tx, file_slot) == (uint32_t)record->count) {
         status = tx_effects(state, tx);
-    } else {
-        tx_show(state, tx);
-        tx_unforesee(state, tx);
-        status = anomaly_add(state, JFS_ANOMALY_COMMIT_INCOMPLETE, record->tx_id, record->count, file_slot,
-                             record->offset);
+        tx_free(state, found);
+        return status;
     }
-    tx_free(state, found);
-    return status;
+    tx_show(state, tx);
+    tx_unforesee(state, tx);
+    tx->flags |= JFS_TX_INVALID | JFS_TX_ENDED;
+    return anomaly_add(state, JFS_ANOMALY_COMMIT_INCOMPLETE, record->tx_id, record->count, file_slot, record->offset);
 }
 
 static void tx_rollback(jfs_state *state, int64_t tx_id) {
@@ -253,7 +253,7 @@ jfs_status tx_finish(jfs_state *state) {
         }
         if (is_prepared(tx)) {
             tx_hide(state, tx);
-        } else {
+        } else if (!(tx->flags & JFS_TX_ENDED)) {
             status = anomaly_add(state, JFS_ANOMALY_TX_UNFINISHED, tx->tx_id, tx->operations, tx->counted_slot, 0);
         }
     }

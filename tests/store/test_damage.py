@@ -206,5 +206,5 @@ def test_check_reads_what_a_prepared_transaction_sent(little_store: LittleStore,
     done = journalfs("check", little_store.root)
     assert done.returncode == EXIT_DAMAGED
     assert done.stdout.startswith("message 1001 of transaction transaction-70\t")
-    assert "1 sent by prepared transactions" in done.stderr
+    assert "1 sent by transactions that have not ended" in done.stderr
     assert "1 damaged" in done.stderr

@@ -355,7 +355,7 @@ def test_body_of_what_a_prepared_transaction_sent(little_store: LittleStore, pro
     prepare_large(little_store, protocol)
     done = journalfs("check", little_store.root)
     assert (done.returncode, done.stdout) == (0, "")
-    assert "1 sent by prepared transactions" in done.stderr
+    assert "1 sent by transactions that have not ended" in done.stderr
     harm(little_store, how)
     done = journalfs("check", little_store.root, "--json")
     assert done.returncode == EXIT_DAMAGED

@@ -1,0 +1,97 @@
+"""Transactions that a damaged journal does not say the end of, and what of them is therefore not shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from journalfs.damage import Damage, name_of
+from journalfs.engine.state_types import AnomalyKind, Operation, TransactionInfo
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.ids import QueueId
+from journalfs.journal.loader import JournalLoader
+from journalfs.paging.address import PagedAddress
+
+UNDECIDED = "undecided-transaction"
+_MESSAGES = frozenset({MessageType.MESSAGE, MessageType.LARGE_MESSAGE})
+
+
+def adds_message(operation: Operation) -> bool:
+    return operation.kind == RecordKind.ADD and operation.user_type in _MESSAGES
+
+
+def undecided_in(loader: JournalLoader, is_damaged: Callable[[], bool]) -> list[TransactionInfo]:
+    """Those of which something is known to be lost, and, of a damaged journal that nobody else writes, those
+    that were not ended when it was read: any killed writer leaves such, but here what is lost may have
+    committed them.
+    """
+    found = loader.state.undecided()
+    if not found:
+        return []
+    loses_ends = not loader.following and is_damaged()
+    unfinished = {one.a for one in loader.state.anomalies() if one.kind is AnomalyKind.TX_UNFINISHED}
+    return [one for one in found if one.incomplete or (loses_ends and one.tx_id in unfinished)]
+
+
+def messages_not_shown(transactions: Iterable[TransactionInfo]) -> int:
+    """How many messages they would add to the journal."""
+    return sum(adds_message(one) for transaction in transactions for one in transaction.operations)
+
+
+def undecided_damage(
+    transactions: Iterable[TransactionInfo],
+    loader: JournalLoader,
+    names: Mapping[QueueId, str],
+    pages: Iterable[PagedAddress],
+) -> Iterator[Damage]:
+    """One entry each, at the first record that is there. `names` are those of queues."""
+    for transaction in transactions:
+        first = next(iter(transaction.operations), None)
+        read = loader.files.get_read(first.file_slot) if first is not None else None
+        if first is None or read is None:
+            continue
+        why = "records that it counts are lost" if transaction.incomplete else "what ended it is lost"
+        reason = (
+            f"transaction {transaction.tx_id}: {why}, so {_counted(transaction, names, pages)}; "
+            f"see .journalfs/transactions/transaction-{transaction.tx_id}"
+        )
+        yield Damage(name_of(read.file.path, loader.relative_to), first.body_offset, 0, UNDECIDED, reason)
+
+
+def _counted(
+    transaction: TransactionInfo, names: Mapping[QueueId, str], pages: Iterable[PagedAddress]
+) -> str:
+    sent: Counter[str] = Counter()
+    acknowledged = 0
+    without_queue = {one.record_id for one in transaction.operations if adds_message(one)}
+    for one in transaction.operations:
+        match one.user_type:
+            case MessageType.ADD_REFERENCE:
+                sent[_name(one.a, names)] += 1
+                without_queue.discard(one.record_id)
+            case MessageType.ACKNOWLEDGE_REFERENCE | MessageType.ACKNOWLEDGE_CURSOR:
+                acknowledged += 1
+            case MessageType.PAGE_TRANSACTION:
+                sent.update(_name(queue, names) for queue in _in_pages(one.a, pages))
+            case _:
+                pass
+    if without_queue:
+        sent["no known queue"] += len(without_queue)
+    parts = [f"{count} of {queue}" for queue, count in sorted(sent.items())]
+    told = f"{sent.total()} messages are not shown" + (f" ({', '.join(parts)})" if parts else "")
+    return told + (f", and {acknowledged} acknowledgements do not count" if acknowledged else "")
+
+
+def _name(queue: int, names: Mapping[QueueId, str]) -> str:
+    return names.get(QueueId(queue), f"queue {queue}")
+
+
+def _in_pages(tx_id: int, pages: Iterable[PagedAddress]) -> Iterator[int]:
+    """The queue of each message that lies in pages already and counts once the transaction commits."""
+    for paged in pages:
+        for number in paged.numbers():
+            if tx_id in paged.summary(number).tx_ids:
+                scan = paged.scan(number)
+                for index, tx in enumerate(scan.tx_ids()):
+                    if tx == tx_id:
+                        yield from scan.entry(index).queue_ids

@@ -1,0 +1,132 @@
+"""Transactions whose end was lost: counted, shown, kept through everything, and never taken for live."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from journalfs.store.store import JournalStore
+from tests.mounting import journalfs, mounted_for_writing
+from tests.store.appending import ACK, PREPARE, UPDATE_TX, JournalAppender
+from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.writing.conftest import shell
+
+JOURNAL = "journal/activemq-data-1.amq"
+TX = 7
+
+
+def overwrite(little: LittleStore, begin: int, end: int, byte: bytes) -> None:
+    with little.journal.path.open("r+b") as file:
+        file.seek(begin)
+        file.write(byte * (end - begin))
+
+
+def undecided(store: JournalStore) -> list[str]:
+    return [one.reason for one in store.core.damage() if one.kind == "undecided-transaction"]
+
+
+def sends(little: LittleStore) -> None:
+    """Three messages in one transaction, and an acknowledgement."""
+    journal = little.journal
+    journal.send(999, QUEUE_A, "live before")
+    journal.send_in_transaction(TX, 1000, QUEUE_A, "first")
+    journal.send_in_transaction(TX, 1001, QUEUE_A, "second")
+    journal.send_in_transaction(TX, 1002, QUEUE_B, "third")
+    ack = {"tx_id": TX, "record_id": 999, "user_type": ACK, "body": struct.pack(">q", QUEUE_A)}
+    journal.append(journal._record(UPDATE_TX, **ack))
+
+
+@pytest.fixture(
+    params=["commit", *(pytest.param(one, marks=pytest.mark.long) for one in ("prepare", "some-records"))]
+)
+def lossy(request: pytest.FixtureRequest, little_store: LittleStore) -> LittleStore:
+    """A store in which bytes were lost that decided the transaction."""
+    journal = little_store.journal
+    sends(little_store)
+    begin = journal.at
+    if request.param == "commit":
+        journal.commit(TX, 7)
+    elif request.param == "prepare":
+        journal.append(journal._record(PREPARE, tx_id=TX, count=7, body=b"\0" * 12))
+    else:
+        journal.send_in_transaction(TX, 1003, QUEUE_B, "lost")
+    end = journal.at
+    if request.param == "some-records":
+        journal.commit(TX, 9)
+    journal.send(1010, QUEUE_A, "live behind")
+    overwrite(little_store, begin, end, b"\xaa")
+    return little_store
+
+
+@pytest.mark.rule("S-188")
+def test_what_a_lost_end_hides_is_counted_and_shown(lossy: LittleStore) -> None:
+    for _ in range(2):  # the second time from the index
+        store = lossy.open()
+        (told,) = undecided(store)
+        assert "3 messages are not shown (2 of work::work.a, 1 of work::work.b)" in told
+        assert "1 acknowledgements do not count" in told
+        assert store.status()["messages"] == 2
+        assert store.status()["messagesNotShown"] == 3
+        folder = store.control().child("transactions").child(f"transaction-{TX}")
+        assert json.loads(read(folder, "status.json"))["state"] == "undecided"
+        bodies = [json.loads(line)["body"] for line in read(folder, "messages.jsonl").splitlines()]
+        assert bodies == ["first", "second", "third"]
+        store.close()
+    checked = journalfs("check", lossy.root)
+    assert checked.returncode == 5
+    assert "3 messages are not shown" in checked.stdout
+    assert "3 sent by transactions that have not ended" in checked.stderr
+
+
+def read(folder: object, name: str) -> bytes:
+    source = folder.child(name).open()  # type: ignore[attr-defined]
+    try:
+        return bytes(source.read(0, source.size_bytes))
+    finally:
+        source.close()
+
+
+@pytest.mark.rule("S-188")
+def test_nothing_that_keeps_a_store_drops_it(lossy: LittleStore, tmp_path: Path) -> None:
+    mnt = tmp_path / "mnt"
+    shown = f".journalfs/transactions/transaction-{TX}"
+    for compacts in (False, True):
+        with mounted_for_writing(lossy.root, mnt) as mount:
+            assert shell(f"cat {shown}/messages.jsonl", mount.path).count("\n") == 3
+            # What it would have acknowledged is free for others.
+            shell("for i in $(seq 40); do echo more; done > work/in.txt; rm work/*/.all.jsonl", mount.path)
+            assert shell(f"cat {shown}/messages.jsonl", mount.path).count("\n") == 3
+        if compacts:
+            done = journalfs("compact", lossy.root)
+            assert done.returncode == 0, done.stderr
+        store = lossy.open(index=False)
+        assert "3 messages are not shown" in undecided(store)[0]
+        store.close()
+    with mounted_for_writing(lossy.root, mnt) as mount:
+        shell(f"cat {shown}/messages.jsonl > work/in.jsonl", mount.path)
+        assert shell("cat work/work.a/*.jsonl | grep -c second", mount.path) == "1\n"
+    assert journalfs("compact", "--discard-damage", lossy.root).returncode == 0
+    with mounted_for_writing(lossy.root, mnt):
+        pass
+    store = lossy.open(index=False)
+    assert not store.core.damage()
+    store.close()
+
+
+@pytest.mark.rule("S-188")
+def test_how_a_killed_writer_ends_is_no_damage(little_store: LittleStore, tmp_path: Path) -> None:
+    sends(little_store)
+    store = little_store.open()
+    assert not store.core.damage()
+    store.close()
+    with mounted_for_writing(little_store.root, tmp_path / "mnt"):
+        pass
+    # It was rolled back: damage of later says nothing about it.
+    second = JournalAppender.last_of(little_store.root / "journal", 16)
+    assert second.path.exists()
+    store = little_store.open(index=False)
+    assert not store.core.loader.state.undecided()
+    store.close()
