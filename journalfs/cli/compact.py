@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 @store_argument
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the files to be freed and written.")
 @click.option("--discard-damage", is_flag=True, help="Delete what could not be read and was kept.")
+@click.option("--shrink", is_flag=True, help="Delete all free files, too.")
 @json_option
-def compact(*, store: Path, dry_run: bool, discard_damage: bool, as_json: bool) -> None:
+def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, as_json: bool) -> None:
     """Rewrite the live records of STORE's journals into new files, packed, and set the old ones free.
 
     No broker and no mount for writing can have the store meanwhile. --dry-run works beside them, and says
-    how many files there would be. Free files stay for use, up to journal-pool-files; compaction takes their
-    place first.
+    how many files there would be. Free files stay for use, up to journal-pool-files, and there are no more
+    files than before; --shrink gives the room of all free files back.
 
     What cannot be read of the old files is kept below journalfs/damaged in the store, and counts as damage,
     until --discard-damage deletes it.
     """
     if dry_run:
-        _preview(store, as_json)
+        _preview(store, as_json, shrink)
         return
-    done = _compact(store, discard_damage)
+    done = _compact(store, discard_damage, shrink)
     if as_json:
         write_json(done)
     else:
@@ -49,7 +50,7 @@ def compact(*, store: Path, dry_run: bool, discard_damage: bool, as_json: bool) 
         write_table(header, rows)
 
 
-def _compact(path: Path, discards: bool) -> list[Compacted]:
+def _compact(path: Path, discards: bool, shrinks: bool) -> list[Compacted]:
     import trio  # noqa: PLC0415 - these take longer than the help text
 
     from journalfs.journal.kept_damage import discard_damage  # noqa: PLC0415
@@ -58,7 +59,7 @@ def _compact(path: Path, discards: bool) -> list[Compacted]:
 
     store = open_alone(path)
     try:
-        done = trio.run(compact_store, store)
+        done = trio.run(lambda: compact_store(store, shrinks=shrinks))
         if discards:
             discard_damage(store.core.root)
         return done
@@ -66,10 +67,10 @@ def _compact(path: Path, discards: bool) -> list[Compacted]:
         store.close()
 
 
-def _preview(path: Path, as_json: bool) -> None:
+def _preview(path: Path, as_json: bool, shrinks: bool) -> None:
     from journalfs.store.compacting import preview_store  # noqa: PLC0415
 
-    found = preview_store(path)
+    found = preview_store(path, shrinks=shrinks)
     if as_json:
         write_json(found)
         return

@@ -31,7 +31,7 @@ from journalfs.format.record_types import RecordKind
 from journalfs.ids import FileId
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile, encode_header
-from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, output_limit, rewrite
+from journalfs.journal.rewrite import Rewriter, Survivors, contradicted, output_limit, pays_apart, rewrite
 from journalfs.journal.tight import control_bytes, ended_in, output_size
 
 if TYPE_CHECKING:
@@ -175,13 +175,14 @@ class Compaction:
     def _contents(self, old: list[WriteFile], survivors: Survivors) -> list[bytearray]:
         """What the outputs are to hold, one behind the other; the headers are still to be written."""
         settings = self._writer.settings
+        limit = output_limit(old, settings.file_size_bytes)
         rewriter = Rewriter(
             survivors,
             first_id=old[0].file_id,
-            file_size_bytes=output_limit(old, settings.file_size_bytes),
+            file_size_bytes=limit,
             replaceable_types=settings.replaceable_types,
             checksums=settings.checksums,
-            keep_apart=not self._tight,
+            keep_apart=not self._tight and pays_apart(self._writer.ledger, old, limit),
         )
         return rewrite(self._backend, old, rewriter)
 

@@ -222,8 +222,13 @@ class FilePool:
         return 0 <= self._settings.pool_files <= len(self.free) + files_in_use
 
     def _spare(self, free: int, files_in_use: int) -> int:
-        """How many of so many free files may go: one is for what makes room (see `reserve`)."""
-        return max(0, min(free - 1, free + files_in_use - self._settings.min_files))
+        """How many of so many free files are too many: one is for what makes room (see `reserve`)."""
+        if self._settings.pool_files < 0 and not self.crowded:
+            return 0
+        wanted = self._settings.min_files
+        if not self.crowded:
+            wanted = max(wanted, self._settings.pool_files)
+        return max(0, min(free - 1, free + files_in_use - wanted))
 
     def has_spare(self, *, files_in_use: int) -> bool:
         """Whether `shed` would delete anything."""
@@ -233,6 +238,13 @@ class FilePool:
         """Delete, for good, the free files that need not be there; how many. Raises OSError."""
         with self._one_at_a_time:
             return self._delete(self._spare(len(self.free), files_in_use))
+
+    def shrink(self, files: int, *, files_in_use: int) -> int:
+        """Delete, for good, free files until the journal has no more than so many, all of them if need be: of
+        a journal that is closed then. How many. Raises OSError.
+        """
+        with self._one_at_a_time:
+            return self._delete(min(len(self.free), len(self.free) + files_in_use - files))
 
     def give_way(self, count: int) -> None:
         """Delete, for good, as many free files as others are about to be made, but for one: so there are not

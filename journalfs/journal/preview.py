@@ -11,7 +11,7 @@ from journalfs.engine.links import is_linked
 from journalfs.engine.scan import scan_journal
 from journalfs.journal.directory import read_directory
 from journalfs.journal.pool import WriteFile, as_found
-from journalfs.journal.rewrite import Rewriter, Survivors, output_limit
+from journalfs.journal.rewrite import Rewriter, Survivors, output_limit, pays_apart
 from journalfs.journal.write_settings import WriteSettings
 
 
@@ -36,8 +36,11 @@ class _Source:
     mapped: MappedFile
 
 
-def preview_compaction(directory: Path, settings: WriteSettings, *, relative_to: Path) -> CompactionPreview:
-    """Of the journal in `directory` as it is now. Raises OSError, FileTorn and UnknownVersion."""
+def preview_compaction(
+    directory: Path, settings: WriteSettings, *, relative_to: Path, shrinks: bool = False
+) -> CompactionPreview:
+    """Of the journal in `directory` as it is now. Where it `shrinks`, no free files stay.
+    Raises OSError, FileTorn and UnknownVersion."""
     listing = read_directory(directory, extension=settings.extension, relative_to=relative_to)
     ledger = Ledger()
     sources: list[_Source] = []
@@ -61,7 +64,7 @@ def preview_compaction(directory: Path, settings: WriteSettings, *, relative_to:
         frees=tuple(source.file.name for source in sources),
         reclaimable=tuple(source.file.name for source in sources if source.file.slot in reclaimable),
         writes=writes,
-        files_after=_files_after(sources, free_files, len(writes), settings),
+        files_after=len(writes) + 1 if shrinks else _files_after(sources, free_files, len(writes), settings),
     )
 
 
@@ -70,14 +73,19 @@ def _files_after(sources: list[_Source], free_files: int, outputs: int, settings
     in_use = len(sources)
     # Opening it makes what `min_files` asks for, goes on in a file, and has another one ready, in which
     # compaction goes on.
-    free_files = max(free_files, settings.min_files - in_use, 2 - in_use, 0)
     taken = 1 if sources else 2
+    free_files = max(free_files, settings.min_files - in_use, 2 - in_use, taken)
+    before = in_use + free_files
     free_files = max(free_files - taken, 0)
     free_files -= max(min(outputs, free_files - 1), 0)
     emptied = sum(_is_usable(source, settings) for source in sources) + (not sources)
     if settings.pool_files >= 0:
         emptied = max(min(emptied, settings.pool_files - free_files - outputs - 2), 0)
-    return outputs + 1 + free_files + emptied
+    free_files += emptied
+    if settings.pool_files >= 0:
+        too_many = free_files + outputs + 1 - max(settings.pool_files, settings.min_files)
+        free_files -= max(min(free_files - 1, too_many), 0)
+    return max(min(outputs + 1 + free_files, before), outputs + 1)
 
 
 def _is_usable(source: _Source, settings: WriteSettings) -> bool:
@@ -89,12 +97,15 @@ def _outputs(sources: list[_Source], ledger: Ledger, settings: WriteSettings) ->
         return []
     # Whoever opens a journal for writing rolls back what was neither ended nor prepared.
     prepared = frozenset(tx.tx_id for tx in ledger.transactions() if tx.prepared and not tx.broken)
+    files = [source.file for source in sources]
+    limit = output_limit(files, settings.file_size_bytes)
     rewriter = Rewriter(
         Survivors(sorted(ledger.live_ids()), prepared),
         first_id=sources[0].file.file_id,
-        file_size_bytes=output_limit([source.file for source in sources], settings.file_size_bytes),
+        file_size_bytes=limit,
         replaceable_types=settings.replaceable_types,
         checksums=settings.checksums,
+        keep_apart=pays_apart(ledger, files, limit),
     )
     for number, source in enumerate(sources):
         rewriter.feed(number, source.mapped, source.file)

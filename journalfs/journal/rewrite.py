@@ -16,6 +16,7 @@ from typing import Any, Final
 from journalfs.engine.backend import Backend, Viewed
 from journalfs.engine.checksums import Mismatch, check_records
 from journalfs.engine.copying import RecordCopier, copy_bytes
+from journalfs.engine.ledger import Ledger
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import Scan
 from journalfs.format.record_types import RecordKind
@@ -222,6 +223,12 @@ def output_limit(old: Sequence[WriteFile], file_size_bytes: int) -> int:
     """
     largest = max(file.size_bytes for file in old)
     return file_size_bytes if largest <= file_size_bytes else round_up(largest, STEPS_BYTES[0])
+
+
+def pays_apart(ledger: Ledger, old: Sequence[WriteFile], limit_bytes: int) -> bool:
+    """Whether young records are worth a file of their own: what fits into one file is not made two."""
+    counted = ledger.counters(*(file.slot for file in old))
+    return counted.live_bytes + counted.open_bytes > limit_bytes
 
 
 def rewrite(backend: Backend, files: Sequence[WriteFile], rewriter: Rewriter) -> list[bytearray]:

@@ -132,7 +132,7 @@ class Upkeep:
 
     async def _give_back(self) -> None:
         """Let go of what takes room on the disk and is not needed."""
-        if self._writer.pool.crowded:
+        if self._writer.pool.has_spare(files_in_use=self._files_in_use):
             await unbroken(self._shed)
         if self._deleted:
             # Whoever reads the journal beside its writer has them mapped: until then they take room.
@@ -249,6 +249,18 @@ class Upkeep:
         """Delete the free files that need not be there; how many. Raises OSError."""
         async with self.turn:
             return await unbroken(self._shed)
+
+    async def shrink(self, files: int) -> None:
+        """Give back the room of free files until the journal has no more than so many files, if it can be: no
+        file is ready then, so it is for a journal that is closed next. Raises OSError.
+        """
+        async with self.turn:
+            writer = self._writer
+            if writer.ready_file is not None:
+                writer.pool.free.appendleft(writer.ready_file)
+                writer.ready_file = None
+            in_use = self._files_in_use
+            await unbroken(lambda: offload(lambda: writer.pool.shrink(files, files_in_use=in_use)))
 
     async def _shed(self) -> int:
         writer, in_use = self._writer, self._files_in_use

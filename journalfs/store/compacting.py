@@ -52,21 +52,23 @@ class Preview(msgspec.Struct, frozen=True, rename="camel"):
     """How many there would be then, free ones included."""
 
 
-async def compact_store(store: WritingStore) -> list[Compacted]:
-    """Compact both journals, the messages' first. Raises StoreNotKept, SystemFailure and WriteFailed."""
+async def compact_store(store: WritingStore, *, shrinks: bool = False) -> list[Compacted]:
+    """Compact both journals, the messages' first, of a store that is closed next. No more files are left than
+    there were; where it `shrinks`, no free ones. Raises StoreNotKept, SystemFailure and WriteFailed.
+    """
     if store.core.layout.not_kept_by is not None:
         raise StoreNotKept(store.core.layout.not_kept_by)
     await store.admission.scan_disk()
     try:
         return [
-            await _compact("messages", store.journals.messages, store.journals),
-            await _compact("bindings", store.journals.bindings, store.journals),
+            await _compact("messages", store.journals.messages, store.journals, shrinks),
+            await _compact("bindings", store.journals.bindings, store.journals, shrinks),
         ]
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or store.core.root, doing="compact") from error
 
 
-async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) -> Compacted:
+async def _compact(journal: Journal, writer: JournalWriter, journals: Journals, shrinks: bool) -> Compacted:
     files_before, bytes_before = _on_disk(writer)
     try:
         done = await writer.upkeep.compact()
@@ -79,6 +81,7 @@ async def _compact(journal: Journal, writer: JournalWriter, journals: Journals) 
         # Bindings in one file have nothing to give, and the messages' journal is done.
         alone = (writer.current.name,)
         done = tight if tight is not None else CompactionDone(alone, alone, 0, 0)
+    await writer.upkeep.shrink(0 if shrinks else files_before)
     files_after, bytes_after = _on_disk(writer)
     return Compacted(
         journal,
@@ -116,7 +119,7 @@ def _on_disk(writer: JournalWriter) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def preview_store(path: Path) -> list[Preview]:
+def preview_store(path: Path, *, shrinks: bool = False) -> list[Preview]:
     """What `compact_store` would do. Raises what `open_store` raises."""
     layout = locate_store(path)
     settings = journal_settings(layout.config)
@@ -131,7 +134,7 @@ def preview_store(path: Path) -> list[Preview]:
         for journal, folder, wanted in zip(
             journals, folders, (messages, bindings_journal(layout, settings)), strict=True
         ):
-            found = preview_compaction(folder, wanted, relative_to=layout.root)
+            found = preview_compaction(folder, wanted, relative_to=layout.root, shrinks=shrinks)
             yield Preview(
                 journal,
                 len(found.files),

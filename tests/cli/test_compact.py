@@ -17,8 +17,11 @@ from journalfs.store.write.opening import open_for_writing
 from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs, objects
 from tests.frozen import FILE_STORES, ExpectedStores
+from tests.mount.conftest import until
+from tests.mounting import mounted_for_writing
 from tests.reference.compare import compare_store
 from tests.truth.from_store import account
+from tests.writing.conftest import shell
 
 LINE = "one hundred".encode("utf-16-le")
 
@@ -204,3 +207,55 @@ def test_a_journal_that_a_checksum_contradicts_stays_as_it_is(tmp_path: Path) ->
     assert "a checksum contradicts what lies there" in done.stderr
     assert "own hundred" in journalfs("cat", store).stdout
     assert journalfs("check", store).returncode == 5
+
+
+@pytest.mark.rule("S-189")
+@pytest.mark.parametrize("pool_files", [-1, 2])
+def test_a_store_shrinks(tmp_path: Path, pool_files: int) -> None:
+    """Whatever was published and consumed in it, and though its files were kept so far."""
+    store = tmp_path / "store"
+    options = ("--set", "journal-type=NIO", "--set", "journal-file-size=64K")
+    assert journalfs("create", *options, store).returncode == 0
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        shell(
+            "mkdir -p work/work; yes | head -n 20000 > work/work/in.txt; rm work/work/.all.jsonl", mount.path
+        )
+    files = list((store / "journal").glob("*.amq"))
+    assert len(files) > 20
+    settings = store / "journalfs.toml"
+    settings.write_text(f"journal-pool-files = {pool_files}\n{settings.read_text()}")
+    said = objects("compact", "--dry-run", "--json", store)
+    done = objects("compact", "--json", store)
+    assert [one["filesAfter"] for one in said] == [one["filesAfter"] for one in done]
+    left, bindings = (one["filesAfter"] for one in done)
+    assert left <= 3 if pool_files == 2 else left > 20
+    for _ in range(3):
+        again = objects("compact", "--json", store)
+        assert again[0]["filesAfter"] <= left
+        assert again[1]["filesAfter"] <= bindings + 1  # opening it makes one ready
+    said = objects("compact", "--shrink", "--dry-run", "--json", store)
+    done = objects("compact", "--shrink", "--json", store)
+    assert [one["filesAfter"] for one in done] == [1, 2] == [one["filesAfter"] for one in said]
+    assert sum(path.stat().st_size for path in store.rglob("*.amq")) == 65536
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        shell("echo again > work/work/in.txt", mount.path)
+        assert "again" in shell("cat work/work/*.jsonl", mount.path)
+
+
+@pytest.mark.rule("S-189")
+def test_a_mount_deletes_files_beyond_the_pool(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    options = ("--set", "journal-type=NIO", "--set", "journal-file-size=64K", "--set", "journal-pool-files=3")
+    assert journalfs("create", *options, store).returncode == 0
+    settings = store / "journalfs.toml"
+    wanted = settings.read_text()
+    settings.write_text(wanted.replace("journal-pool-files = 3", "journal-pool-files = -1"))
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        shell(
+            "mkdir -p work/work; yes | head -n 10000 > work/work/in.txt; rm work/work/.all.jsonl", mount.path
+        )
+    assert len(list((store / "journal").glob("*.amq"))) > 10
+    settings.write_text(wanted)
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        until(lambda: len(list((store / "journal").glob("*.amq"))) <= 4, "free files are gone")
+        shell("echo again > work/work/in.txt", mount.path)

@@ -207,7 +207,9 @@ def test_check_says_what_is_being_delivered(stores: PristineStores) -> None:
     live = len(journalfs("cat", store).stdout.splitlines())
     assert live == 119
     said = journalfs("check", store).stderr
-    assert said.startswith(f"{live} messages, 6 being delivered and 6 sent by transactions that have not ended (")
+    assert said.startswith(
+        f"{live} messages, 6 being delivered and 6 sent by transactions that have not ended ("
+    )
     assert " messages (" in journalfs("check", stores["orders-basic"]).stderr
 
 
