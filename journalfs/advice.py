@@ -36,7 +36,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "EROFS": Advice("a read-only mount, a snapshot, or a failed write", "mount for writing", (38, 129)),
     "ENXIO": Advice("nothing lies behind this place of the file", "read from the front", ()),
     "ENOTCONN": Advice("the mount has lost its process or its connection", "mount again", (134, 57)),
-    "ENAMETOOLONG": Advice("a name of more than 255 bytes", "a shorter name", (6,)),
+    "ENAMETOOLONG": Advice(
+        "a name of more than 255 bytes, or a path that is too long below a staged name",
+        "a shorter name",
+        (6, 191),
+    ),
     "EEXIST": Advice("there is such an address, queue, snapshot or name", "another name", (85, 75, 129)),
     "EBADF": Advice("a name that is written is read by the same descriptor", "open it twice", (71,)),
     "ENOTEMPTY": Advice("an address with queues, or a queue with messages", "`rm -r`, or empty it", (85,)),

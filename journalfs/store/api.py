@@ -533,6 +533,10 @@ class Publisher(Protocol):
         store's settings ask for it. Raises `JournalfsError` with nothing of this call published.
         """
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its file is one message, so that any byte of it may be a zero that nobody wrote."""
+
     def leaves_gap(self, data: bytes) -> bool:
         """Whether what comes next would begin inside of something, if `data` is not taken."""
 

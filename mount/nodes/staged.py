@@ -67,6 +67,8 @@ class StagedFolder:
             found = door.status(self.path_of(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise refuse(error.errno or errno.EIO) from None
         is_ours = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
         return self._node(name, found) if is_ours else None
 

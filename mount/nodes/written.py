@@ -18,6 +18,7 @@ from journalfs.store.api import Publisher, nothing_follows
 from journalfs_mount.callers import Writer, is_open
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import refuse
+from journalfs_mount.limits import HOLE_BYTES_MAX, HOLE_STEP_BYTES
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Unreadable
 from journalfs_mount.refusals import Refused
 from journalfs_mount.written import NameKey, WrittenName
@@ -74,6 +75,7 @@ class Dropping:
     def __init__(self) -> None:
         self.size_bytes = 0
         self.unfinished_bytes = 0
+        self.is_whole = False
 
     async def write(self, data: bytes) -> None:
         self.size_bytes += len(data)
@@ -132,6 +134,7 @@ class WritingFile(OpenedFile):
         "_context",
         "_could_end",
         "_flushed",
+        "_hole_end",
         "_key",
         "_name",
         "_node",
@@ -158,6 +161,8 @@ class WritingFile(OpenedFile):
         self._appends = bool(flags & os.O_APPEND)
         self._turn = trio.Lock()
         self._flushed = self._could_end = True
+        self._hole_end = 0
+        """Up to here there are zeros, which are taken before anything else is."""
         self._synced_bytes = 0
         """How much there was when somebody asked for it to be kept, and it was."""
         self._refusal: Refusal | None = None
@@ -171,8 +176,8 @@ class WritingFile(OpenedFile):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes taken so far."""
-        return self._publisher.size_bytes
+        """Bytes taken so far, and zeros behind them."""
+        return max(self._publisher.size_bytes, self._hole_end)
 
     def opened_by(self, thread: int) -> None:
         self._patience.opener = thread
@@ -186,6 +191,9 @@ class WritingFile(OpenedFile):
             try:
                 with self._context.noted(self._node.path, self._consequence):
                     self._check_name()
+                    if not self._appends and self._may_become(offset):
+                        self._hole_end = offset
+                    await self._fill_hole()
                     self._check_place(offset)
                     self._flushed, next_of_file = False, data
                     await self._publisher.write(data)
@@ -216,6 +224,9 @@ class WritingFile(OpenedFile):
             if refusal is not None and refusal.unkept:
                 raise refuse(refusal.number)
             if not done:
+                if refusal is None:
+                    with self._context.noted(self._node.path, self._consequence):
+                        await self._fill_hole()
                 self._flushed, self._told = False, True
                 found = await self._make_durable(is_last, unfinished=refusal is None)
                 self._could_end, self._flushed, self._told = found, refusal is None, False
@@ -266,8 +277,13 @@ class WritingFile(OpenedFile):
         return None if isinstance(self._publisher, Dropping) else dropped_bytes
 
     def truncate(self, size_bytes: int) -> None:
-        """Only to the size that it has: what was taken may be published, and nothing is made up."""
+        """Only to the size that it has: what was taken may be published, and nothing is made up. A file that
+        is one message may get zeros at its end, as copies of sparse files do.
+        """
         if size_bytes == self.size_bytes:
+            return
+        if self._refusal is None and self._may_become(size_bytes):
+            self._hole_end, self._flushed = size_bytes, False
             return
         self._refuse_again()
         try:
@@ -276,6 +292,15 @@ class WritingFile(OpenedFile):
         except FUSEError as error:
             self._was_refused(error)
             raise
+
+    def _may_become(self, size_bytes: int) -> bool:
+        """Whether zeros may follow what was taken, up to that size."""
+        return self._publisher.is_whole and 0 < size_bytes - self._publisher.size_bytes <= HOLE_BYTES_MAX
+
+    async def _fill_hole(self) -> None:
+        while (missing := self._hole_end - self._publisher.size_bytes) > 0:
+            self._flushed = False
+            await self._publisher.write(bytes(min(missing, HOLE_STEP_BYTES)))
 
     def _was_refused(self, error: BaseException, next_of_file: bytes = b"") -> None:
         if self._refusal is not None and self._refusal.final:
@@ -313,7 +338,7 @@ class WritingFile(OpenedFile):
 
     async def _finish(self) -> None:
         # A file that nothing was written to is no empty message: `touch` publishes nothing.
-        if self._name.removed or not self._publisher.size_bytes:
+        if self._name.removed or not self.size_bytes:
             self._publisher.abandon()
             if self.empties and not self._name.removed:
                 with self._context.noted(self._node.path):
@@ -330,7 +355,7 @@ class WritingFile(OpenedFile):
                 await self._publisher.finish_flushed()
             return
         with self._context.noted(self._node.path):
-            if self._flushed:
+            if self._flushed and self._hole_end <= self._publisher.size_bytes:
                 await self._publisher.finish()
             else:
                 # The mount ends while it is open, or its writer was told that something is missing from it.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from journalfs.store.store import JournalStore
+from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, SourceFile
 from tests.mounting import journalfs, mounted_for_writing
 from tests.store.appending import ACK, PREPARE, UPDATE_TX, JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
@@ -70,7 +71,10 @@ def test_what_a_lost_end_hides_is_counted_and_shown(lossy: LittleStore) -> None:
         assert "1 acknowledgements do not count" in told
         assert store.status()["messages"] == 2
         assert store.status()["messagesNotShown"] == 3
-        folder = store.control().child("transactions").child(f"transaction-{TX}")
+        transactions = store.control().child("transactions")
+        assert isinstance(transactions, MadeDirectory)
+        folder = transactions.child(f"transaction-{TX}")
+        assert isinstance(folder, FixedDirectory)
         assert json.loads(read(folder, "status.json"))["state"] == "undecided"
         bodies = [json.loads(line)["body"] for line in read(folder, "messages.jsonl").splitlines()]
         assert bodies == ["first", "second", "third"]
@@ -81,8 +85,10 @@ def test_what_a_lost_end_hides_is_counted_and_shown(lossy: LittleStore) -> None:
     assert "3 sent by transactions that have not ended" in checked.stderr
 
 
-def read(folder: object, name: str) -> bytes:
-    source = folder.child(name).open()  # type: ignore[attr-defined]
+def read(folder: FixedDirectory, name: str) -> bytes:
+    file = folder.child(name)
+    assert isinstance(file, MadeFile | SourceFile)
+    source = file.open()
     try:
         return bytes(source.read(0, source.size_bytes))
     finally:

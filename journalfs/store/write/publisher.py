@@ -59,6 +59,10 @@ class FilePublisher:
             return 0
         return self._size_bytes if self._framer is None else self._framer.pending_bytes
 
+    @property
+    def is_whole(self) -> bool:
+        return self._framer is None
+
     def leaves_gap(self, data: bytes) -> bool:
         return bool(data) and (self._framer is None or self._framer.would_pend(data))
 
