@@ -151,7 +151,7 @@ def test_compacted_again_and_again(store_copy: Callable[[str], Path]) -> None:
     """What is written takes the place of free files, so there are not more and more of them."""
     path = store_copy("aio")
     after = [[one["filesAfter"] for one in objects("compact", "--json", path)] for _ in range(14)]
-    assert after[7:] == [[6, 8]] * 7, after
+    assert all(messages <= 2 and bindings <= 4 for messages, bindings in after), after
 
 
 @pytest.mark.rule("S-91")
@@ -181,7 +181,7 @@ def test_tables_for_other_tools(store_copy: Callable[[str], Path]) -> None:
     assert done.returncode == 0, done.stderr
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [row[0] for row in rows] == ["messages", "bindings"]
-    assert rows[0][3] == "8 -> 2"
+    assert rows[0][3] == "8 -> 1"
 
 
 def test_a_journal_that_a_checksum_contradicts_stays_as_it_is(tmp_path: Path) -> None:
