@@ -115,8 +115,9 @@ class Compaction:
     def _survivors(self) -> Survivors:
         """At this very moment. What is open now may end later, with its COMMIT behind the old files."""
         ledger = self._writer.ledger
-        undecided = {tx.tx_id for tx in ledger.transactions()}.union(ledger.doubtful())
-        return Survivors(sorted(ledger.live_ids()), frozenset(undecided))
+        in_doubt = frozenset(ledger.doubtful())
+        undecided = in_doubt.union(tx.tx_id for tx in ledger.transactions())
+        return Survivors(sorted(ledger.live_ids()), undecided, in_doubt=in_doubt)
 
     async def _replace(self, old: list[WriteFile], survivors: Survivors, below_id: int) -> CompactionDone:
         """Steps 2 to 7. All that was staged before is durable."""

@@ -67,6 +67,14 @@ class Survivors:
     since their ends count what lies in their own file only.
     """
 
+    in_doubt: frozenset[int] = frozenset()
+    """Those among the open ones of which something is lost. Their PREPARE stays behind: it would count what
+    is left, and say that this is all.
+    """
+
+    def prepared(self, tx_id: int) -> bool:
+        return tx_id in self.open_transactions and tx_id not in self.in_doubt
+
     def alive(self, record_id: int) -> bool:
         at = bisect_left(self.live_ids, record_id)
         return at < len(self.live_ids) and self.live_ids[at] == record_id
@@ -117,7 +125,7 @@ class Rewriter:
             self._take_plain(source, kind)
         elif kind in (ADD_TX, UPDATE_TX, DELETE_TX):
             self._take_in_transaction(number, source, kind)
-        elif kind == PREPARE and record.tx_id in self._survivors.open_transactions:
+        elif kind == PREPARE and self._survivors.prepared(record.tx_id):
             self._place(record)
             file, count = self._counts.get(record.tx_id, (-1, 0))
             self._copy(source, count if file == self._copier.number else 0)

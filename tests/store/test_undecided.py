@@ -41,7 +41,10 @@ def sends(little: LittleStore) -> None:
 
 
 @pytest.fixture(
-    params=["commit", *(pytest.param(one, marks=pytest.mark.long) for one in ("prepare", "some-records"))]
+    params=[
+        "commit",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("prepare", "some-records", "prepared")),
+    ]
 )
 def lossy(request: pytest.FixtureRequest, little_store: LittleStore) -> LittleStore:
     """A store in which bytes were lost that decided the transaction."""
@@ -57,6 +60,8 @@ def lossy(request: pytest.FixtureRequest, little_store: LittleStore) -> LittleSt
     end = journal.at
     if request.param == "some-records":
         journal.commit(TX, 9)
+    elif request.param == "prepared":
+        journal.append(journal._record(PREPARE, tx_id=TX, count=9, body=b"\0" * 12))
     journal.send(1010, QUEUE_A, "live behind")
     overwrite(little_store, begin, end, b"\xaa")
     return little_store
