@@ -34,6 +34,9 @@ LOST_QUEUES_SHOWN_MAX: Final = 4096
 NOTE_BYTES_MAX: Final = 1024 * 1024
 """Longest text of our own about where something belongs."""
 
+PERMISSIONS_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Longest file about permissions of addresses and queues: room for those of 100,000."""
+
 LISTINGS_MAX: Final = 3
 """Times a directory is listed again because a file went between listing and opening; once is already rare."""
 

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from weakref import WeakValueDictionary
 
-from journalfs.store.api import Queue, QueuePath, Snapshot, Store, WritableStore
+from journalfs.store.api import KeptPermissions, Permissions, Queue, QueuePath, Snapshot, Store, WritableStore
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.detached import Detachment
 from journalfs_mount.endings import Endings
@@ -53,6 +53,7 @@ class MountContext:
         "fixed",
         "interruptions",
         "is_open",
+        "kept_permissions",
         "left_published",
         "making_way",
         "nodes",
@@ -87,6 +88,7 @@ class MountContext:
         read_only = self._changing is None
         self.caching: Caching = caching_for(changes=changes, read_only=read_only)
         self.present = Presenter(options, store.hidden_bits, mounted_ns=report.started_ms * 1_000_000)
+        self.kept_permissions: KeptPermissions = store.permissions if of is None else of.kept_permissions
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
         self.shares.tell = report.refused
@@ -171,6 +173,11 @@ class MountContext:
         if queue is None:
             raise gone()
         return queue
+
+    def permissions(self, address_name: str, queue_name: str | None) -> Permissions | None:
+        """What was said of who may do what with an address or queue. None: as the mount says."""
+        kept = self.kept_permissions
+        return kept.of(address_name, queue_name) if kept else None
 
     def slot_of(self, queue: Queue, address_name: str) -> int:
         """The slot that the numbers of this queue's messages are made with; from here on they can be taken

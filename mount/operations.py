@@ -58,7 +58,7 @@ from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
 from journalfs_mount.refusals import Refused
 from journalfs_mount.removals import Removals
-from journalfs_mount.shares import OWNER, Share
+from journalfs_mount.shares import MAKER, OWNER, Share
 from journalfs_mount.xattrs import attribute_name, listed_names
 
 log = logging.getLogger("journalfs.mount")
@@ -272,6 +272,7 @@ class Operations(pyfuse3.Operations):
     async def create(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, flags: FlagT, ctx: RequestContext
     ) -> tuple[FileInfo, EntryAttributes]:
+        MAKER.set((ctx.uid, ctx.gid))
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node, opened = await parent.create(name, flags, mode)
@@ -383,6 +384,7 @@ class Operations(pyfuse3.Operations):
     ) -> EntryAttributes:
         CALLING.set(ctx.pid)
         OWNER.set(ctx.uid)
+        MAKER.set((ctx.uid, ctx.gid))
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node = await parent.make_directory(name, mode)

@@ -9,25 +9,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from pyfuse3 import EntryAttributes, InodeT, ModeT
 
 from journalfs import ownership
+from journalfs.store.api import Permissions
 from journalfs_mount.options import MountOptions
 
 BLOCK_BYTES: Final = 512
 _ALL_BUT_OWNER: Final = 0o077
-
-
-@dataclass(frozen=True, slots=True)
-class Permissions:
-    """Who may do what with something. -1: whoever has the mount."""
-
-    mode: int
-    uid: int = -1
-    gid: int = -1
 
 
 class Presenter:
@@ -37,7 +28,8 @@ class Presenter:
     """
 
     __slots__ = (
-        *("_directory", "_file", "_gid", "_hidden", "_mounted_ns", "_own", "_private", "_staged", "_uid"),
+        *("_directory", "_file", "_gid", "_given", "_hidden", "_mounted_ns", "_own", "_private", "_staged"),
+        *("_uid", "_usual"),
     )
 
     def __init__(self, options: MountOptions, hidden_bits: Callable[[int], int], *, mounted_ns: int) -> None:
@@ -57,18 +49,31 @@ class Presenter:
         self._file = _template(stat.S_IFREG | files & ~hidden, owner)
         self._directory = _template(stat.S_IFDIR | directories & ~hidden, owner)
         self._private = _template(stat.S_IFDIR | directories & ~hidden & ~private, owner)
-        self._own = _template(stat.S_IFREG | 0o400 & ~hidden, owner)
+        self._own = _template(stat.S_IFREG | (0o400 | _may_take(directories)) & ~hidden, owner)
+        self._given = _template(0, owner)
+        self._usual = directories & ~hidden
         self._staged = _template(stat.S_IFREG, owner)
         self._hidden = hidden
         self._uid, self._gid = owner
 
     def directory(
-        self, inode: int, *, mtime_ns: int, name_s: float, attributes_s: float, private: bool = False
+        self,
+        inode: int,
+        *,
+        mtime_ns: int,
+        name_s: float,
+        attributes_s: float,
+        private: bool = False,
+        given: Permissions | None = None,
     ) -> EntryAttributes:
         """The link count is 1: "not counted", which keeps `find` from deriving how many directories there
-        are. A `private` one is its owner's alone, unless the mount was told of permissions.
+        are. A `private` one is its owner's alone, unless the mount was told of permissions. `given`: what
+        somebody said instead.
         """
         entry = self._private if private else self._directory
+        if given is not None:
+            entry = self._as_given(stat.S_IFDIR | given.mode, given)
+            entry.st_size = entry.st_blocks = 0
         entry.st_ino = InodeT(inode)
         entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns or self._mounted_ns
         entry.entry_timeout = name_s
@@ -76,9 +81,19 @@ class Presenter:
         return entry
 
     def file(
-        self, inode: int, *, size_bytes: int, mtime_ns: int, name_s: float, attributes_s: float
+        self,
+        inode: int,
+        *,
+        size_bytes: int,
+        mtime_ns: int,
+        name_s: float,
+        attributes_s: float,
+        given: Permissions | None = None,
     ) -> EntryAttributes:
+        """`given` are those of the directory that it is in."""
         entry = self._file
+        if given is not None:
+            entry = self._as_given(stat.S_IFREG | given.mode & 0o666, given)
         entry.st_ino = InodeT(inode)
         entry.st_size = size_bytes
         entry.st_blocks = (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES
@@ -87,12 +102,34 @@ class Presenter:
         entry.attr_timeout = attributes_s
         return entry
 
-    def own_file(self, inode: int, *, mtime_ns: int) -> EntryAttributes:
-        """A file of no size that only the owner may read, of which the kernel keeps nothing."""
+    def own_file(self, inode: int, *, mtime_ns: int, given: Permissions | None = None) -> EntryAttributes:
+        """A file of no size that only the owner may read, and who may read and change the directory that it
+        is in; of which the kernel keeps nothing.
+        """
         entry = self._own
+        if given is not None:
+            entry = self._as_given(stat.S_IFREG | _may_take(given.mode), given)
+            entry.st_size = entry.st_blocks = 0
         entry.st_ino = InodeT(inode)
         entry.st_mtime_ns = entry.st_ctime_ns = entry.st_atime_ns = mtime_ns
         entry.entry_timeout = entry.attr_timeout = 0.0
+        return entry
+
+    @property
+    def usual(self) -> Permissions:
+        """Of directories of which nobody said anything."""
+        return Permissions(self._usual)
+
+    def made_by(self, mode: int, maker: tuple[int, int]) -> Permissions:
+        """What a user and group made."""
+        uid, gid = maker
+        return Permissions(mode, -1 if uid == self._uid else uid, -1 if gid == self._gid else gid)
+
+    def _as_given(self, mode: int, given: Permissions) -> EntryAttributes:
+        entry = self._given
+        entry.st_mode = ModeT(mode)
+        entry.st_uid = given.uid if given.uid >= 0 else self._uid
+        entry.st_gid = given.gid if given.gid >= 0 else self._gid
         return entry
 
     def staged(self, inode: int, found: os.stat_result, given: Permissions) -> EntryAttributes:
@@ -109,6 +146,11 @@ class Presenter:
         entry.st_atime_ns = found.st_atime_ns
         entry.entry_timeout = entry.attr_timeout = 0.0
         return entry
+
+
+def _may_take(mode: int) -> int:
+    """Who may read `.take` in a directory: who may read it and change it."""
+    return mode & 0o444 & (mode & 0o222) << 1
 
 
 def _template(mode: int, owner: tuple[int, int]) -> EntryAttributes:

@@ -15,6 +15,9 @@ from journalfs_mount.errnos import refuse
 OWNER: ContextVar[int] = ContextVar("owner", default=0)
 """The user whose request a task serves."""
 
+MAKER: ContextVar[tuple[int, int]] = ContextVar("maker", default=(0, 0))
+"""User and group of whoever makes something."""
+
 
 class Share(StrEnum):
     """What is shared, by the setting that says how much of it a user may have."""

@@ -430,6 +430,28 @@ class Snapshots(Protocol):
         """Remove one; what was opened of it can be read no longer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Who may do what with something. -1: whoever has the mount."""
+
+    mode: int
+    uid: int = -1
+    gid: int = -1
+
+
+class KeptPermissions(Protocol):
+    """What was said of who may do what with addresses and queues."""
+
+    def __bool__(self) -> bool:
+        """Whether anything was."""
+
+    def of(self, address: str, queue: str | None) -> Permissions | None:
+        """None: as the mount says."""
+
+    def give(self, address: str, queue: str | None, given: Permissions | None) -> None:
+        """Keep it over the end of the mount. Raises OSError."""
+
+
 class LoopLag(Protocol):
     """Keeps how long the turns of a loop take, in seconds, and makes events of long ones."""
 
@@ -464,6 +486,9 @@ class Store(Protocol):
 
     def refused(self, what: str, reason: str) -> None:
         """Note a refused change for `.journalfs/events.jsonl`."""
+
+    @property
+    def permissions(self) -> KeptPermissions: ...
 
     @property
     def loop_lag(self) -> LoopLag:
@@ -614,8 +639,10 @@ class WritableStore(Store, Protocol):
     async def create_queue(self, address: str, name: str) -> None:
         """One that was deleted in the last `removed-keep-s` is what it was."""
 
-    def was_deleted(self, address: str, name: str) -> bool:
-        """Whether an address had a queue of this name that was deleted in the last `removed-keep-s`."""
+    def was_deleted(self, address: str, queue: str | None) -> bool:
+        """Whether there was a queue of this name in an address, or the address (`queue` is None), that was
+        deleted in the last `removed-keep-s`.
+        """
 
     async def delete_queue(self, address: str, name: str) -> None:
         """ENOTEMPTY while it holds messages."""

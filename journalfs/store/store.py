@@ -30,6 +30,7 @@ from journalfs.store.index_file import write_index
 from journalfs.store.locks import lock_holder
 from journalfs.store.loop_lag import LoopLag
 from journalfs.store.page_parts import PAGE_PART_BASE, PageParts
+from journalfs.store.permissions import KeptPermissions
 from journalfs.store.queues import StoreAddress, StoreQueue
 from journalfs.store.sealed_parts import JournalPart, PagePartOf, SealedPart, SealedParts
 from journalfs.store.selections import SELECTIONS
@@ -52,6 +53,7 @@ class JournalStore:
 
     def __init__(self, core: Core, index: Path | None, make_loader: Callable[[], JournalLoader]) -> None:
         self.core = core
+        self._permissions: KeptPermissions | None = None
         self.index = index
         self.rebuilds = 0
         self._make_loader = make_loader
@@ -110,6 +112,16 @@ class JournalStore:
 
     def refused(self, what: str, reason: str) -> None:
         self.core.events.add("refused", f"{what}: {reason}", level=20, what=what, reason=reason)
+
+    @property
+    def permissions(self) -> KeptPermissions:
+        if self._permissions is None:
+
+            def tell(reason: str) -> None:
+                self.core.events.add("permissions-unreadable", reason)
+
+            self._permissions = KeptPermissions(self.core.root, tell)
+        return self._permissions
 
     @property
     def loop_lag(self) -> LoopLag:

@@ -91,6 +91,7 @@ class AddressDirectory(Place):
     async def _make_shown(self, name: bytes) -> Node:
         queue_name = new_name(name)
         await self.context.changing().create_queue(self.address_name, queue_name)
+        self.note_maker(Target(self.address_name, queue_name))
         made = self.address().queue(queue_name)
         if made is not None:
             self.context.without_tail[self.address_name, queue_name] = made.content_version

@@ -13,7 +13,7 @@ import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
 
 from journalfs.ids import Inode, MessageId
-from journalfs.store.api import Bytes, ByteSource, QueuePath
+from journalfs.store.api import Bytes, ByteSource, Permissions, QueuePath
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import no_such_name, refuse
 from journalfs_mount.inodes import ROOT, node_key, parent_and_name
@@ -144,6 +144,13 @@ class Node(ABC):
 
     def extended_attributes(self) -> Mapping[str, bytes]:
         return NO_ATTRIBUTES
+
+    def permissions(self) -> Permissions | None:
+        """What was said of who may do what with the address or queue that it is in. None: nothing."""
+        if not self.context.kept_permissions or self.inode == ROOT:
+            return None
+        parent = self.context.nodes.node(parent_and_name(self.key)[0])
+        return None if parent is None else parent.permissions()
 
     def concerns(self, address_name: str) -> bool:
         """True when what is shown of this depends on what is being published in an address."""
@@ -348,6 +355,7 @@ class Directory(Node):
             name_s=self.name_s(),
             attributes_s=caching.directory_attributes_s,
             private=self.private,
+            given=self.permissions(),
         )
 
     def enter(self, name: bytes, make: Callable[[], Node], version: bytes = b"") -> Node:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyfuse3 import EntryAttributes, FileNameT, FUSEError, ReaddirToken, readdir_reply
 
 from journalfs.ids import Inode, MessageId
-from journalfs.store.api import Listing, Message, QueuePath, View
+from journalfs.store.api import Listing, Message, Permissions, QueuePath, View
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name
 from journalfs_mount.inodes import message_inode, message_of
@@ -73,7 +73,11 @@ class MessageFile(Node):
             mtime_ns=message.mtime_ns,
             name_s=caching.passing_name_s,
             attributes_s=caching.content_attributes_s,
+            given=self.permissions(),
         )
+
+    def permissions(self) -> Permissions | None:
+        return self.context.permissions(self._address_name, self._queue_name)
 
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self._message().attributes()
@@ -203,7 +207,7 @@ class MessageSnapshot:
         if not reply_dots(directory, token, start):
             return
         present, nodes = directory.context.present.file, directory.context.nodes
-        caching = directory.context.caching
+        caching, given = directory.context.caching, directory.permissions()
         for place in range(max(start - DOTS, 0), len(listing)):
             message_id = listing.message_id(place)
             inode = message_inode(self._slot, message_id)
@@ -217,6 +221,7 @@ class MessageSnapshot:
                 mtime_ns=listing.mtime_ns(place),
                 name_s=caching.listed_message_s,
                 attributes_s=caching.content_attributes_s,
+                given=given,
             )
             taken = readdir_reply(token, FileNameT(listing.name(place)), entry, place + DOTS + 1)
             if kept is not None:

@@ -111,6 +111,7 @@ class PartFile(LinesFile):
             mtime_ns=self._part.mtime_ns,
             name_s=self.context.caching.passing_name_s,
             attributes_s=self.context.caching.content_attributes_s,
+            given=self.permissions(),
         )
 
     def open(self) -> OpenedFile:
@@ -219,6 +220,7 @@ class TailFile(LinesFile):
             mtime_ns=now.mtime_ns,
             name_s=lasting_s,
             attributes_s=lasting_s,
+            given=self.permissions(),
         )
 
     def open(self) -> OpenedFile:

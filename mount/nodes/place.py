@@ -6,8 +6,12 @@ import errno
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.errors import BadEnvelope
+from journalfs.store.api import Permissions
 from journalfs_mount.interruptions import CALLING, RenamersPatience
 from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
 from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
@@ -15,8 +19,12 @@ from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
 from journalfs_mount.refusals import Refused
+from journalfs_mount.shares import MAKER
 from journalfs_mount.staging import PlaceName
 from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
+
+KEPT_BITS: Final = 0o1777
+"""What of a mode means something."""
 
 _SINK_LOG_REASON = (
     "a Spark file sink would make its log the only truth about this directory; "
@@ -53,6 +61,37 @@ class Place(Directory):
     def target(self) -> Target | None:
         """Where what is written here is published."""
         return None
+
+    def permissions(self) -> Permissions | None:
+        target = self.target()
+        return None if target is None else self.context.permissions(target.address_name, target.queue_name)
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        """What is said of an address or queue is kept. Times have no effect."""
+        target, now = self.target(), self.permissions() or self.context.present.usual
+        if target is None:
+            return
+        given = Permissions(
+            wanted.st_mode & KEPT_BITS if fields.update_mode else now.mode,
+            wanted.st_uid if fields.update_uid else now.uid,
+            wanted.st_gid if fields.update_gid else now.gid,
+        )
+        if given != now:
+            self.context.kept_permissions.give(target.address_name, target.queue_name, given)
+
+    def note_maker(self, target: Target) -> None:
+        """An address or queue was made: it is its maker's, if that is neither root nor who has the mount.
+        What is said of an earlier one of its name counts no more, unless it is made again as it was.
+        """
+        context, address_name, queue_name = self.context, target.address_name, target.queue_name
+        if context.changing().was_deleted(address_name, queue_name):
+            return
+        made = context.present.made_by(context.present.usual.mode, MAKER.get())
+        others = made.uid > 0
+        if others or context.kept_permissions:
+            context.kept_permissions.give(address_name, queue_name, made if others else None)
 
     def look(self, name: bytes) -> Node | None:
         shown = self.find(name)

@@ -13,6 +13,7 @@ from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Entry, Node
 from journalfs_mount.nodes.place import Place
+from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import ControlDirectory
 from journalfs_mount.staging import PlaceName
 
@@ -33,7 +34,9 @@ class RootDirectory(Place):
         return ()
 
     async def _make_shown(self, name: bytes) -> Node:
-        await self.context.changing().create_address(new_name(name))
+        address_name = new_name(name)
+        await self.context.changing().create_address(address_name)
+        self.note_maker(Target(address_name, None))
         return self.child(name)
 
     def find(self, name: bytes) -> Node | None:

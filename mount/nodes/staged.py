@@ -21,13 +21,13 @@ from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs import door
 from journalfs.ids import Inode
-from journalfs.store.api import Bytes
+from journalfs.store.api import Bytes, Permissions
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.inodes import node_key
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
-from journalfs_mount.present import Permissions
 from journalfs_mount.refusals import Refused
+from journalfs_mount.shares import MAKER
 from journalfs_mount.staging import files_below, write_all
 
 _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
@@ -86,7 +86,8 @@ class StagedFolder:
         else:
             descriptor = door.open_file(path, kept)
         if is_new:
-            _give(_path_of(descriptor), Permissions(stat.S_IMODE(mode)), _OWN_FILE)
+            given = self._context.present.made_by(stat.S_IMODE(mode), MAKER.get())
+            _give(_path_of(descriptor), given, _OWN_FILE)
         node = self._node(name, os.fstat(descriptor))
         assert isinstance(node, StagedFile)
         return node, StagedOpen(node, descriptor)
@@ -97,7 +98,8 @@ class StagedFolder:
         path = self.path_of(name)
         door.make_folder(path, mode=stat.S_IMODE(mode) | _OWN_DIRECTORY)
         with door.held(path) as descriptor:
-            _give(_path_of(descriptor), Permissions(stat.S_IMODE(mode)), _OWN_DIRECTORY)
+            given = self._context.present.made_by(stat.S_IMODE(mode), MAKER.get())
+            _give(_path_of(descriptor), given, _OWN_DIRECTORY)
         node = self._node(name, door.status(path))
         assert isinstance(node, StagedDirectory)
         return node

@@ -445,7 +445,12 @@ class FollowFile(StreamFile):
 
     def _attributes(self, size_bytes: int) -> EntryAttributes:
         return self.context.present.file(
-            self.inode, size_bytes=size_bytes, mtime_ns=self.context.now_ns(), name_s=0.0, attributes_s=0.0
+            self.inode,
+            size_bytes=size_bytes,
+            mtime_ns=self.context.now_ns(),
+            name_s=0.0,
+            attributes_s=0.0,
+            given=self.permissions(),
         )
 
     def open_stream(self, flags: int) -> Stream:
@@ -460,7 +465,8 @@ class TakeFile(StreamFile):
     __slots__ = ()
 
     def attributes(self) -> EntryAttributes:
-        return self.context.present.own_file(self.inode, mtime_ns=self.context.now_ns())
+        now_ns = self.context.now_ns()
+        return self.context.present.own_file(self.inode, mtime_ns=now_ns, given=self.permissions())
 
     def open_stream(self, flags: int) -> Stream:
         with self.context.noted(self.path):

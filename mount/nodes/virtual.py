@@ -50,6 +50,7 @@ class VirtualFileNode(Node):
             mtime_ns=file.mtime_ns,
             name_s=lasting_s,
             attributes_s=lasting_s,
+            given=self.permissions(),
         )
 
     def open(self) -> OpenedFile:

@@ -418,6 +418,7 @@ class WrittenFile(Node):
             mtime_ns=self.context.now_ns(),
             name_s=0.0,
             attributes_s=ATTRIBUTES_S,
+            given=self.permissions(),
         )
 
     def open(self) -> OpenedFile:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import trio
 
@@ -31,6 +32,7 @@ from journalfs.store.api import (
     VirtualFile,
 )
 from journalfs.store.changes import Changes
+from journalfs.store.permissions import KeptPermissions
 
 PUBLISHED_NS = 1_700_000_000 * 1_000_000_000
 SEALED_NS = 1_710_000_000 * 1_000_000_000
@@ -491,6 +493,10 @@ class FakeStore:
         return Usage(
             total_bytes=1 << 30, free_bytes=1 << 29, available_bytes=1 << 28, messages=7, messages_max=1000
         )
+
+    @property
+    def permissions(self) -> KeptPermissions:
+        return KeptPermissions(Path("/nowhere"), lambda reason: self.refused("permissions", reason))
 
     @property
     def loop_lag(self) -> LoopLag:

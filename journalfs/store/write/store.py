@@ -446,8 +446,9 @@ class WritingStore(SelfReadingStore):
             await self._bound(self._administering.create_queue(found, name))
             self._deliveries.uses.queue_made(name)
 
-    def was_deleted(self, address: str, name: str) -> bool:
-        return self._deleted.queue(address, name) is not None
+    def was_deleted(self, address: str, queue: str | None) -> bool:
+        was = self._deleted.address(address) if queue is None else self._deleted.queue(address, queue)
+        return was is not None
 
     async def _make_queue(self, address: str, name: str, accepted: str) -> None:
         """A queue with a filter, unless there is one of that name."""
