@@ -350,7 +350,7 @@ def test_modes_and_times(address: Address) -> None:
     for path in (address.path, address.first.path):
         path.chmod(0o700)
         os.utime(path, (1, 1))
-        assert path.stat().st_mode & 0o777 == 0o755
+        assert path.stat().st_mode & 0o777 == 0o700
     changes: list[Callable[[Path], None]] = [
         lambda path: path.chmod(0o600),
         lambda path: os.utime(path, (1, 1)),
