@@ -88,10 +88,14 @@ class Place(Directory):
         context, address_name, queue_name = self.context, target.address_name, target.queue_name
         if context.changing().was_deleted(address_name, queue_name):
             return
-        made = context.present.made_by(context.present.usual.mode, MAKER.get())
-        others = made.uid > 0
-        if others or context.kept_permissions:
-            context.kept_permissions.give(address_name, queue_name, made if others else None)
+        uid = context.present.made_by(0, MAKER.get()).uid
+        if uid > 0:
+            # As below a directory that gives its group on: those who share that share this.
+            here = self.permissions() or context.present.usual
+            made = Permissions(context.present.usual.mode, uid, here.gid)
+            context.kept_permissions.give(address_name, queue_name, made)
+        elif context.kept_permissions:
+            context.kept_permissions.give(address_name, queue_name, None)
 
     def look(self, name: bytes) -> Node | None:
         shown = self.find(name)
