@@ -54,13 +54,13 @@ def scan(context: Context) -> None:
             Case(
                 f"scan-{name}",
                 "Engine",
-                f"Find and check the records of {what}",
+                f"Scan {what}",
                 "GB/s",
                 "higher",
                 {"journalfs": _rate(scan_through, files, size), "read(2)": _rate(read_through, files, size)},
                 against="read(2)",
                 goal=Goal("journalfs", "at least", 1.0),
-                note="Checked are a record's place, length and check size; there is no checksum. One thread.",
+                note="one thread; records have no checksum.",
             )
         )
 
@@ -71,7 +71,7 @@ def _rate(work: Callable[[list[Path]], int], files: list[Path], size: int) -> Ca
 
 def load(context: Context) -> None:
     """Opening stores through the library, in a fresh process each time, with and without the index."""
-    for name, title in (("bulk", "260,000 messages in 700 MB"), ("million", "1,000,000 messages in 600 MB")):
+    for name, title in (("bulk", "260,000 messages, 700 MB"), ("million", "1,000,000 messages, 600 MB")):
         _load_one(context, name, title)
 
 
@@ -92,21 +92,21 @@ def _load_one(context: Context, name: str, title: str) -> None:
         return seconds(lambda: read_through(journal_files(context.data(name))))
 
     context.data(name)
-    values: dict[str, list[float]] = {"journalfs": [], "index absent": [], "read(2) of the journal": []}
+    values: dict[str, list[float]] = {"journalfs": [], "index absent": [], "read(2)": []}
     for _ in range(context.runs + 1):
         # Not in changing order: the index that one makes is what the other reads.
         values["index absent"].append(absent())
         values["journalfs"].append(present())
-        values["read(2) of the journal"].append(read())
+        values["read(2)"].append(read())
     case = Case(
         f"load-{name}",
         "Engine",
-        f"Open a store of {title} (index present; page cache warm)",
+        f"Open {title}, warm",
         "s",
         "lower",
         {},
         against="index absent",
-        note="A process of its own each time; the time is that of the call.",
+        note="index present; a new process each time.",
     )
     context.keep(conclude(case, {side: taken[1:] for side, taken in values.items()}, context.commit))
     if can_drop_caches():
@@ -114,7 +114,7 @@ def _load_one(context: Context, name: str, title: str) -> None:
 
 
 def _load_cold(context: Context, name: str, title: str) -> None:
-    values: dict[str, list[float]] = {"journalfs": [], "index absent": [], "read(2) of the journal": []}
+    values: dict[str, list[float]] = {"journalfs": [], "index absent": [], "read(2)": []}
     for _ in range(context.runs):
         context.forget_index(name)
         drop_caches()
@@ -122,13 +122,11 @@ def _load_cold(context: Context, name: str, title: str) -> None:
         drop_caches()
         values["journalfs"].append(_opened(context, name)["open_s"])
         drop_caches()
-        values["read(2) of the journal"].append(
-            seconds(lambda: read_through(journal_files(context.data(name))))
-        )
+        values["read(2)"].append(seconds(lambda: read_through(journal_files(context.data(name)))))
     case = Case(
         f"load-{name}-cold",
         "Engine",
-        f"Open a store of {title} (index present; nothing cached)",
+        f"Open {title}, cold",
         "s",
         "lower",
         {},
@@ -144,7 +142,7 @@ def memory(context: Context) -> None:
         context.forget_index(name)
         rounds: dict[str, list[float]] = {
             "journalfs": [],
-            "process, index present": [],
+            "process": [],
             "process, index absent": [],
         }
         for _ in range(context.runs):
@@ -152,16 +150,16 @@ def memory(context: Context) -> None:
             absent = _opened(context, name)
             present = _opened(context, name)
             rounds["journalfs"].append(present["state_bytes"] / live)
-            rounds["process, index present"].append(present["grown_bytes"] / live)
+            rounds["process"].append(present["grown_bytes"] / live)
             rounds["process, index absent"].append(absent["grown_bytes"] / live)
         case = Case(
             f"memory-{name}",
             "Engine",
-            f"Memory a live message, {live:,} messages",
+            f"Memory a message, {live:,} messages",
             "bytes",
             "lower",
             {},
             goal=Goal("journalfs", "at most", 100.0),
-            note="`journalfs` is the core's own count; `process` is the growth of anonymous memory.",
+            note="`journalfs` is the core's count, `process` the growth of anonymous memory.",
         )
         context.keep(conclude(case, rounds, context.commit))

@@ -25,21 +25,18 @@ from scripts.benchmarks.measure import (
 
 QUEUE = Path("scale/scale")
 OPERATIONS = {
-    "getattr": "getattr (statx that asks the filesystem)",
-    "missing": "lookup of a name that is not there",
-    "read": "4 KiB read past the page cache",
-    "open": "open and close (open, flush, release)",
+    "getattr": "getattr",
+    "missing": "missing name",
+    "read": "4 KiB direct read",
+    "open": "open and close",
 }
 
-OPERATIONS_NOTE = (
-    "Each value is the median of a run's operations. Opening a part in journalfs prepares its 65,536 lines, "
-    "which the C filesystem has no counterpart to."
-)
+OPERATIONS_NOTE = "medians of each run; opening a part prepares 65,536 lines, the C filesystem nothing."
 
 
 def mount_time(context: Context) -> None:
     """From the command to a serving mount, with and without the index, against the broker's own start."""
-    for name, title in (("million", "1,000,000 messages"), ("bulk", "260,000 messages in 700 MB")):
+    for name, title in (("million", "1,000,000 messages"), ("bulk", "260,000 messages")):
         rounds: dict[str, list[float]] = {"journalfs": [], "index absent": []}
         for _ in range(context.runs):
             context.forget_index(name)
@@ -53,13 +50,13 @@ def mount_time(context: Context) -> None:
         case = Case(
             f"mount-{name}",
             "Mount",
-            f"Mount {title} and list the queue (index present)",
+            f"Mount and `ls`, {title}",
             "s",
             "lower",
             {},
             against="index absent",
             goal=goal,
-            note="Whole command, and then `ls` of the queue's directory.",
+            note="whole command, index present.",
         )
         context.keep(conclude(case, rounds, context.commit))
 
@@ -81,8 +78,7 @@ def against_broker(context: Context, *, writing: bool = False) -> None:
         case = Case(
             f"broker-start-{'writing-' if writing else ''}{other.replace(' ', '-')}",
             "Mount",
-            f"Mount 260,000 messages in 700 MB{' for writing' if writing else ''}, {other}, "
-            "against a broker's start to active",
+            f"Mount 700 MB{' for writing' if writing else ''}, {other}",
             "s",
             "lower",
             {},
@@ -94,7 +90,7 @@ def against_broker(context: Context, *, writing: bool = False) -> None:
 
 
 def listing(context: Context) -> None:
-    """`ls` of all messages against the same names as files on disk and in the minimal filesystem."""
+    """`ls` of all messages against the same names on disk and in the minimal filesystem."""
     for name, goal in (("hundred", Goal("journalfs", "at most", 1.0)), ("million", None)):
         count = context.messages(name)
         files = context.work / f"files-{name}"
@@ -108,8 +104,8 @@ def listing(context: Context) -> None:
                     (files / entry).touch()
             sides = {
                 "journalfs": directory,
-                "files on disk": files,
-                "minimal C filesystem": plain.path / "entries",
+                "disk": files,
+                "C filesystem": plain.path / "entries",
             }
             for flag, what in (("-U", "ls -U"), ("-l", "ls -l")):
                 context.take(
@@ -120,11 +116,9 @@ def listing(context: Context) -> None:
                         "s",
                         "lower",
                         {side: _timed_ls(path, flag) for side, path in sides.items()},
-                        against="minimal C filesystem",
+                        against="C filesystem",
                         goal=goal if flag == "-U" else None,
-                        note="Names and inodes forgotten by the kernel before each."
-                        if can_drop_caches()
-                        else "",
+                        note="the kernel forgets names before each." if can_drop_caches() else "",
                         warm_up_rounds=0,
                     )
                 )
@@ -136,11 +130,11 @@ def _daemon_memory(context: Context, name: str, mounted: Mounted, count: int) ->
     case = Case(
         f"daemon-memory-{name}",
         "Mount",
-        f"Memory of the mount's process a message, {count:,} listed",
+        f"Memory a message, {count:,} listed",
         "bytes",
         "lower",
         {},
-        note="All anonymous resident memory of the process after the listings, divided.",
+        note="anonymous memory after the listings, divided.",
     )
     context.keep(conclude(case, {"journalfs": [listed]}, context.commit))
 
@@ -168,13 +162,13 @@ def cat(context: Context) -> None:
             theirs = [copy / part.name for part in ours]
             size = sum(part.stat().st_size for part in theirs)
             assert size == sum(part.stat().st_size for part in ours)
-            what = f"parts of {context.messages(name):,} messages ({size / 1e6:.0f} MB)"
+            what = f"{size / 1e6:.0f} MB"
             if can_drop_caches():
                 context.take(
                     Case(
                         f"cat-{name}-cold",
                         "Reading",
-                        f"`cat` of {what}, nothing cached",
+                        f"`cat` {what}, cold",
                         "MB/s",
                         "higher",
                         {
@@ -183,14 +177,14 @@ def cat(context: Context) -> None:
                         },
                         against="disk",
                         goal=Goal("ratio", "at least", 0.6),
-                        note="Both from the disk: the mount reads the journal, larger than its lines.",
+                        note="rendered: the journal is in the page cache.",
                     )
                 )
                 context.take(
                     Case(
                         f"cat-{name}-render",
                         "Reading",
-                        f"`cat` of {what}, journal in the page cache",
+                        f"`cat` {what}, rendered",
                         "MB/s",
                         "higher",
                         {
@@ -204,12 +198,11 @@ def cat(context: Context) -> None:
                 Case(
                     f"cat-{name}-warm",
                     "Reading",
-                    f"`cat` of {what}, read before",
+                    f"`cat` {what}, warm",
                     "MB/s",
                     "higher",
                     {"journalfs": _timed_cat(ours, size), "disk": _timed_cat(theirs, size)},
                     against="disk",
-                    note="Both from the kernel's page cache.",
                 )
             )
 
@@ -230,7 +223,7 @@ def _timed_cat(
 
 
 def operations(context: Context) -> None:
-    """Single operations against the minimal C filesystem, left to the scheduler and all on one processor."""
+    """Single operations against the C filesystem, left to the scheduler and all on one processor."""
     with context.mounted("hundred") as mounted:
         part = _parts(mounted)[0]
         size = part.stat().st_size
@@ -250,9 +243,9 @@ def operations(context: Context) -> None:
                             "lower",
                             {
                                 "journalfs": timed_operation(context, operation, ours, cpu),
-                                "minimal C filesystem": timed_operation(context, operation, theirs, cpu),
+                                "C filesystem": timed_operation(context, operation, theirs, cpu),
                             },
-                            against="minimal C filesystem",
+                            against="C filesystem",
                             goal=None if operation == "open" else Goal("ratio", "at least", 1 / 1.5),
                             note=OPERATIONS_NOTE,
                         )
@@ -285,7 +278,7 @@ def _parts(mounted: Mounted) -> list[Path]:
 
 @contextmanager
 def minimal(context: Context, file_bytes: int, entries: int, timeout_s: int = 300) -> Iterator[Mounted]:
-    """Serve the minimal C filesystem; the kernel may keep what it was told for so long."""
+    """Serve the C filesystem; the kernel may keep what it was told for so long."""
     program = context.program("minimal_fs", "fuse3")
     mountpoint = context.work / "minimal"
     mountpoint.mkdir(exist_ok=True)

@@ -37,11 +37,11 @@ PRODUCERS = 8
 SAMPLE_S = 0.2
 MIB = 1 << 20
 READ_BYTES = 1 << 20
-OURS, BROKER = "journalfs", "broker that pages"
+OURS, BROKER = "journalfs", "broker"
 STEPS = {
     "publish": "Publish",
     "read": "Read all parts",
-    "consume": "Consume: `rm` of parts, against `artemis consumer`",
+    "consume": "Consume: `rm` of parts",
 }
 
 
@@ -233,24 +233,24 @@ def _conclude(context: Context, messages: int, ours: Side, broker: Side | None) 
         case = Case(
             f"paging-{step}",
             SLICES_GROUP,
-            f"{title}, {messages:,} of 1 KiB",
+            title,
             "messages/s",
             "higher",
             {},
             against=BROKER if theirs else None,
-            note="Each value is that of a tenth of the messages, in order. The broker's are what "
-            f"`artemis producer` with {PRODUCERS} threads and `artemis consumer` say themselves.",
+            note="a value a tenth of the messages; beside: "
+            f"`artemis producer` of {PRODUCERS} threads, `artemis consumer`.",
         )
         values = {OURS: ours.rates[step]} | ({BROKER: theirs} if theirs else {})
         context.keep(conclude(case, values, context.commit))
         steady = {OURS: [ours.rates[step][-1] / ours.rates[step][0]]}
         steady |= {BROKER: [theirs[-1] / theirs[0]]} if theirs else {}
         goal = Goal("journalfs", "at least", STEADY_MIN)
-        last = f"{title}: last tenth to first"
-        case = Case(f"paging-{step}-steady", "Steadiness", last, "of the rate", "higher", {}, goal=goal)
+        last = f"{title}: last tenth"
+        case = Case(f"paging-{step}-steady", "Steadiness", last, "of the first", "higher", {}, goal=goal)
         context.keep(conclude(case, steady, context.commit))
     _conclude_taking(context, messages, ours)
-    case = Case("paging-list", "Listing", "List the parts, `ls -l`", "s", "lower", {})
+    case = Case("paging-list", "Listing", "`ls -l` of parts", "s", "lower", {})
     context.keep(conclude(case, {OURS: [ours.list_s]}, context.commit))
     memory = {OURS: [ours.memory_bytes / MIB]} | (
         {BROKER: [broker.memory_bytes / MIB]} if broker is not None else {}
@@ -258,7 +258,7 @@ def _conclude(context: Context, messages: int, ours: Side, broker: Side | None) 
     case = Case(
         "paging-memory",
         "Memory",
-        f"Most anonymous memory of the process, {messages:,} messages",
+        "Most anonymous memory",
         "MiB",
         "lower",
         {},
@@ -270,8 +270,8 @@ def _conclude(context: Context, messages: int, ours: Side, broker: Side | None) 
 
 def _conclude_taking(context: Context, messages: int, ours: Side) -> None:
     full, late = ours.taken
-    note = "`.take`, one after the other: each is acknowledged, durably, before the next is had."
+    note = "`.take` acknowledges each durably before the next."
     for name, label, value in (("full", "all", full), ("late", "a tenth", late)):
-        title = f"Take messages while {label} of {messages:,} are there"
+        title = f"Take, {label} left"
         case = Case(f"paging-take-{name}", "Taking", title, "messages/s", "higher", {}, note=note)
         context.keep(conclude(case, {OURS: [value]}, context.commit))

@@ -82,7 +82,7 @@ def _conclude_lines(
     context: Context, count: int, rates: dict[str, list[float]], produced: dict[int, list[float]]
 ) -> None:
     for kind in KINDS:
-        title = f"`cat` of {count:,} lines of 1 KiB `>> orders/in.txt`, {kind.value}"
+        title = f"`cat` {count:,} lines of 1 KiB `>> in.txt`, {kind.value}"
         for threads, (factor, divisor) in THREADS.items():
             theirs, ours = produced[threads], rates[kind.value]
             against = f"`artemis producer`, {threads} threads" if threads > 1 else "`artemis producer`"
@@ -98,8 +98,8 @@ def _conclude_lines(
                 {},
                 against=against if compared else None,
                 goal=Goal("ratio", "at least", factor) if compared else None,
-                note="Each write of `cat`, of 128 KiB, is one transaction and durable when it returns; the "
-                "producer waits for each message, and its time is what it says itself, without its start.",
+                note="each 128 KiB of `cat` are one durable transaction; the producer waits for each "
+                "message, and states its own time.",
             )
             values = {"journalfs": ours}
             context.keep(conclude(case, values | ({against: theirs} if compared else {}), context.commit))
@@ -142,7 +142,7 @@ def durable(context: Context) -> None:
                 def bare_loop(kind: BackendKind = kind, alone: int = alone) -> Timing:
                     return bare(context, kind, alone, WRITE_BYTES)
 
-                rounds = in_turn(context, {"journalfs": through_mount, "bare synced writes": bare_loop})
+                rounds = in_turn(context, {"journalfs": through_mount, "C loop": bare_loop})
             _conclude_durable(context, kind, clients, share, rounds)
 
 
@@ -150,8 +150,8 @@ def _conclude_durable(
     context: Context, kind: BackendKind, clients: int, share: float, rounds: dict[str, list[Timing]]
 ) -> None:
     who = f"{clients} clients" if clients > 1 else "one client"
-    name, title = f"{kind.value.lower()}-{clients}", f"Durable writes of 128 B, {kind.value}, {who}"
-    note = "The bare loop always has one writer."
+    name, title = f"{kind.value.lower()}-{clients}", f"128 B, {kind.value}, {who}"
+    note = "the C loop has one writer."
     goal = Goal("ratio", "at least", share)
     case = Case(
         f"durable-{name}",
@@ -160,14 +160,14 @@ def _conclude_durable(
         "writes/s",
         "higher",
         {},
-        against="bare synced writes",
+        against="C loop",
         goal=goal,
         note=note,
     )
     context.keep(
         conclude(case, {side: [one.rate for one in taken] for side, taken in rounds.items()}, context.commit)
     )
-    for key, label in (("middle_us", "median"), ("late_us", "99 percent at most")):
+    for key, label in (("middle_us", "p50"), ("late_us", "p99")):
         values = {side: [getattr(one, key) for one in taken] for side, taken in rounds.items()}
         case = Case(f"durable-{key}-{name}", "Durable", f"{title}: {label}", "us", "lower", {})
         context.keep(conclude(case, values, context.commit))
@@ -183,17 +183,17 @@ def echo(context: Context) -> None:
                 Case(
                     f"echo-{kind.value.lower()}",
                     "Durable",
-                    f"`echo line >> orders/in.txt`, one after the other, {kind.value}",
+                    f"`echo >> in.txt`, {kind.value}",
                     "lines/s",
                     "higher",
                     {
                         "journalfs": lambda target=target: _echo(target, count),
-                        "SQLite insert": lambda: _insert(context.work / "rows", count),
+                        "SQLite": lambda: _insert(context.work / "rows", count),
                     },
-                    against="SQLite insert",
+                    against="SQLite",
                     goal=Goal("ratio", "at least", 1.0),
-                    note="A shell's own `echo`, which opens and closes the file each time. SQLite: in "
-                    "process, journal_mode=WAL, synchronous=FULL, a transaction a row.",
+                    note="`echo` opens and closes each time; SQLite: WAL, synchronous=FULL, a "
+                    "transaction a row.",
                 )
             )
 
@@ -223,12 +223,12 @@ def _insert(folder: Path, count: int) -> float:
 
 
 def operations(context: Context) -> None:
-    """Single operations on a mount that is written, against the minimal C filesystem."""
+    """Single operations on a mount that is written, against the C filesystem."""
     titles = {
-        "getattr": "statx of a part: lookup and getattr",
-        "missing": "lookup of a name that is not there",
-        "write": "128 B write without sync",
-        "read": "4 KiB read of a part past the page cache",
+        "getattr": "statx of a part",
+        "missing": "missing name",
+        "write": "128 B write, no sync",
+        "read": "4 KiB direct read",
     }
     with (
         fresh_store(context, BackendKind.NIO, "-o", "sync=none") as mounted,
@@ -255,12 +255,11 @@ def operations(context: Context) -> None:
                         "lower",
                         {
                             "journalfs": timed_operation(context, operation, ours[operation], cpu),
-                            "minimal C filesystem": timed_operation(context, operation, theirs, cpu),
+                            "C filesystem": timed_operation(context, operation, theirs, cpu),
                         },
-                        against="minimal C filesystem",
+                        against="C filesystem",
                         goal=Goal("ratio", "at least", 1 / 1.5),
-                        note="Each value is the median of a run's operations. Nothing that the kernel was "
-                        "told is kept, on either side.",
+                        note="medians of each run; the kernel keeps nothing.",
                     )
                 )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
 from scripts.benchmarks.measure import Result, as_json
 from scripts.benchmarks.plots import draw
+
+VARIANTS = ("NIO", "MAPPED", "ASYNCIO", "one processor", "free", "warm", "cold", "rendered")
+"""Parts of titles: results that differ only in one share a row."""
 
 
 def write(
@@ -42,50 +44,81 @@ def describe(machine: dict[str, str | int]) -> str:
 def _section(
     what: str, results: list[dict[str, Any]], machine: dict[str, str | int], pictures: list[str]
 ) -> str:
-    lines = [f"Measured on {describe(machine)}. Raw values: [bench/{what}.json](bench/{what}.json)."]
+    lines = [f"{describe(machine)}; values: [{what}.json](bench/{what}.json)."]
     loads = [result["load"] for result in results if result.get("load") is not None]
     if loads:
-        lines[0] += (
-            f" Load average of the machine when each measurement was over, its own work included: "
-            f"{min(loads):.1f} to {max(loads):.1f}, median {statistics.median(loads):.1f}."
-        )
+        lines[0] += f" Load {min(loads):.1f} to {max(loads):.1f}."
+    lines += ["", "| what | journalfs | beside | ratio | goal |", "| --- | --- | --- | --- | --- |"]
+    notes: list[str] = []
     groups = list(dict.fromkeys(result["group"] for result in results))
     for group, picture in zip(groups, pictures, strict=True):
-        lines += [
-            "",
-            f"### {group}",
-            "",
-            f"![{group}](bench/{picture})",
-            "",
-            "| what | journalfs | compared with | ratio | goal | n |",
-            "| --- | --- | --- | --- | --- | --- |",
-        ]
         chosen = [result for result in results if result["group"] == group]
-        lines += [_row(result) for result in chosen]
-        notes = dict.fromkeys(result["note"] for result in chosen if result["note"])
-        lines += ["", *notes] if notes else []
-    return "\n".join(lines)
+        runs = sorted({len(result["sides"]["journalfs"]["values"]) for result in chosen})
+        lines.append(f"| **[{group}](bench/{picture})**, n={'/'.join(map(str, runs))} | | | | |")
+        lines += [_row(row) for row in _rows(chosen)]
+        said = dict.fromkeys(result["note"].removesuffix(".") for result in chosen if result["note"])
+        if said:
+            notes.append(f"* {group}: {'; '.join(said)}.")
+    return "\n".join([*lines, "", *notes])
 
 
-def _row(result: dict[str, Any]) -> str:
-    sides = dict(result["sides"])
-    ours = sides.pop("journalfs")
-    others = "<br>".join(f"{name}: {_sample(sample)}" for name, sample in sides.items())
-    ratio = result["ratio"]
-    shown = f"{ratio['median']:.2f} ({ratio['minimum']:.2f}-{ratio['maximum']:.2f})" if ratio else ""
-    goal = result["goal"]
-    wanted = ""
-    if goal:
-        unit = "" if goal["of"] == "ratio" else f" {result['unit']}"
-        wanted = (
-            f"{goal['relation']} {goal['value']:.3g}{unit}: {'**met**' if result['met'] else '**missed**'}"
-        )
-    unit = result["unit"]
-    cells = [result["title"], f"{_sample(ours)} {unit}", others, shown, wanted, str(len(ours["values"]))]
+def _rows(results: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Results whose titles differ only in a variant stand in one row."""
+    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for result in results:
+        title, variant = _title(result)
+        key = (title, result["unit"], *result["sides"]) if variant else (result["identifier"],)
+        rows.setdefault(key, []).append(result)
+    return list(rows.values())
+
+
+def _title(result: dict[str, Any]) -> tuple[str, str]:
+    """(what is measured, its variant or nothing)."""
+    for variant in VARIANTS:
+        if f", {variant}" in result["title"]:
+            return result["title"].replace(f", {variant}", "", 1), variant
+    return result["title"], ""
+
+
+def _row(results: list[dict[str, Any]]) -> str:
+    title, variant = _title(results[0])
+    title += f", {results[0]['unit']}"
+    if variant:
+        title += ": " + ", ".join(_title(result)[1] for result in results)
+    ours = [_sample(result["sides"]["journalfs"], spread=not result["ratio"]) for result in results]
+    compared = results[0]["against"]
+    names = sorted(results[0]["sides"].keys() - {"journalfs"}, key=lambda name: (name != compared, name))
+    others = [
+        f"{name} {'; '.join(_number(one['sides'][name]['median']) for one in results)}" for name in names
+    ]
+    ratios = [_sample(result["ratio"], spread=True) if result["ratio"] else "" for result in results]
+    cells = [title, "<br>".join(ours), "<br>".join(others), "<br>".join(ratios), _goals(results)]
     return f"| {' | '.join(cells)} |"
 
 
-def _sample(sample: dict[str, Any]) -> str:
-    if len(sample["values"]) == 1:
-        return f"{sample['median']:.3g}"
-    return f"{sample['median']:.3g} ({sample['minimum']:.3g}-{sample['maximum']:.3g})"
+def _goals(results: list[dict[str, Any]]) -> str:
+    """Of every result when they are alike, else of each."""
+    goals = [_goal(result) for result in results]
+    return goals[0] if len(set(goals)) == 1 else "<br>".join(goals)
+
+
+def _goal(result: dict[str, Any]) -> str:
+    goal = result["goal"]
+    if not goal:
+        return ""
+    of = "ratio " if goal["of"] == "ratio" and len(result["sides"]) > 2 else ""
+    sign = "≥" if goal["relation"] == "at least" else "≤"
+    return f"{of}{sign}{_number(goal['value'])} {'met' if result['met'] else '**missed**'}"
+
+
+def _sample(sample: dict[str, Any], *, spread: bool) -> str:
+    shown = _number(sample["median"])
+    if spread and len(sample["values"]) > 1:
+        shown += f" ({_number(sample['minimum'])}-{_number(sample['maximum'])})"
+    return shown
+
+
+def _number(value: float) -> str:
+    """Three digits, without an exponent."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 1000 else f"{rounded:g}"

@@ -12,9 +12,9 @@ from scripts.benchmarks.other_process import said_by
 from scripts.benchmarks.spark_jobs import JOBS
 
 TITLES = {
-    "text-count": "count of text lines",
-    "text-length": "sum of the lengths of text lines",
-    "json-body": "sum of the lengths of the bodies, JSON with a schema",
+    "text-count": "Count lines",
+    "text-length": "Line lengths",
+    "json-body": "Body lengths of JSON",
 }
 
 
@@ -29,15 +29,11 @@ def spark(context: Context) -> None:
         )
     for state in states:
         for job in JOBS:
-            note = (
-                "Nothing cached, on either side."
-                if state == "cold"
-                else "Read before; both in the page cache."
-            )
+            note = "cold: nothing cached." if state == "cold" else "warm: both in the page cache."
             case = Case(
                 f"spark-{job}-{state}",
                 "Spark",
-                f"Spark: {TITLES[job]}, {state}",
+                f"{TITLES[job]}, {state}",
                 "s",
                 "lower",
                 {},

@@ -1,4 +1,4 @@
-"""A GiB in Spark: read in every way there is, and written, beside the same lines in files."""
+"""A GiB in read in every way there is, and written, beside the same lines in files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scripts.benchmarks.other_process import said_by
 from scripts.benchmarks.spark import copy_parts
 
 READERS = {
-    "mount": ("JSON of the mount", Goal("ratio", "at least", 0.8)),
+    "mount": ("mount's JSON", Goal("ratio", "at least", 0.8)),
     "source": ('`format("journalfs")`', None),
-    "replay": ("`live_messages`, the replay by joins", None),
+    "replay": ("`live_messages`", None),
 }
 WRITERS = {
-    "mount": "text lines into a queue of the mount",
-    "source": '`format("journalfs")` into a queue of the mount',
+    "mount": "text",
+    "source": '`format("journalfs")`',
 }
 WRITTEN_ROWS = 1 << 20
 """Of 1 KiB each."""
@@ -35,13 +35,13 @@ def reading(context: Context) -> None:
         case = Case(
             f"spark-gib-{side}",
             "Spark, one GiB",
-            f"Sizes of the bodies of {context.messages('gib'):,} messages, 1 GiB of journal: {title}",
+            f"Body sizes, 1 GiB: {title}",
             "s",
             "lower",
             {},
             against="disk",
             goal=goal,
-            note="`disk` is the same lines as JSON files. Everything in the page cache.",
+            note="`disk`: the same lines as JSON files; all in the page cache.",
         )
         values = {"journalfs": taken[side], "disk": taken["disk"]}
         context.keep(conclude(case, values, context.commit))
@@ -62,12 +62,12 @@ def writing(context: Context) -> None:
         case = Case(
             f"spark-gib-write-{side}",
             "Spark, one GiB",
-            f"Write {rows:,} rows of 1 KiB: {title}",
+            f"Write {rows >> 10:,} MiB: {title}",
             "s",
             "lower",
             {},
             against="disk",
-            note="`disk` is text files, which Spark does not sync; messages are durable when it is done.",
+            note="written text files are not synced; messages are.",
         )
         values = {"journalfs": taken[side], "disk": taken["disk"]}
         context.keep(conclude(case, values, context.commit))

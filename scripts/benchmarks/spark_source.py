@@ -8,9 +8,9 @@ from scripts.benchmarks.mounting import QUEUE
 from scripts.benchmarks.other_process import said_by
 
 TITLES = {
-    "body": "sum of the sizes of the bodies",
-    "headers": "newest timestamp by priority",
-    "few": "bodies of the few messages of one priority",
+    "body": "Body sizes",
+    "headers": "Newest by priority",
+    "few": "Bodies of one priority",
 }
 
 
@@ -20,18 +20,18 @@ UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled=true"
 
 def source(context: Context) -> None:
     """Typed columns of a store against JSON with a schema of the mount: the same questions in turn."""
-    for suffix, how, settings in (("", "", ()), ("-unix", ", sockets of the Unix domain", (UNIX_SOCKETS,))):
+    for suffix, how, settings in (("", "", ()), ("-unix", ", Unix sockets", (UNIX_SOCKETS,))):
         for job, taken in _taken(context, "source", *settings).items():
             case = Case(
                 f"spark-source-{job}{suffix}",
                 "Spark, typed columns",
-                f'format("journalfs") against the mount\'s JSON: {TITLES[job]}{how}',
+                f"{TITLES[job]}{how}",
                 "s",
                 "lower",
                 {},
                 against="mount",
                 goal=Goal("ratio", "at least", 1.5),
-                note="Everything in the page cache; both are given the columns that they need.",
+                note="all in the page cache.",
             )
             context.keep(conclude(case, taken, context.commit))
 
@@ -42,7 +42,7 @@ def replay(context: Context) -> None:
         case = Case(
             "spark-replay",
             "Spark, distributed replay",
-            'live_messages against format("journalfs"): sum of the sizes of the bodies',
+            "Body sizes",
             "s",
             "lower",
             {},
