@@ -396,13 +396,24 @@ def _modes_like(like: bytes) -> tuple[int, int] | None:
 
 
 def _modes_in(path: bytes, parent: int) -> tuple[int, int]:
+    """Of new files and directories. In a new store nothing is there to be like: the umask counts, and no more
+    than the directory around it lets anybody do.
+    """
     above = path
     while above:
         above = above.rpartition(b"/")[0]
         if above in _likes and (found := _modes_like(_likes[above])) is not None:
             return found
-    own = stat.S_IMODE(os.fstat(parent).st_mode) & 0o777
+    own = stat.S_IMODE(os.fstat(parent).st_mode) & 0o777 & ~_umask()
     return own & 0o666 | 0o600, own | 0o700
+
+
+def _umask() -> int:
+    """This process's. The call that tells it changes it, for every thread."""
+    for line in read(f"/proc/{os.getpid()}/status").splitlines():
+        if line.startswith(b"Umask:"):
+            return int(line.partition(b":")[2], 8)
+    return 0o077
 
 
 def hidden_bits(folders: Iterable[Path], group: int) -> int:

@@ -328,3 +328,22 @@ def test_a_user_is_led_nowhere_either(store: Path, victim: Victim, tmp_path: Pat
     put_link(store / "journalfs/staging/addresses", victim.homes)
     run_all(store, *READING, "compact", as_user=OWNER)
     victim.require_untouched()
+
+
+@pytest.mark.rule("S-144")
+@pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o755), (0o027, 0o750), (0o077, 0o700)])
+def test_a_new_store_has_what_the_umask_leaves(tmp_path: Path, mask: int, expected: int) -> None:
+    """Also where everybody may make something, as in a directory for temporary files."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    old = os.umask(mask)
+    try:
+        assert journalfs("create", shared / "store").returncode == 0
+    finally:
+        os.umask(old)
+    for path in (shared / "store", *(shared / "store").rglob("*")):
+        wanted = expected if path.is_dir() else expected & 0o666
+        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+    with mounted_for_writing(shared / "store", tmp_path / "mnt") as mount:
+        assert (mount.path / "DLQ").is_dir()
