@@ -30,6 +30,7 @@ MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/store/locks.py": "looks at the lock files of a broker, and locks and writes them",
     "journalfs/store/part_numbers.py": "keeps which numbers of parts are used",
     "journalfs/store/sealed_parts.py": "notes which messages are in which part",
+    "journalfs/store/permissions.py": "keeps what was said of who may do what",
     "mount/launch.py": "detaches the serving process and tells the waiting one that the mount answers",
     "mount/makers.py": "reads which run of the system this is",
     "mount/lifecycle.py": "raises the kernel's read-ahead",

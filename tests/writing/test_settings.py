@@ -24,8 +24,8 @@ def test_settings_of_an_address_are_kept_by_its_name(address: Address) -> None:
     assert errno_of(os.removexattr, address.path, "user.journalfs.max-size-messages") == errno.ENOENT
     queue.mkdir(parents=True)
     assert os.getxattr(address.path, "user.journalfs.max-size-messages") == b"7"
-    assert errno_of(os.getxattr, address.path, "user.journalfs.paused") == errno.ENODATA
-    assert os.getxattr(queue, "user.journalfs.max-consumers") == b"-1"
+    assert os.getxattr(address.path, "user.journalfs.paused") == b"true"
+    assert os.getxattr(queue, "user.journalfs.max-consumers") == b"7"
     os.removexattr(address.path, "user.journalfs.max-size-messages")
     assert errno_of(os.getxattr, address.path, "user.journalfs.max-size-messages") == errno.ENODATA
     shell("rmdir * $PWD && mkdir $PWD", address.path)
