@@ -1,4 +1,4 @@
-"""docs/reference/settings.md and the table of settings say the same, and the tests that it names exist."""
+"""docs/reference/settings.md and the table of settings say the same, and each has a test."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from journalfs.config.setting_names import ADDRESS_SETTINGS, BY_NAME, NO_EFFECT,
 from journalfs.ids import QueueId
 from journalfs.store.settings import queue_settings
 from journalfs.store.write.queue_settings import QUEUE_NO_EFFECT, QUEUE_SETTINGS
+from tests.config.shown_by import SHOWN_BY
 from tests.store.writing.test_settings import NEW_QUEUES
 
 ROOT = Path(__file__).resolve().parents[2]
-ROW = re.compile(r"^\| `([A-Za-z-]+)` \| ([a-z]*) ?\| (.+?) \| (.+) \| (\S+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([A-Za-z-]+)`(?: \(([a-z]+)\))? \| (.+?) \| (.+) \|$", re.MULTILINE)
 FOUND = ROW.findall((ROOT / "docs" / "reference" / "settings.md").read_text())
 ROWS = {found[0]: found[1:] for found in FOUND}
 
@@ -116,15 +117,14 @@ OF_A_DATABASE = frozenset(
 
 def test_every_setting_has_one_row() -> None:
     named = {definition.name for definition in EVERY} | OF_A_DATABASE
+    assert ROWS.keys() == SHOWN_BY.keys()
     assert ROWS.keys() == named | queue_names() | OF_AN_ADDRESS | FROM_SEEDS
     assert [name for name, count in Counter(found[0] for found in FOUND).items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_a_row_says_what_it_does_and_names_a_test(name: str) -> None:
-    _, default, what, test = ROWS[name]
-    assert what
-    assert default
+def test_a_row_says_what_it_does_and_a_test_shows_it(name: str) -> None:
+    test = SHOWN_BY[name]
     file, _, function = test.partition("::")
     assert re.search(rf"^(async )?def {function}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE), test
 
@@ -139,7 +139,7 @@ def test_what_means_nothing_says_so() -> None:
 @pytest.mark.parametrize("name", sorted(queue_names()))
 def test_the_row_of_a_queues_setting(name: str) -> None:
     """Its default is that of another setting, which has the same unit, or that of a queue that is made."""
-    unit, default, _, _ = ROWS[name]
+    unit, default, _ = ROWS[name]
     if default in BY_NAME:
         assert unit == BY_NAME[default].unit
         if default in NEW_QUEUES:
@@ -150,5 +150,5 @@ def test_the_row_of_a_queues_setting(name: str) -> None:
 
 @pytest.mark.parametrize("definition", EVERY, ids=lambda definition: str(definition.name))
 def test_a_row_agrees_with_the_table(definition: SettingDefinition) -> None:
-    unit, default, _, _ = ROWS[definition.name]
+    unit, default, _ = ROWS[definition.name]
     assert (unit, default) == (definition.unit, default_of(definition))
