@@ -64,6 +64,8 @@ class JournalStore:
         self._bindings = BindingsReader(core.layout.bindings_dir, relative_to=core.root)
         self._bindings_seen: BindingsStamp = ()
         self._tails = Tails(core)
+        self._to_seal: set[QueueId] = set()
+        """Queues with messages, there since the store was opened, that are still to be measured."""
         self._reloading: Reloading | None = None
         self.configuration = ConfigurationWatch(core, self._configured)
         self._gone = False
@@ -205,7 +207,9 @@ class JournalStore:
         self.core.live_broker = self._broker_is_there()
         self._bindings_seen = bindings_stamp(self.core.layout.bindings_dir, relative_to=self.core.root)
         self._settle()
-        self._seal(everything=True)
+        self._seal(self.queues())
+        self._to_seal = {one.content.queue_id for one in self.queues() if not one.content.is_settled()}
+        self.core.bodies.was_measured = self._seal_measured
         self.core.numbers.keep(self._highest_number())
         self._look_at_disk()
 
@@ -273,11 +277,21 @@ class JournalStore:
             parts = self._page_parts[queue_id] = PageParts(queue_id, self.core.numbers.highest + 1)
         return parts
 
-    def _seal(self, *, everything: bool = False) -> None:
-        """Give tails that waited long enough, or got nothing new for a while, a part of their own."""
+    def _seal_measured(self, slots: set[int]) -> None:
+        """What was there when the store was opened is in parts from the first listing on: it waits for the
+        measures.
+        """
+        for queue_id in sorted(self._to_seal & self._queues.keys()):
+            content = self._queues[queue_id].content
+            if content.slot in slots and content.is_settled():
+                self._to_seal.discard(queue_id)
+                self._seal([self._queues[queue_id]])
+
+    def _seal(self, queues: Iterable[StoreQueue]) -> None:
+        """Give tails parts of their own."""
         now_ms = self.core.clock.now_ms()
         made: list[SealedPart] = []
-        for queue in self.queues() if everything else self._tails.due(self._queues):
+        for queue in queues:
             while not self._seal_queue(queue, now_ms, made) and self.core.numbers.take(
                 self._highest_number()
             ):
@@ -445,7 +459,7 @@ class JournalStore:
             return
         if core.lost.look() or bindings_changed:
             self._take_bindings()
-        self._seal()
+        self._seal(self._tails.due(self._queues))
         core.changes.ring()
 
     def _look_at_bindings(self) -> bool:
@@ -569,7 +583,7 @@ class JournalStore:
             self._snapshots.close()
         try:
             if self._addresses and not self._is_gone():
-                self._seal(everything=True)  # what was listed as a tail has its name after this, too
+                self._seal(self.queues())  # what was listed as a tail has its name after this, too
             self.save_index()
         finally:
             if self._sealed is not None:

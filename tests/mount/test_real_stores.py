@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from journalfs_mount.mountpoint import mounted_at
 from tests.frozen import FILE_STORES, PristineStores
 from tests.mount.conftest import ROOT
+from tests.mounting import mounted as mounted_reading
 
 pytestmark = pytest.mark.mount
 
@@ -104,3 +106,17 @@ def test_copying_and_searching_meet_no_error(mounted: Path, tmp_path: Path) -> N
 
 def _fail(error: OSError) -> None:
     raise error
+
+
+@pytest.mark.rule("S-14")
+def test_all_that_was_there_is_in_parts_from_the_first_listing_on(
+    stores: PristineStores, tmp_path: Path
+) -> None:
+    """Also what takes long to be measured, which happens when it is asked for."""
+    store = tmp_path / "store"
+    shutil.copytree(stores["large-and-paged"], store, ignore=shutil.ignore_patterns("journalfs"))
+    with mounted_reading(store, tmp_path / "mnt", "--read-only") as mount:
+        queues = sorted(mount.path.glob("*.large/*.large"))
+        assert len(queues) > 1
+        for queue in queues:
+            assert [name for name in os.listdir(queue) if name.startswith("_tail")] == []
