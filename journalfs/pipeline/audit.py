@@ -346,6 +346,6 @@ def report(
         ),
         Table("What is odd", found.findings.columns, odd, f"The first {FINDINGS_SHOWN}; findings has all."),
     ]
-    facts = {"store": source.path, "as of": moment(now_ms), "messages in queues": states.total()}
+    facts = {**source.facts(), "as of (UTC)": moment(now_ms), "messages in queues": states.total()}
     plots = [bars("states", "Messages by state", dict(states), "messages")]
     write_report(folder, "The life of messages", facts, tables, plots)

@@ -126,7 +126,7 @@ def report(found: Sequence[Letters], source: Source, folder: Folder, now_ms: int
         ]
         for one in found
     ]
-    facts = {"store": source.path, "as of": moment(now_ms), "letters": sum(one.letters for one in found)}
+    facts = {**source.facts(), "as of (UTC)": moment(now_ms), "letters": sum(one.letters for one in found)}
     plots = [
         bars("reasons", "Letters by reason", _sums((one.reason, one) for one in found), "letters"),
         bars("origins", "Letters by origin", _sums((_origin(one), one) for one in found), "letters"),

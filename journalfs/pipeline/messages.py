@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from journalfs.errors import WrongCall
 from journalfs.selector import compile_selector
 from journalfs.spark import live_messages
 from journalfs.spark.names import names_text
-from journalfs.spark.place import SEPARATOR, Place, is_elsewhere, place_of
+from journalfs.spark.place import SEPARATOR, Place, is_elsewhere, local_path, place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -34,6 +35,21 @@ class Source:
     def is_elsewhere(self) -> bool:
         """Whether only Hadoop gets there."""
         return is_elsewhere(self.path)
+
+    def facts(self) -> dict[str, object]:
+        """For a report, which is read elsewhere: what it is about, and on which machine that is."""
+        facts: dict[str, object] = {"host": platform.node()}
+        if self.is_elsewhere:
+            return facts | {"store": self.path}
+        place = self.place()
+        facts["store"] = str(place.store)
+        if place.mount is not None:
+            facts["read at"] = str(local_path(self.path))
+        if self.queues:
+            facts["only queues"] = ", ".join(self.queues)
+        if self.where:
+            facts["only where"] = self.where
+        return facts
 
     def place(self) -> Place:
         """Where it is on this machine. Raises `NotAStore`, `WrongCall`."""

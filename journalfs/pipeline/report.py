@@ -6,13 +6,13 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from journalfs.errors import DependencyMissing
 from journalfs.pipeline.session import INSTALL
+from journalfs.pipeline.times import FIRST_DATE_MS, LAST_DATE_MS, date_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -80,18 +80,38 @@ def bars(name: str, title: str, values: Mapping[str, float], unit: str) -> Plot:
 
 
 def steps(
-    name: str, title: str, starts_ms: Sequence[int], series: Mapping[str, Sequence[float]], unit: str
+    name: str,
+    title: str,
+    edges_ms: Sequence[int],
+    series: Mapping[str, Sequence[float]],
+    unit: str,
 ) -> Plot:
-    """Values over time, one on top of the other."""
+    """Values of stretches of time, one on top of the other: each from one edge to the next."""
     figure, axes = _axes(title)
-    times = [datetime.fromtimestamp(one / 1000, UTC) for one in starts_ms]
-    if times:
-        axes.stackplot(times, list(series.values()), labels=[_short(one) for one in series], step="post")
-        axes.legend(fontsize="small", loc="upper left")
+    draw_steps(axes, edges_ms, series)
+    if edges_ms:
+        figure.legend(fontsize="small", loc="outside right upper")
     axes.set_ylabel(unit)
     axes.yaxis.set_major_formatter(_short_numbers())
-    figure.autofmt_xdate()
     return Plot(name, title, _png(figure))
+
+
+def draw_steps(axes: Any, edges_ms: Sequence[int], series: Mapping[str, Sequence[float]]) -> None:
+    """The same into a plot. Times that have no date are numbers."""
+    if not edges_ms:
+        return
+    edges: Sequence[Any] = edges_ms
+    if all(FIRST_DATE_MS <= one <= LAST_DATE_MS for one in edges_ms):
+        edges = [date_of(one) for one in edges_ms]
+    else:
+        edges = [float(one) for one in edges_ms]
+        axes.set_xlabel("ms since 1970")
+    # What a step has it has up to the next one, so that the last needs one behind it.
+    rows = [[*values, values[-1]] for values in series.values()]
+    axes.stackplot(edges, rows, labels=[_short(one) for one in series], step="post")
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(bottom=0)
+    axes.tick_params("x", rotation=30)
 
 
 def columns(name: str, title: str, values: Mapping[str, float], unit: str) -> Plot:

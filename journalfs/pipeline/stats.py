@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
@@ -61,8 +62,10 @@ WIDTHS: Final = (
     365 * DAY,
     3650 * DAY,
 )
-"""Stretches of time that arrivals are counted in, ms."""
+"""Stretches of time that arrivals are counted in, ms; beyond them ten times the longest, and so on."""
 STRETCHES_MAX: Final = 120
+_FLOORED: Final = "CASE WHEN sent < 0 THEN -1 - (-1 - sent) DIV {width} ELSE sent DIV {width} END"
+"""Which stretch a time is in: in whole numbers, none of which is too large."""
 SERIES_MAX: Final = 8
 """Queues that are told apart in a plot."""
 OTHERS: Final = "(others)"
@@ -74,6 +77,9 @@ AGES: Final = (
     ("< 30 d", 30 * DAY),
     ("< 1 year", 365 * DAY),
 )
+FUTURE: Final = "in the future"
+UNKNOWN: Final = "unknown"
+"""Ages that are shown only where there are such messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,23 @@ class QueueStats:
     """Messages that are still there, by the time in which they came."""
 
 
+HEADINGS: Final = (
+    "address",
+    "queue",
+    "messages",
+    "bytes",
+    "largest (bytes)",
+    "large messages",
+    "redelivered",
+    "expired",
+    "oldest sent (UTC)",
+    "newest sent (UTC)",
+    "median age (days)",
+    "messages per hour",
+)
+"""Of the same in a report."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stats:
     now_ms: int
@@ -112,6 +135,11 @@ class Stats:
     ages: Mapping[str, int]
 
     @property
+    def edges_ms(self) -> Sequence[int]:
+        """Where stretches begin, and where the last one ends."""
+        return [*self.starts_ms, self.starts_ms[-1] + self.width_ms] if self.starts_ms else []
+
+    @property
     def messages(self) -> int:
         return sum(one.messages for one in self.queues)
 
@@ -123,8 +151,8 @@ class Stats:
 def stats(spark: SparkSession, source: Source, now_ms: int) -> Stats:
     """Raises what `Source.messages` raises."""
     read = source.messages(spark, READ).withColumn("size", f.coalesce(f.octet_length("body"), f.lit(0)))
-    # Times that a client made up, in the future or before there were any, are none.
-    sent = f.when(f.col("timestamp").between(1, now_ms + DAY), f.col("timestamp"))
+    # 0 is what a client sends that sends no time. Any other number may be one.
+    sent = f.when(f.col("timestamp") != 0, f.col("timestamp"))
     facts = read.withColumn("sent", sent).drop("body", "timestamp").persist(StorageLevel.MEMORY_AND_DISK)
     try:
         queues = _queues(facts, now_ms)
@@ -136,17 +164,16 @@ def stats(spark: SparkSession, source: Source, now_ms: int) -> Stats:
 
 def report(found: Stats, source: Source, folder: Folder) -> None:
     """`report.html`, and its plots as PNG."""
-    names = [*QueueStats.__dataclass_fields__]
     rows = [[_cell(name, value) for name, value in asdict(one).items()] for one in found.queues]
     facts = {
-        "store": source.path,
-        "as of": moment(found.now_ms),
+        **source.facts(),
+        "as of (UTC)": moment(found.now_ms),
         "queues": len(found.queues),
         "messages": found.messages,
         "bytes of bodies": found.bytes,
     }
-    note = "Times are UTC, ages days. Rates are of messages that are still there."
-    write_report(folder, "Messages", facts, [Table("Queues", names, rows, note)], plots(found))
+    note = "All of messages that are still there. Bytes are those of bodies."
+    write_report(folder, "Messages", facts, [Table("Queues", list(HEADINGS), rows, note)], plots(found))
 
 
 def plots(found: Stats) -> list[Plot]:
@@ -154,12 +181,12 @@ def plots(found: Stats) -> list[Plot]:
     for one in found.queues:
         by_messages[one.queue] = by_messages.get(one.queue, 0) + one.messages
         by_bytes[one.queue] = by_bytes.get(one.queue, 0) + one.bytes
-    of_width = f"sent within {_duration(found.width_ms)}"
+    of_width = f"messages sent within {_duration(found.width_ms)}"
     return [
         bars("messages", "Messages by queue", by_messages, "messages"),
         bars("bytes", "Bytes of bodies by queue", by_bytes, "bytes"),
         columns("ages", "Messages by age", found.ages, "messages"),
-        steps("arrivals", "When what waits was sent (UTC)", found.starts_ms, found.arrivals, of_width),
+        steps("arrivals", "When what waits was sent (UTC)", found.edges_ms, found.arrivals, of_width),
     ]
 
 
@@ -174,12 +201,15 @@ def _queues(facts: DataFrame, now_ms: int) -> list[QueueStats]:
         _count(expired).alias("expired"),
         f.min("sent").alias("oldest"),
         f.max("sent").alias("newest"),
-        (f.lit(now_ms) - f.percentile_approx("sent", 0.5)).alias("medianAge"),
+        f.percentile_approx("sent", 0.5).alias("median"),
     )
-    found = [
-        QueueStats(**row.asDict(), perHour=_rate(row.oldest, row.newest, row.messages))
-        for row in rows.collect()
-    ]
+    found: list[QueueStats] = []
+    for row in rows.collect():
+        facts_of = row.asDict()
+        median = facts_of.pop("median")
+        age = None if median is None else now_ms - median
+        rate = _rate(row.oldest, row.newest, row.messages)
+        found.append(QueueStats(**facts_of, medianAge=age, perHour=rate))
     return sorted(found, key=lambda one: (-one.messages, one.queue, one.address or ""))
 
 
@@ -200,12 +230,13 @@ def _arrivals(
     if not known:
         return WIDTHS[0], [], {}
     first, last = min(one for one, _ in known), max(one for _, one in known)
-    width = next((one for one in WIDTHS if (last - first) // one < STRETCHES_MAX), WIDTHS[-1])
+    widths = chain(WIDTHS, (WIDTHS[-1] * 10**power for power in count(1)))
+    width = next(one for one in widths if (last - first) // one < STRETCHES_MAX)
     fullest = list(dict.fromkeys(one.queue for one in queues))[:SERIES_MAX]
     name = f.when(f.col("queue").isin(fullest), f.col("queue")).otherwise(f.lit(None))
     counted = (
         facts.filter(f.col("sent").isNotNull())
-        .groupBy(f.floor(f.col("sent") / width).alias("stretch"), name.alias("name"))
+        .groupBy(f.expr(_FLOORED.format(width=width)).alias("stretch"), name.alias("name"))
         .agg(f.count("*").alias("messages"))
     )
     starts = range(first // width, last // width + 1)
@@ -219,14 +250,14 @@ def _arrivals(
 
 
 def _ages(facts: DataFrame, now_ms: int) -> dict[str, int]:
-    age = f.lit(now_ms) - f.col("sent")
-    label = f.when(age.isNull(), f.lit("unknown"))
+    sent = f.col("sent")
+    label = f.when(sent.isNull(), f.lit(UNKNOWN)).when(sent > now_ms, f.lit(FUTURE))
     for name, limit in AGES:
-        label = label.when(age < limit, f.lit(name))
+        label = label.when(sent > now_ms - limit, f.lit(name))
     rows = facts.groupBy(label.otherwise(f.lit("older")).alias("age")).agg(f.count("*").alias("messages"))
     found = {row.age: row.messages for row in rows.collect()}
-    every = [*(name for name, _ in AGES), "older", "unknown"]
-    return {name: found.get(name, 0) for name in every if name != "unknown" or name in found}
+    every = [FUTURE, *(name for name, _ in AGES), "older", UNKNOWN]
+    return {name: found.get(name, 0) for name in every if name in found or name not in (FUTURE, UNKNOWN)}
 
 
 def _cell(name: str, value: object) -> object:

@@ -5,6 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+_A_YEAR = timedelta(days=366)
+FIRST_DATE_MS = (datetime(1, 1, 1, tzinfo=UTC) + _A_YEAR - _EPOCH) // _MS
+LAST_DATE_MS = (datetime(9999, 12, 31, tzinfo=UTC) - _A_YEAR - _EPOCH) // _MS
+"""Between these an axis can have dates, and room beside them."""
+
+
+def date_of(time_ms: int) -> datetime:
+    """A time between those, in UTC."""
+    return _EPOCH + time_ms * _MS
 
 
 def moment(time_ms: int | None) -> str | None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 from pyspark.sql import SparkSession
 
 from journalfs.pipeline.folders import LocalFolder
 from journalfs.pipeline.messages import Source
-from journalfs.pipeline.report import Table, bars, write_report
+from journalfs.pipeline.report import Table, bars, draw_steps, steps, write_report
 from journalfs.pipeline.stats import DAY, HOUR, MINUTE, plots, report, stats
+from journalfs.pipeline.times import date_of
 from tests.cli.running import journalfs, objects
 from tests.frozen import PristineStores
 from tests.spark.rows import lines_of
@@ -33,10 +36,11 @@ def test_every_number(spark: SparkSession, tmp_path: Path) -> None:
     first, second = found.queues
     assert (first.address, first.queue, first.messages, first.bytes, first.largest) == ("a", "a", 7, 43, 12)
     assert (first.redelivered, first.expired, first.large) == (1, 1, 0)
-    assert (first.oldest, first.newest) == (NOW - DAY, NOW - 10)
-    assert first.perHour == pytest.approx(6 * HOUR / (DAY - 10), abs=0.001)
+    assert (first.oldest, first.newest) == (NOW - DAY, NOW + 30 * DAY)
+    assert first.perHour == pytest.approx(6 * HOUR / (31 * DAY), abs=0.001)
     assert (second.queue, second.bytes, second.perHour, second.medianAge) == ("empty", 3, None, 400 * DAY)
     assert found.ages == {
+        "in the future": 1,
         "< 1 min": 1,
         "< 1 h": 0,
         "< 1 d": 3,
@@ -44,14 +48,65 @@ def test_every_number(spark: SparkSession, tmp_path: Path) -> None:
         "< 30 d": 0,
         "< 1 year": 0,
         "older": 1,
-        "unknown": 2,
+        "unknown": 1,
     }
-    assert (found.width_ms, len(found.starts_ms)) == (7 * DAY, 58)
-    assert (sum(found.arrivals["a"]), sum(found.arrivals["empty"])) == (5, 1)
+    assert (found.width_ms, len(found.starts_ms)) == (7 * DAY, 62)
+    assert (sum(found.arrivals["a"]), sum(found.arrivals["empty"])) == (6, 1)
     assert found.arrivals["empty"][0] == 1
-    assert found.arrivals["a"][-1] == 5
+    assert found.arrivals["a"][-1] == 1
     of_one = stats(spark, Source(str(store), ("a",), "JMSPriority = 4 AND JMSTimestamp > 0"), NOW)
     assert of_one.messages == 6
+
+
+def test_any_time_counts(spark: SparkSession, tmp_path: Path) -> None:
+    year = 365 * DAY
+    times = [-(2**63), -20_000 * year, -year - 1, -year, -1, 1, NOW, 9_000 * year, 2**63 - 1]
+    store = written_store(tmp_path, {"a": [{"body": "x", "timestamp": when} for when in times]})
+    found = stats(spark, Source(str(store)), NOW)
+    (one,) = found.queues
+    assert (one.oldest, one.newest) == (times[0], times[-1])
+    assert sum(found.ages.values()) == len(times)
+    assert (found.ages["in the future"], found.ages["older"], found.ages["< 1 min"]) == (2, 6, 1)
+    assert sum(found.arrivals["a"]) == len(times)
+    assert len(found.starts_ms) <= 120
+    first, last = found.edges_ms[0], found.edges_ms[-1]
+    assert first <= times[0] < first + found.width_ms
+    assert last - found.width_ms <= times[-1] < last
+    assert all(plot.png.startswith(PNG) for plot in plots(found))
+    said = journalfs("pipeline", "stats", store).stdout.split("\t")
+    assert said[6].startswith("@-")
+    near = Source(str(store), (), f"JMSTimestamp BETWEEN {-year - 1} AND -1")
+    before = stats(spark, near, NOW)
+    assert before.width_ms == 7 * DAY
+    assert (before.arrivals["a"][0], before.arrivals["a"][-1]) == (2, 1)
+    assert all(start <= time < start + 7 * DAY for start, time in ((before.starts_ms[-1], -1),))
+
+
+@pytest.mark.parametrize("counts", [[3], [3, 0, 5]])
+@pytest.mark.parametrize("start_ms", [NOW, -(10**15)])
+def test_every_stretch_is_drawn_over_its_time(counts: list[int], start_ms: int) -> None:
+    edges = [start_ms + number * HOUR for number in range(len(counts) + 1)]
+    axes = Figure().add_subplot()
+    draw_steps(axes, edges, {"a": counts, "b": [1] * len(counts)})
+    drawn = [(one.get_label(), one.get_paths()) for one in axes.collections]
+    assert [label for label, _ in drawn] == ["a", "b"]
+    places = axes.convert_xunits([date_of(edge) for edge in edges]) if start_ms == NOW else edges
+    tops = {label: one.vertices for label, (one,) in drawn}
+    for number, value in enumerate(counts):
+        for place in (places[number], places[number + 1]):
+            assert [place, value] in tops["a"].tolist()
+            assert [place, value + 1] in tops["b"].tolist()
+    assert tuple(axes.get_xlim()) == pytest.approx((places[0], places[-1]))
+
+
+def test_the_legend_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    steps("x", "X", [NOW, NOW + HOUR], {"q" * 60: [3]}, "messages")
+    (figure,) = figures
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert not legend.get_window_extent().overlaps(figure.axes[0].get_window_extent())
 
 
 def test_counts_are_those_of_the_lines(spark: SparkSession, stores: PristineStores, tmp_path: Path) -> None:
@@ -81,6 +136,8 @@ def test_counts_are_those_of_the_lines(spark: SparkSession, stores: PristineStor
     assert len(re.findall(r'src="data:image/png;base64,[\w+/]{1000,}=*"', page)) == 4
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
     assert f"<dd>{len(lines)}</dd>" in page
+    for fact in (store, platform.node(), "oldest sent (UTC)", "median age (days)", "largest (bytes)"):
+        assert str(fact) in page
     assert [plot.png for plot in plots(found)] == [plot.png for plot in plots(found)]
 
 
