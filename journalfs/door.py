@@ -321,6 +321,11 @@ def pin(path: AnyPath) -> int:
     return _open(path, os.O_PATH | os.O_NOFOLLOW)
 
 
+def pin_in(held: int, name: bytes) -> int:
+    """The same of a name in a directory that is held open. Raises OSError."""
+    return os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=held)
+
+
 def open_file(path: AnyPath, flags: int = READ) -> int:
     """A descriptor of a regular file that is there. Raises OSError."""
     try:

@@ -17,6 +17,7 @@ from journalfs_mount.inodes import SLOT_MAX
 from journalfs_mount.interruptions import Interruptions
 from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
+from journalfs_mount.pins import Pins
 from journalfs_mount.present import Presenter
 from journalfs_mount.publications import Publications
 from journalfs_mount.refusals import Noted, Refused, ToldFaults, nothing_else
@@ -58,6 +59,7 @@ class MountContext:
         "making_way",
         "nodes",
         "options",
+        "pins",
         "present",
         "publications",
         "publishing",
@@ -105,6 +107,7 @@ class MountContext:
         """Real paths of what is staged and being published."""
         self.left_published: dict[bytes, tuple[int, int]] = {}
         """By real path, what is published and could not be removed from where it was staged."""
+        self.pins = Pins() if of is None else of.pins
         self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()
         """The node that each number of a real directory had last."""
         self._queues: SlotTable = {} if of is None else of._queues

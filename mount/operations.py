@@ -131,6 +131,7 @@ class Operations(pyfuse3.Operations):
         self._directories.drain()
         for opened in self._files.drain():
             opened.source.close()
+        self._context.pins.close()
 
     async def end(self) -> None:
         """The mount is over: publish what writers were told is kept, drop what they had not closed."""

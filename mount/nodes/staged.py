@@ -50,21 +50,40 @@ def require_unpublished(context: MountContext, *paths: bytes) -> None:
 
 
 class StagedFolder:
-    """A real directory whose entries are nodes. It need not exist before something is put into it."""
+    """A real directory whose entries are nodes. It need not exist before something is put into it.
 
-    __slots__ = ("_context", "_path", "directory_inode")
+    `of`: where its path comes from, a place's or the staged directory that it is itself.
+    """
 
-    def __init__(self, context: MountContext, path: Callable[[], bytes], directory_inode: int) -> None:
+    __slots__ = ("_context", "directory_inode", "of")
+
+    def __init__(
+        self, context: MountContext, of: Callable[[], bytes] | StagedDirectory, directory_inode: int
+    ) -> None:
         self._context = context
-        self._path = path
+        self.of = of
         self.directory_inode = directory_inode
 
+    def path(self) -> bytes:
+        place, names = _above(self)
+        assert not isinstance(place.of, StagedDirectory)
+        return os.path.join(place.of(), *names)
+
     def path_of(self, name: bytes) -> bytes:
-        return os.path.join(self._path(), name)
+        return os.path.join(self.path(), name)
+
+    def pin(self, name: bytes) -> int:
+        """A descriptor of what has this name in it, for `at`. Raises OSError."""
+        held = self.of.pinned() if isinstance(self.of, StagedDirectory) else None
+        return door.pin(self.path_of(name)) if held is None else door.pin_in(held, name)
+
+    def _look(self, name: bytes) -> os.stat_result:
+        held = self.of.hold() if isinstance(self.of, StagedDirectory) else None
+        return door.status(self.path_of(name)) if held is None else door.status_in(held, name)
 
     def find(self, name: bytes) -> StagedFile | StagedDirectory | None:
         try:
-            found = door.status(self.path_of(name))
+            found = self._look(name)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -74,7 +93,7 @@ class StagedFolder:
 
     def names(self) -> list[bytes]:
         with _real():
-            return sorted(map(os.fsencode, door.names(self._path())))
+            return sorted(map(os.fsencode, door.names(self.path())))
 
     def create(self, name: bytes, flags: int, mode: int) -> tuple[StagedFile, StagedOpen]:
         require_unpublished(self._context, self.path_of(name))
@@ -113,7 +132,7 @@ class StagedFolder:
 
     def _made(self) -> None:
         """The real directory is there then."""
-        door.make_folders(self._path())
+        door.make_folders(self.path())
 
     def _node(self, name: bytes, found: os.stat_result) -> StagedFile | StagedDirectory:
         # A real file has one number whatever it is renamed to, and so has the node.
@@ -175,7 +194,7 @@ class Staged(Node):
             yield _path_of(held)
             return
         with _real():
-            descriptor = door.pin(self.real_path())
+            descriptor = self.folder.pin(self.name)
         try:
             if os.fstat(descriptor).st_ino != self.number:
                 raise gone()
@@ -195,9 +214,11 @@ class Staged(Node):
         return self.folder.path_of(self.name)
 
     def path(self) -> str:
-        directory = self.context.nodes.node(self.folder.directory_inode)
+        place, names = _above(self.folder)
+        directory = self.context.nodes.node(place.directory_inode)
         above = "" if directory is None else directory.path()
-        return f"{above}/{self.name.decode(errors='replace')}".removeprefix("/")
+        inside = b"/".join([*names, self.name]).decode(errors="replace")
+        return f"{above}/{inside}".removeprefix("/")
 
     def files(self, name: bytes) -> list[tuple[Path, str]]:
         """What is published when this becomes `name`, with the names that say what one message is. Files that
@@ -361,8 +382,26 @@ class StagedDirectory(Directory, Staged):
 
     def inside(self) -> StagedFolder:
         if self._inside is None:
-            self._inside = StagedFolder(self.context, self.real_path, self.inode)
+            self._inside = StagedFolder(self.context, self, self.inode)
         return self._inside
+
+    def pinned(self) -> int | None:
+        """A descriptor of it that is held; it may be used for the one next call."""
+        return self.context.pins.find(self.inode, self.number)
+
+    def hold(self) -> int | None:
+        """The same, which is held from now on. None: it is not where it was, or cannot be held."""
+        held = self.pinned()
+        if held is None:
+            try:
+                held = self.folder.pin(self.name)
+            except OSError:
+                return None
+            if os.fstat(held).st_ino != self.number:
+                os.close(held)
+                return None
+            self.context.pins.hold(self.inode, held)
+        return held
 
     def find(self, name: bytes) -> Node | None:
         return self.inside().find(name)
@@ -390,6 +429,15 @@ class StagedDirectory(Directory, Staged):
 
     async def move(self, target: Directory, name: bytes) -> None:
         await target.receive(self, name)
+
+
+def _above(folder: StagedFolder) -> tuple[StagedFolder, list[bytes]]:
+    """The place in which a folder lies, at whatever depth, and the names that lead to it from there."""
+    names: list[bytes] = []
+    while isinstance(folder.of, StagedDirectory):
+        names.append(folder.of.name)
+        folder = folder.of.folder
+    return folder, names[::-1]
 
 
 def _give(path: bytes, given: Permissions, own: int) -> None:
