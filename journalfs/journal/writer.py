@@ -92,6 +92,7 @@ class JournalWriter:
         *,
         retention: Callable[[WriteSettings], Retention] | None = None,
         some_lost: bool = False,
+        ends_unfinished: bool = True,
         kept: KeptDamage | None = None,
     ) -> JournalWriter:
         """Recover and read the journal, roll back what was left unfinished, and get ready to append.
@@ -108,6 +109,8 @@ class JournalWriter:
                 writer.retention = retention(settings)
                 writer.retention.begin(writer.data)
             writer._begin()
+            if ends_unfinished:
+                writer.end_unfinished()
         except BaseException:
             writer.release()
             raise
@@ -135,6 +138,14 @@ class JournalWriter:
             self._begin_stage()
         # Nothing of this process is on its way yet.
         self.committer.reached_end = self.current.file_id, self.current.end
+        self.bell.ring()
+
+    def end_unfinished(self, *, in_doubt: bool = False) -> None:
+        """Roll back what was neither ended nor prepared when the journal was opened. Where bytes of it are
+        lost, or what it says is `in_doubt`, that may have been ended there: it is kept as it is.
+        """
+        if in_doubt:
+            self.ledger.doubt()
         for transaction in self.ledger.transactions():
             if transaction.prepared and not transaction.broken:
                 continue
@@ -143,7 +154,6 @@ class JournalWriter:
                 self.ledger.abandon(transaction.tx_id)
             else:
                 self.roll_back(TxId(transaction.tx_id))
-        self.bell.ring()
 
     @contextmanager
     def _as_far_as_there_is_room(self) -> Iterator[None]:

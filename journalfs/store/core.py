@@ -387,8 +387,11 @@ class Core:
 
     def undecided(self) -> list[TransactionInfo]:
         """Transactions that lost bytes of the journal may have committed: nothing of them counts."""
-        loader = self.loader
-        return undecided_in(loader, lambda: bool(loader.damage() or list(kept_damage(self.root))))
+        return undecided_in(self.loader, self.loses_ends)
+
+    def loses_ends(self) -> bool:
+        """Whether what says how a transaction ended may be lost: anything is wrong with the journal."""
+        return bool(self.loader.damage() or any(kept_damage(self.root)))
 
     def damage_of_pages(self) -> Iterable[Damage]:
         """What of it is in pages and their folders."""

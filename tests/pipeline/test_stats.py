@@ -6,6 +6,7 @@ import json
 import platform
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -86,7 +87,7 @@ def test_any_time_counts(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize("start_ms", [NOW, -(10**15)])
 def test_every_stretch_is_drawn_over_its_time(counts: list[int], start_ms: int) -> None:
     edges = [start_ms + number * HOUR for number in range(len(counts) + 1)]
-    axes = Figure().add_subplot()
+    axes: Any = Figure().add_subplot()
     draw_steps(axes, edges, {"a": counts, "b": [1] * len(counts)})
     drawn = [(one.get_label(), one.get_paths()) for one in axes.collections]
     assert [label for label, _ in drawn] == ["a", "b"]

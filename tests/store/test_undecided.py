@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from journalfs.engine.checksums import checksum_record
 from journalfs.store.store import JournalStore
 from journalfs.store.virtual import FixedDirectory, MadeDirectory, MadeFile, SourceFile
 from tests.mounting import journalfs, mounted_for_writing
@@ -140,4 +142,44 @@ def test_how_a_killed_writer_ends_is_no_damage(little_store: LittleStore, tmp_pa
     assert second.path.exists()
     store = little_store.open(index=False)
     assert not store.core.loader.state.undecided()
+    store.close()
+
+
+def contradicted(little: LittleStore) -> None:
+    """One bit of the COMMIT is another: it is a record still, and of another transaction."""
+    journal = little.journal
+    sends(little)
+    begin = journal.at
+    journal.commit(TX, 7)
+    content = bytearray(journal.path.read_bytes()[: journal.at])
+    journal.append(checksum_record(content, 16, journal.file_id))
+    journal.send(1010, QUEUE_A, "live behind")
+    tx_ends = begin + 1 + 4 + 1 + 8
+    overwrite(little, tx_ends - 1, tx_ends, bytes([content[tx_ends - 1] ^ 0x40]))
+
+
+def lost_file(little: LittleStore) -> None:
+    """The file is gone in which it was committed, and what another one says shows that it is."""
+    journal = little.journal
+    sends(little)
+    third = JournalAppender.create(journal.path.with_name("activemq-data-3.amq"), 3)
+    third.redeliver(1020, QUEUE_A, 1)
+    third.send(1010, QUEUE_A, "live behind")
+
+
+@pytest.mark.rule("S-188")
+@pytest.mark.parametrize("lose", [contradicted, lost_file])
+def test_any_damage_of_a_journal_may_be_the_end_of_a_transaction(
+    little_store: LittleStore, tmp_path: Path, lose: Callable[[LittleStore], None]
+) -> None:
+    lose(little_store)
+    shown = f".journalfs/transactions/transaction-{TX}/messages.jsonl"
+    for _ in range(2):
+        assert "3 messages are not shown" in journalfs("check", little_store.root).stdout
+        with mounted_for_writing(little_store.root, tmp_path / "mnt") as mount:
+            assert shell(f"cat {shown}", mount.path).count("\n") == 3
+            shell("for i in $(seq 5); do echo more; done > work/in.txt", mount.path)
+    store = little_store.open(index=False)
+    assert store.status()["messages"] == 2 + 2 * 2 * 5
+    assert store.status()["messagesNotShown"] == 3
     store.close()

@@ -143,13 +143,20 @@ def open_journals(
 
     `read_bindings` reads the bindings journal once it is recovered; `other_ids` are ids that are in use
     beside the journals; `retention` opens the history of the message journal, of which `some_lost` says that
-    a file is gone; `kept` takes what cannot be read of files that are used again. Raises OSError,
-    UnknownVersion and WriteFailed.
+    a file is gone; `kept` takes what cannot be read of files that are used again. Whoever has read the
+    messages says what becomes of transactions that have no end. Raises OSError, UnknownVersion and
+    WriteFailed.
     """
     bindings = JournalWriter.open(backends[1], settings[1], clock, kept=kept[1])
     bindings.drain()
     messages = JournalWriter.open(
-        backends[0], settings[0], clock, retention=retention, some_lost=some_lost, kept=kept[0]
+        backends[0],
+        settings[0],
+        clock,
+        retention=retention,
+        some_lost=some_lost,
+        ends_unfinished=False,
+        kept=kept[0],
     )
     messages.drain()
     state = read_bindings()

@@ -164,6 +164,8 @@ class Taking:
             store = opening.store(
                 lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)
             )
+            journals.messages.end_unfinished(in_doubt=store.core.loses_ends())
+            journals.messages.drain()
             for warning in (*self.warnings, *_diverts(store.core)):
                 store.core.events.add("configuration", warning)
             _tell_recovered(store)
