@@ -107,7 +107,7 @@ class MountContext:
         """Real paths of what is staged and being published."""
         self.left_published: dict[bytes, tuple[int, int]] = {}
         """By real path, what is published and could not be removed from where it was staged."""
-        self.pins = Pins() if of is None else of.pins
+        self.pins: Pins = Pins() if of is None else of.pins
         self.staged_directories: WeakValueDictionary[int, Node] = WeakValueDictionary()
         """The node that each number of a real directory had last."""
         self._queues: SlotTable = {} if of is None else of._queues
