@@ -517,6 +517,18 @@ class SettingFixed(SettingRefused):
     errno = errnos.EPERM
 
 
+class NotInOlderStore(JournalfsError):
+    """An older store, written in its own format, has nothing that stands for what was asked for."""
+
+    identifier = "not-in-older-store"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.EPERM
+
+    def __init__(self, store: str, what: str) -> None:
+        advice = "journalfs convert makes a store of today's format, which has all"
+        super().__init__(f"{store}: {what}: this format has nothing for it; {advice}")
+
+
 class BadEnvelope(JournalfsError):
     """What was written is not what the file's name promises: no envelope, no JSON, or too long a line.
 

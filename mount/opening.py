@@ -20,7 +20,8 @@ def open_for_mount(
     store: Path, options: MountOptions, *, kind: str | None = None, derived: Path | None = None
 ) -> Store:
     """Raises what opening a store raises, `StoreBusy` among it for a mount that is not read-only. An older
-    store (`kind`, `derived`: as `open_store` has them, or the options) is read only whatever the options say.
+    store (`kind`, `derived`: as `open_store` has them, or the options) is read only unless `kind` says what
+    it is, and such stores are written.
     """
     kind = kind or (None if options.format == "artemis" else options.format)
     derived = derived or (None if options.derived is None else Path(options.derived))
@@ -37,14 +38,15 @@ def open_for_mount(
 
     takes_away = not options.browse
     try:
-        if kind is None:
-            return open_for_writing(
-                store,
-                sync=SyncMode(options.sync),
-                auto_delete=takes_away,
-                expire=takes_away,
-                postpones=True,
-            )
+        return open_for_writing(
+            store,
+            sync=SyncMode(options.sync),
+            auto_delete=takes_away,
+            expire=takes_away,
+            postpones=True,
+            kind=kind,
+            derived=derived,
+        )
     except OlderStore as older:
         log.warning("%s: %s; mounted read only", store, older.found)
     return open_for_mount(store, replace(options, read_only=True), kind=kind, derived=derived)

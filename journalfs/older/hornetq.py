@@ -84,7 +84,7 @@ class JournalReading:
     def rest(self) -> None:
         """Who the broker is, and where bodies of large messages lie."""
         lock = self.source.journal_dir / SERVER_LOCK_NAME
-        if lock.is_file():
+        if not self.source.is_locked and lock.is_file():
             shutil.copyfile(lock, self.out.journal_dir / SERVER_LOCK_NAME)
         if self.source.large_dir.is_dir():
             self.out.bodies_in(self.source.large_dir)

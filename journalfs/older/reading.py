@@ -56,6 +56,8 @@ class Source:
     paging: Path | None = None
     large: Path | None = None
     """Where a configuration says; None: where such a broker has them."""
+    is_locked: bool = False
+    """By this process, which lets go of a record lock when it opens and closes the locked file once more."""
 
     @property
     def paging_dir(self) -> Path:

@@ -19,16 +19,7 @@ from journalfs.engine.scan import RecordInfo, Scan, scan_journal
 from journalfs.format import bindings as bound
 from journalfs.format.address_settings import SettingValue, decode_address_setting_json
 from journalfs.format.bindings_encode import encode_id_counter
-from journalfs.format.core_message import (
-    PERSISTER,
-    PROPERTY_PREFIX,
-    ROUTING_TYPE,
-    CoreHeader,
-    CoreParts,
-    encode_header,
-    split_header,
-    split_message,
-)
+from journalfs.format.core_message import split_header
 from journalfs.format.encoding import (
     NULL,
     PRESENT,
@@ -43,7 +34,6 @@ from journalfs.format.encoding import (
 )
 from journalfs.format.page_folder import ADDRESS_FILE_NAME, decode_address_file
 from journalfs.format.primitives import Reader
-from journalfs.format.properties import Code, Property, decode_properties, encode_properties
 from journalfs.format.record_types import USER_TYPE_NAMES, BindingType, MessageType, RecordKind
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.ids import QueueId
@@ -58,6 +48,7 @@ from journalfs.older.bindings import (
 )
 from journalfs.older.derived import BINDINGS_FILE_BYTES, JournalFiles, allocate, plain_queue
 from journalfs.older.hornetq import folders_in
+from journalfs.older.hornetq_records import HornetqRecords, page_record
 from journalfs.older.jms import BINDINGS, DESTINATION
 
 MARKER_FILTER: Final = "__HQX=-1"
@@ -69,20 +60,6 @@ PAGED_BYTES_MAX: Final = 20 << 20
 _TOPIC: Final = 1
 _QUEUE: Final = 2
 """Kinds of JMS destinations."""
-
-_LEGACY_BODY_OFFSET: Final = 17
-_COUNTER_BYTES: Final = {MessageType.PAGE_COUNTER_VALUE: 16, MessageType.PAGE_COUNTER_INCREMENT: 12}
-"""Lengths of what counts paged messages: HornetQ does not count their bytes."""
-
-_KNOWN: Final = frozenset(range(MessageType.LARGE_MESSAGE_PENDING, MessageType.PAGE_COUNTER_PENDING + 1))
-_MARKS: Final = (PROPERTY_PREFIX.encode("utf-16-le"), "JMSReplyTo".encode("utf-16-le"))
-_DESTINATIONS: Final = {
-    "queue://": QUEUE_PREFIX,
-    "topic://": TOPIC_PREFIX,
-    "temp-queue://": "jms.tempqueue.",
-    "temp-topic://": "jms.temptopic.",
-}
-_ADDRESSES: Final = frozenset({"_HQ_ORIG_ADDRESS", "_HQ_ORIG_QUEUE"})
 
 
 @dataclass(slots=True)
@@ -106,6 +83,10 @@ class HornetqStore:
     """Messages that HornetQ does not understand."""
     _sent: set[int] = field(default_factory=set)
     """Transactions whose paged messages count."""
+    _records: HornetqRecords = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._records = HornetqRecords(self._address)
 
     def write(self) -> None:
         for name in ("bindings", "journal", "paging"):
@@ -301,58 +282,14 @@ class HornetqStore:
             shutil.copyfile(lock, self.place / "journal" / SERVER_LOCK_NAME)
 
     def _put_record(self, journal: JournalFiles, record: RecordInfo, body: bytes, tx: int | None) -> None:
-        user_type = record.user_type
-        if user_type == MessageType.MESSAGE:
-            old = self._message(body)
-            if old is None:
-                self._dropped.add(record.record_id)
-                return
-            user_type, body = MessageType.LEGACY_MESSAGE, old
-        elif user_type == MessageType.LARGE_MESSAGE:
-            body = self._header(split_header(Reader(body)))
-        elif user_type == MessageType.DUPLICATE_ID:
-            reader = Reader(body)
-            body = simple_string(self._address(reader.simple_string())) + reader.rest()
-        elif user_type in _COUNTER_BYTES:
-            body = body[: _COUNTER_BYTES[MessageType(user_type)]]
-        elif user_type == MessageType.PAGE_TRANSACTION and record.kind in _ADDS:
+        if record.user_type == MessageType.PAGE_TRANSACTION and record.kind in _ADDS:
             self._sent.add(Reader(body).i64())
-        if user_type in _KNOWN and record.record_id not in self._dropped:
+        old = self._records.record(record.user_type, body)
+        if old is None and record.user_type == MessageType.MESSAGE:
+            self._dropped.add(record.record_id)
+        if old is not None and record.record_id not in self._dropped:
             kind = RecordKind.ADD if record.kind in _ADDS else RecordKind.UPDATE
-            journal.change(kind, record.record_id, user_type, body, tx)
-
-    def _message(self, payload: bytes) -> bytes | None:
-        """In the older layout; None for one that is no core message."""
-        if payload[:1] != bytes((PERSISTER,)):
-            return None
-        parts = split_message(payload)
-        header = self._header(parts)
-        body_end = _LEGACY_BODY_OFFSET + len(parts.body)
-        return i32(body_end) + parts.body + i32(body_end + 4 + len(header)) + header
-
-    def _header(self, parts: CoreParts) -> bytes:
-        address = None if parts.address is None else self._address(parts.address)
-        header = parts.header._replace(properties=self._properties(parts.header.properties))
-        return encode_header(parts.message_id, nullable_simple_string(address), header)
-
-    def _properties(self, encoded: bytes) -> bytes:
-        if not any(mark in encoded for mark in _MARKS):
-            return encoded
-        entries = decode_properties(Reader(encoded))
-        return encode_properties(self._property(one) for one in entries if one.name != ROUTING_TYPE)
-
-    def _property(self, entry: Property) -> Property:
-        name, code, value = entry
-        if name.startswith("_AMQ_"):
-            name = f"_HQ_{name.removeprefix('_AMQ_')}"
-        elif name.startswith("__AMQ_"):
-            name = f"__HQ_{name.removeprefix('__AMQ_')}"
-        if code is Code.STRING and isinstance(value, str):
-            if name in _ADDRESSES:
-                value = self._address(value)
-            elif name == "JMSReplyTo":
-                value = _old_destination(value)
-        return Property(name, code, value)
+            journal.change(kind, record.record_id, *old, tx)
 
     # -- pages -----------------------------------------------------------------------------------------------
 
@@ -370,27 +307,15 @@ class HornetqStore:
     def _page_record(self, mapped: MappedFile, entry: PageEntry) -> bytes:
         """What HornetQ does not understand, or warns of, leaves an empty place: one in no queue."""
         payload = mapped.copy(entry.payload_offset, entry.payload_bytes)
-        tx_id, large = entry.tx_id, abs(entry.kind) == 1
-        message = queues = None
+        large = abs(entry.kind) == 1
+        message = None
         if not entry.undecoded and (entry.tx_id <= 0 or entry.tx_id in self._sent):
-            message = self._header(split_header(Reader(payload))) if large else self._message(payload)
-            queues = entry.queue_ids
+            of_header = large and self._records.header(split_header(Reader(payload)))
+            message = of_header or self._records.message(payload)
             if message is None:
                 self._dropped.add(entry.message_id)
-        if message is None or queues is None:
-            nothing = encode_header(
-                0, nullable_simple_string(None), CoreHeader(None, 0, False, 0, 0, 4, b"\0")
-            )
-            message = i32(_LEGACY_BODY_OFFSET) + i32(_LEGACY_BODY_OFFSET + 4 + len(nothing)) + nothing
-            large, queues = False, ()
-        content = i64(tx_id) + i8(large) + i32(len(message)) + message + i32(len(queues))
-        content += b"".join(map(i64, queues))
-        return b"{" + i32(len(content)) + content + b"}"
+        return page_record(entry.tx_id, message, entry.queue_ids or (), large=large)
 
-
-_EMPTY: Final = encode_header(0, NULL, CoreHeader(None, 0, False, 0, 0, 4, NULL))
-_NOTHING: Final = i32(_LEGACY_BODY_OFFSET) + i32(_LEGACY_BODY_OFFSET + 4 + len(_EMPTY)) + _EMPTY
-"""A message that keeps a place."""
 
 _ADDS: Final = frozenset({RecordKind.ADD, RecordKind.ADD_TX})
 _IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
@@ -422,13 +347,6 @@ def _scans(directory: Path, extension: str) -> Iterator[tuple[MappedFile, Scan]]
     for file in listing.files:
         mapped = MappedFile(file.path)
         yield mapped, scan_journal(mapped, rid=file.rid, version=file.version)
-
-
-def _old_destination(name: str) -> str:
-    for prefix, old in _DESTINATIONS.items():
-        if name.startswith(prefix):
-            return old + name.removeprefix(prefix)
-    return name
 
 
 def _setting(kind: str, value: SettingValue | None) -> bytes:

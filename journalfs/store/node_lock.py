@@ -15,7 +15,7 @@ import os
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -75,12 +75,29 @@ class NodeLock:
         `SystemFailure`, and `WrongCall` for a snapshot. The lock's directory is made if it is missing.
         """
         refuse_writing(layout.root)
+        return cls._acquire(lambda: _take_all(layout), layout.node_manager_lock_dir, timeout_ms, clock, pause)
+
+    @classmethod
+    def acquire_older(cls, root: Path, lock_dir: Path, clock: Clock) -> NodeLock:
+        """The same without waiting, of a store of brokers before 2.10, which lock nothing else."""
+        wanted = [(lock_dir / SERVER_LOCK_NAME, PRIMARY_BYTE)]
+        return cls._acquire(lambda: _taken(root, wanted), lock_dir, 0, clock, time.sleep)
+
+    @classmethod
+    def _acquire(
+        cls,
+        take_all: Callable[[], list[HeldFile]],
+        lock_dir: Path,
+        timeout_ms: int,
+        clock: Clock,
+        pause: Callable[[float], None],
+    ) -> NodeLock:
         began_ns = clock.monotonic_ns()
         while True:
             try:
-                return cls._begun(_take_all(layout))
+                return cls._begun(take_all())
             except OSError as error:
-                path = error.filename or layout.node_manager_lock_dir
+                path = error.filename or lock_dir
                 if error.errno == errno.EROFS:
                     reason = "its file system is read-only; mount it with --read-only to look at it"
                     text = f"{path}: cannot lock the store: {reason}"
@@ -156,12 +173,17 @@ def _take_all(layout: StoreLayout) -> list[HeldFile]:
     if instance is not None:
         door.make_folders((instance / _CLI_LOCK).parent)
         wanted.insert(0, (instance / _CLI_LOCK, WHOLE))
+    return _taken(layout.root, wanted)
+
+
+def _taken(root: Path, wanted: Sequence[tuple[Path, Range]]) -> list[HeldFile]:
+    """All locks or none."""
     held: list[HeldFile] = []
     try:
         for path, part in wanted:
             taken = take(path, part)
             if isinstance(taken, int):
-                raise StoreBusy(layout.root, describe_process(taken))
+                raise StoreBusy(root, describe_process(taken))
             held.append(taken)
     except BaseException:
         _release_all(held)

@@ -8,26 +8,18 @@ ROLLBACK those of its transaction (docs/format/jdbc.md).
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
-import select
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert
 from sqlalchemy import select as selected
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
-from journalfs.engine.backend import BackendKind, Completion, OpenFile
-from journalfs.engine.disk import DiskBackend
-from journalfs.engine.stage import Stage, StagedRecord
-from journalfs.errors import JournalfsError
+from journalfs.engine.stage import StagedRecord
 from journalfs.format.record_types import RecordKind
 from journalfs.tables.database import Database
 from journalfs.tables.lease import Lease
@@ -228,58 +220,3 @@ class TableLog:
             connection.execute(self._delete_txs, {"ids": list(txs[at : at + DELETED_AT_ONCE])})
         for tx in txs:
             self._forget(tx)
-
-
-class TableBackend(DiskBackend):
-    """The derived journal's files, whose flushes are committed to a table first."""
-
-    performs = False  # a database may take long, and nobody knows before
-
-    def __init__(self, directory: Path, table_log: TableLog, told: Callable[[str], None]) -> None:
-        super().__init__(directory, BackendKind.NIO, datasync=False)
-        self._log = table_log
-        self._told = told
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"table-{table_log.table.name}")
-        self._finished: deque[Completion] = deque()
-        self._local_fd, self.event_fd = self.event_fd, os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-
-    def perform(self, file: OpenFile, stage: Stage, length: int) -> int:
-        try:
-            self._log.commit(stage.staged_records())
-        except JournalfsError as error:
-            self._told(str(error))
-            return error.errno or errno.EIO
-        return super().perform(file, stage, length)
-
-    def submit(self, file: OpenFile, stage: Stage, length: int, *, durable: bool, tag: int) -> None:
-        def work() -> None:
-            result = errno.EIO
-            try:
-                result = self.perform(file, stage, length)
-            except Exception:
-                log.exception("a flush ended badly")
-            finally:
-                self._finished.append(Completion(tag, result))
-                assert self.event_fd is not None
-                os.eventfd_write(self.event_fd, 1)
-
-        self._thread.submit(work)
-
-    def completed(self, timeout_ns: int) -> list[Completion]:
-        assert self.event_fd is not None
-        if not self._finished and timeout_ns:
-            waiting = select.poll()  # `select` takes no large descriptors
-            waiting.register(self.event_fd, select.POLLIN)
-            waiting.poll(timeout_ns / 1e6)
-        try:
-            os.eventfd_read(self.event_fd)
-        except BlockingIOError:
-            return []
-        return [self._finished.popleft() for _ in range(len(self._finished))]
-
-    def close(self) -> None:
-        self._thread.shutdown()
-        if self.event_fd is not None:
-            os.close(self.event_fd)
-            self.event_fd = self._local_fd
-        super().close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from sqlalchemy import Connection, Table, inspect, select
 
 from journalfs.config.database import DatabaseSettings
+from journalfs.engine.logged import LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.ids import MessageId
 from journalfs.large.writing import BodyWriter, NewBody
@@ -20,7 +21,7 @@ from journalfs.older.reading import deriving, keep
 from journalfs.tables.database import Database
 from journalfs.tables.deriving import derive_into
 from journalfs.tables.lease import Lease
-from journalfs.tables.log import TableBackend, TableLog
+from journalfs.tables.log import TableLog
 from journalfs.tables.reading import DIRECTORY, encoded_text
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class OwnedTables:
         """
         self.on_failure: Callable[[str], None] = log.error
         """Told, in any thread, why nothing can be written any more."""
+        self.shown = settings.shown
         with ExitStack() as undo:
             self.database = Database(settings)
             undo.callback(self.database.close)
@@ -52,7 +54,7 @@ class OwnedTables:
             self._logs: Final = messages, bindings
             with deriving(settings.shown, None) as folder:
                 identity = uuid.uuid4().hex
-                self.place: Final = folder / identity
+                self.place = folder / identity
                 undo.callback(shutil.rmtree, self.place, ignore_errors=True)
                 derive_into(self.database, self.place, identity)
                 keep(self.place)
@@ -63,12 +65,12 @@ class OwnedTables:
         found.load()
         return found
 
-    def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[TableBackend, TableBackend]:
+    def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[LoggedBackend, LoggedBackend]:
         """Of the message journal, and of the bindings journal."""
         messages, bindings = self._logs
         return (
-            TableBackend(journal_dir, messages, self._failed),
-            TableBackend(bindings_dir, bindings, self._failed),
+            LoggedBackend(journal_dir, messages, self._failed),
+            LoggedBackend(bindings_dir, bindings, self._failed),
         )
 
     def bodies(self, directory: Path) -> BodyWriter:
@@ -85,6 +87,13 @@ class OwnedTables:
 
     def _failed(self, reason: str) -> None:
         self.on_failure(reason)
+
+    def activated(self) -> None:
+        """The store was read."""
+        self.lease.activated()
+
+    def status(self) -> Mapping[str, object]:
+        return {"database": self.shown}
 
     def release(self) -> None:
         """Let go of the lease and remove what was derived. Raises `SystemFailure`: the lease runs out."""

@@ -18,14 +18,23 @@ RUN_S_MAX = 120
 class HornetqRun:
     """What HornetQ took from each queue of a store, and what it logged."""
 
-    def __init__(self, data: Path, counts: Mapping[str, int], *, file_bytes: int = 10 << 20) -> None:
-        """Run it: it takes so many messages of each queue, and stops."""
+    def __init__(
+        self,
+        data: Path,
+        counts: Mapping[str, int],
+        *,
+        file_bytes: int = 10 << 20,
+        sends: Mapping[str, int] | None = None,
+    ) -> None:
+        """Run it: it takes so many messages of each queue, sends others, and stops."""
         classes = compiled(SOURCE, libraries(VERSION, group="org.hornetq", artifact="hornetq-server"))
         command = ["setpriv", "--pdeathsig", "KILL", "java", "-Xmx512m", "-XX:TieredStopAtLevel=1"]
         command += ["-XX:+UseSerialGC", "-cp", classes, "journalfs.tests.HornetqBroker"]
         command += [str(data), str(file_bytes)]
         for queue, count in counts.items():
             command += [queue, str(count)]
+        for queue, count in (sends or {}).items():
+            command += [queue, f"+{count}"]
         done = subprocess.run(
             command, capture_output=True, encoding="utf-8", timeout=RUN_S_MAX, check=False, cwd=data
         )

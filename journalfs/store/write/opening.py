@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,13 +15,16 @@ from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings, setting_warnings
 from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.config.older import forced
 from journalfs.damage import name_of
+from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.loader import JournalLoader
+from journalfs.journal.write_settings import WriteSettings
 from journalfs.large.writing import BodyWriter
 from journalfs.older import refuse_derived
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
@@ -61,17 +65,21 @@ def open_for_writing(
     auto_delete: bool = True,
     expire: bool = True,
     postpones: bool = False,
+    kind: str | None = None,
+    derived: Path | None = None,
 ) -> WritingStore:
     """Open the store at `path` for writing. `close` it, whatever happens. Where the configuration says that
     nothing is kept, nothing is: it is an empty store of its own. `auto_delete` off: queues and addresses stay
-    that would go by themselves. `expire` off: messages stay whose time is over. `postpones`: as for
-    `open_store`.
+    that would go by themselves. `expire` off: messages stay whose time is over. `postpones`, `kind`,
+    `derived`: as for `open_store`; an older store is written only where `kind` says what it is.
 
     Raises what `open_store` raises, and `StoreBusy` naming who has the store.
     """
     clock = clock or SystemClock()
     try:
-        taking = _taking(path, sync, clock, index)
+        taking = (
+            _taking(path, sync, clock, index) if kind is None else _older(path, kind, derived, sync, clock)
+        )
         taking.postpones = postpones
         store = taking.store()
     except OSError as error:
@@ -85,15 +93,21 @@ def _taking(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Path) 
     try:
         layout = locate_store(Path(path))
     except DatabaseStore as found:
-        from journalfs.store.write.tables import TakingTables  # noqa: PLC0415 - an optional library
+        from journalfs.store.write.tables import take_tables  # noqa: PLC0415 - an optional library
 
-        return TakingTables(found.settings, sync, clock)
+        return take_tables(found.settings, sync, clock)
     refuse_derived(layout)
     settings = journal_settings(layout.config)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)
     taking = Taking if layout.not_kept_by is None else _TakingUnkept
     return taking(layout, settings, sync, clock, index)
+
+
+def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, clock: Clock) -> Taking:
+    from journalfs.store.write.older import take_older  # noqa: PLC0415 - it imports this module
+
+    return take_older(forced(kind, Path(os.path.abspath(path))), derived, sync, clock)
 
 
 def _diverts(core: Core) -> Iterator[str]:
@@ -174,7 +188,7 @@ class Taking:
             store.snapshotting.sweep()
             delete_unreferenced(store.core, journals)
             store.flushed.recover()
-            set_orphans_aside(store.core)
+            self.set_orphans_aside(store.core)
             if store.core.loader.missing:
                 # Once anything is written, the journal does not show any more that a file is gone.
                 store.save_index()
@@ -213,6 +227,13 @@ class Taking:
     def pages(self) -> PageStore:
         return PageStore(datasync=self.settings.journal_datasync)
 
+    def message_journal(self, kind: BackendKind) -> WriteSettings:
+        """How the message journal is written with a backend of that kind."""
+        return as_found(self.layout, message_journal(self.layout, self.settings, kind))
+
+    def set_orphans_aside(self, core: Core) -> None:
+        set_orphans_aside(core)
+
     def backends(self) -> tuple[DiskBackend, DiskBackend]:
         messages = make_backend(self.layout, self.settings, self.warnings.append)
         try:
@@ -229,7 +250,7 @@ class Taking:
         return open_journals(
             (messages, bindings),
             (
-                as_found(layout, message_journal(layout, settings, messages.kind)),
+                self.message_journal(messages.kind),
                 bindings_journal(layout, settings),
             ),
             self.clock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +44,8 @@ class Sending:
     publishing: Publishing
     paging: Paging
     kinds: QueueKinds
+    refuse: Callable[[Outgoing], None]
+    """Raises where the store has no place for a message."""
 
     def takes_pages(self, address: str) -> bool:
         """Whether what an address takes that is to page goes to pages. Nothing in a page can be replaced, so
@@ -122,6 +124,7 @@ class Sending:
         """Messages with the queues that get them, and how."""
         routed = self.routing.routed(address, queue, self.rules.expiring(address, messages), ways.pages)
         for one in routed:
+            self.refuse(one.message)
             self.kinds.refuse_unloadable(one.queues, one.message)
         if not ways.pages and not ways.drops:
             return routed

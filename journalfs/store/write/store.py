@@ -122,7 +122,9 @@ class WritingStore(SelfReadingStore):
         self._deleted = Deleted(core.clock, lambda: int(core.layout.value_in_force("removed-keep-s") or 0))
         self._administering = Administering(core, journals, self._deleted)
         self._rules = AddressRules(core)
-        self._sending = Sending(self._routing, self._rules, self._publishing, paging, kinds)
+        self._sending = Sending(
+            self._routing, self._rules, self._publishing, paging, kinds, self._refuse_message
+        )
         page_room = PageRoom(core, paging, self._sending.takes_pages)
         self.admission = Admission(core, disk, journals, self._current, page_room)
         self.ways = FindingWays(self._routing, self._sending, self.admission)
@@ -200,6 +202,9 @@ class WritingStore(SelfReadingStore):
         else:
             queue_named(self.core.bindings, address, queue)
         return FilePublisher(self, address, queue, file_name, patience)
+
+    def _refuse_message(self, message: Outgoing) -> None:
+        """Raise where the store has no place for such a message."""
 
     def require_queue(self, address: str, queue: str | None) -> None:
         """Raises `NoRoute` where nothing takes what is published."""

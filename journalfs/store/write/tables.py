@@ -2,88 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
-
 import msgspec
-from msgspec.structs import replace as with_
 
 from journalfs.clock import Clock
 from journalfs.config.database import DatabaseSettings
 from journalfs.config.in_force import SettingsInForce
-from journalfs.config.journal_settings import journal_settings
-from journalfs.config.layout import locate_store
 from journalfs.config.setting_names import BY_NAME
-from journalfs.engine.disk import DiskBackend
-from journalfs.engine.page_file import PageStore
 from journalfs.errors import WrongCall
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings_encode import encode_address_setting_json
 from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId
-from journalfs.large.writing import BodyWriter
 from journalfs.store.creating import WHERE_TO, AddressSettings, make_queues
-from journalfs.store.write.opening import Taking
-from journalfs.store.write.store import SyncMode, WritingStore
+from journalfs.store.write.elsewhere import TakingElsewhere
+from journalfs.store.write.sync_mode import SyncMode
 from journalfs.tables.owning import OwnedTables
 
 
-class TableStore(WritingStore):
-    """Made by `open_for_writing`. What lies beside the journals (staged files, rests) goes with it."""
-
-    kept = False
-    owned: OwnedTables
-
-    def status(self) -> Mapping[str, object]:
-        return {**super().status(), "database": self.owned.database.settings.shown}
-
-    def close(self) -> None:
-        try:
-            super().close()
-        finally:
-            self.owned.release()
-
-
-class TakingTables(Taking):
-    store_type = TableStore
-
-    def __init__(self, database: DatabaseSettings, sync: SyncMode, clock: Clock) -> None:
-        self.owned = OwnedTables(database)
-        layout = locate_store(self.owned.place)
-        settings = journal_settings(layout.config)
-        super().__init__(layout, settings, sync, clock, index=False, name=database.shown)
-        self.settings = with_(
-            self.settings,
-            journal_type="NIO",
-            journal_datasync=False,
-            journal_checksums=False,
-            large_message_sync=False,
-            create_journal_dir=True,
-            create_bindings_dir=True,
-            retention_directory=None,
-        )
-
-    def store(self) -> WritingStore:
-        with ExitStack() as undo:
-            undo.callback(self.owned.release)
-            store = super().store()
-            assert isinstance(store, TableStore)
-            store.owned = self.owned
-            self.owned.on_failure = lambda reason: store.journals.messages.committer.give_up(
-                self.owned.database.settings.shown, OSError(None, reason)
-            )
-            self.owned.lease.activated()
-            undo.pop_all()
-        return store
-
-    def backends(self) -> tuple[DiskBackend, DiskBackend]:
-        return self.owned.backends(self.layout.journal_dir, self.layout.bindings_dir)
-
-    def pages(self) -> PageStore:
-        return self.owned.pages()
-
-    def bodies(self) -> BodyWriter:
-        return self.owned.bodies(self.layout.large_dir)
+def take_tables(database: DatabaseSettings, sync: SyncMode, clock: Clock) -> TakingElsewhere:
+    """Raises what `open_for_writing` raises."""
+    return TakingElsewhere(OwnedTables(database), sync, clock)
 
 
 def create_tables(
@@ -93,9 +31,9 @@ def create_tables(
     and expired messages have queues. Raises `WrongCall` where there is a store already, and what
     `open_for_writing` raises.
     """
-    taking = TakingTables(database, SyncMode.ALWAYS, clock)
-    is_new = taking.owned.is_new
-    store = taking.store()
+    owned = OwnedTables(database)
+    is_new = owned.is_new
+    store = TakingElsewhere(owned, SyncMode.ALWAYS, clock).store()
     try:
         if not is_new:
             raise WrongCall(f"{database.shown}: there is a store already")

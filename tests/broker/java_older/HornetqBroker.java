@@ -9,10 +9,12 @@ import java.util.Base64;
 import java.util.TreeMap;
 
 import org.hornetq.api.core.HornetQBuffer;
+import org.hornetq.api.core.Message;
 import org.hornetq.api.core.SimpleString;
 import org.hornetq.api.core.TransportConfiguration;
 import org.hornetq.api.core.client.ClientConsumer;
 import org.hornetq.api.core.client.ClientMessage;
+import org.hornetq.api.core.client.ClientProducer;
 import org.hornetq.api.core.client.ClientSession;
 import org.hornetq.api.core.client.ClientSessionFactory;
 import org.hornetq.api.core.client.HornetQClient;
@@ -24,11 +26,13 @@ import org.hornetq.core.remoting.impl.invm.InVMConnectorFactory;
 import org.hornetq.core.server.HornetQServer;
 import org.hornetq.core.server.HornetQServers;
 import org.hornetq.core.server.JournalType;
+import org.hornetq.core.settings.impl.AddressFullMessagePolicy;
 import org.hornetq.core.settings.impl.AddressSettings;
 
 /**
  * HornetQ and its client in one process: {@code HornetqBroker DATA FILE_BYTES QUEUE COUNT ...}. It starts on a store,
  * takes COUNT messages of each QUEUE, prints a line for each, says how many transactions are prepared, and stops.
+ * With a COUNT such as +3 it sends so many to the queue's address instead.
  */
 public final class HornetqBroker {
    private static final long RECEIVE_MS_MAX = 10_000;
@@ -48,7 +52,12 @@ public final class HornetqBroker {
            ClientSession session = factory.createSession(true, true, 0)) {
          session.start();
          for (int i = 2; i < args.length; i += 2) {
-            take(session, args[i], Integer.parseInt(args[i + 1]), answers);
+            int count = Integer.parseInt(args[i + 1]);
+            if (args[i + 1].startsWith("+")) {
+               send(session, session.queueQuery(new SimpleString(args[i])).getAddress(), count);
+            } else {
+               take(session, args[i], count, answers);
+            }
          }
       } finally {
          broker.stop();
@@ -73,6 +82,9 @@ public final class HornetqBroker {
       AddressSettings settings = new AddressSettings();
       settings.setDeadLetterAddress(new SimpleString("jms.queue.DLQ"));
       settings.setExpiryAddress(new SimpleString("jms.queue.ExpiryQueue"));
+      // Nothing of a page is given where an address is not told to page.
+      settings.setAddressFullMessagePolicy(AddressFullMessagePolicy.PAGE);
+      settings.setMaxSizeBytes(20 << 20);
       found.getAddressesSettings().put("#", settings);
       found.getAcceptorConfigurations().add(new TransportConfiguration(InVMAcceptorFactory.class.getName()));
       return found;
@@ -90,6 +102,16 @@ public final class HornetqBroker {
          }
          if (consumer.receiveImmediate() != null) {
             throw new IllegalStateException(queue + ": there are more messages");
+         }
+      }
+   }
+
+   private static void send(ClientSession session, SimpleString address, int count) throws Exception {
+      try (ClientProducer producer = session.createProducer(address)) {
+         for (int i = 0; i < count; i++) {
+            ClientMessage message = session.createMessage(Message.TEXT_TYPE, true);
+            message.getBodyBuffer().writeNullableSimpleString(new SimpleString("sent " + i));
+            producer.send(message);
          }
       }
    }

@@ -1,0 +1,108 @@
+"""A store that is kept elsewhere than in files of today's format, open for writing.
+
+What is worked on is a derived store, a view; what is flushed to its journals is committed elsewhere first, by
+whoever owns that (`Owned`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from msgspec.structs import replace as with_
+
+from journalfs.clock import Clock
+from journalfs.config.journal_settings import journal_settings
+from journalfs.config.layout import locate_store
+from journalfs.engine.disk import DiskBackend
+from journalfs.engine.page_file import PageStore
+from journalfs.large.writing import BodyWriter
+from journalfs.store.write.opening import Taking
+from journalfs.store.write.store import SyncMode, WritingStore
+
+
+class Owned(Protocol):
+    """What is kept elsewhere, taken for writing. `release` it, whatever happens."""
+
+    place: Path
+    """The derived store."""
+    shown: str
+    """What people know it by."""
+    on_failure: Callable[[str], None]
+    """Told, in any thread, why nothing can be written any more."""
+
+    def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
+        """Of the message journal, and of the bindings journal."""
+
+    def bodies(self, directory: Path) -> BodyWriter: ...
+
+    def pages(self) -> PageStore: ...
+
+    def activated(self) -> None:
+        """All is read: from here on, ending without `release` is being killed."""
+
+    def release(self) -> None:
+        """Let go of it, and remove what was derived."""
+
+    def status(self) -> Mapping[str, object]:
+        """What is to be said of it."""
+
+
+class ElsewhereStore(WritingStore):
+    """Made by `open_for_writing`. What lies beside the journals (staged files, rests) goes with it."""
+
+    kept = False
+    owned: Owned
+
+    def status(self) -> Mapping[str, object]:
+        return {**super().status(), **self.owned.status()}
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self.owned.release()
+
+
+class TakingElsewhere(Taking):
+    store_type: type[ElsewhereStore] = ElsewhereStore
+
+    def __init__(self, owned: Owned, sync: SyncMode, clock: Clock) -> None:
+        self.owned = owned
+        layout = locate_store(owned.place)
+        settings = journal_settings(layout.config)
+        super().__init__(layout, settings, sync, clock, index=False, name=owned.shown)
+        self.settings = with_(
+            self.settings,
+            journal_type="NIO",
+            journal_datasync=False,
+            journal_checksums=False,
+            large_message_sync=False,
+            create_journal_dir=True,
+            create_bindings_dir=True,
+            retention_directory=None,
+        )
+
+    def store(self) -> WritingStore:
+        with ExitStack() as undo:
+            undo.callback(self.owned.release)
+            store = super().store()
+            assert isinstance(store, ElsewhereStore)
+            store.owned = self.owned
+            self.owned.on_failure = lambda reason: store.journals.messages.committer.give_up(
+                self.owned.shown, OSError(None, reason)
+            )
+            self.owned.activated()
+            undo.pop_all()
+        return store
+
+    def backends(self) -> tuple[DiskBackend, DiskBackend]:
+        return self.owned.backends(self.layout.journal_dir, self.layout.bindings_dir)
+
+    def pages(self) -> PageStore:
+        return self.owned.pages()
+
+    def bodies(self) -> BodyWriter:
+        return self.owned.bodies(self.layout.large_dir)

@@ -1,0 +1,207 @@
+"""Stores of older brokers, open for writing: publishing and acknowledging append in their own format.
+
+The derived store is the view. What has no meaning in the older one is refused before anything is changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final, NoReturn
+
+from msgspec.structs import replace as with_
+
+from journalfs import door
+from journalfs.clock import Clock
+from journalfs.config.older import HORNETQ
+from journalfs.engine.backend import BackendKind
+from journalfs.engine.disk import DiskBackend
+from journalfs.engine.logged import LoggedBackend
+from journalfs.engine.page_file import PageStore
+from journalfs.errors import NotAStore, NotInOlderStore, OlderStore
+from journalfs.journal.write_settings import WriteSettings
+from journalfs.journal.writer import JournalWriter
+from journalfs.large.writing import BodyWriter
+from journalfs.older.adapters import adapter_for
+from journalfs.older.hornetq_log import (
+    HornetqBindings,
+    HornetqLog,
+    HornetqPages,
+    of_first_version,
+    open_writer,
+)
+from journalfs.older.reading import Source, deriving, keep, make_derived
+from journalfs.store.core import Core
+from journalfs.store.journals import message_journal
+from journalfs.store.node_lock import NodeLock
+from journalfs.store.outgoing import CoreMessage, Outgoing
+from journalfs.store.write.elsewhere import ElsewhereStore, TakingElsewhere
+from journalfs.store.write.store import SyncMode
+
+log = logging.getLogger(__name__)
+
+
+def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: Clock) -> TakingElsewhere:
+    """Raises `OlderStore`, which says why, where such a store is only read, `NotAStore` where there is none,
+    and what `open_for_writing` raises.
+    """
+    if found.kind != HORNETQ:
+        raise _only_read(found, f"stores of kind {found.kind} are read only")
+    for directory, extension in ((found.journal_dir, "hq"), (found.bindings_dir, "bindings")):
+        if not (door.is_folder(directory) and any(directory.glob(f"*.{extension}"))):
+            raise NotAStore(found.root, f"no journal files (*.{extension}) in {directory}")
+    reason = of_first_version(found.journal_dir, "hq")
+    if reason is not None:
+        raise _only_read(found, reason)
+    return _TakingOlder(OwnedHornetq(found, derived, clock), sync, clock)
+
+
+def _only_read(found: OlderStore, reason: str) -> OlderStore:
+    return OlderStore(
+        found.root,
+        reason,
+        kind=found.kind,
+        root=found.root,
+        journal=found.journal_dir,
+        bindings=found.bindings_dir,
+    )
+
+
+class OlderWritingStore(ElsewhereStore):
+    """Queues, settings and what else belongs to the broker's administration stay as they are."""
+
+    def _refuse_message(self, message: Outgoing) -> None:
+        if not isinstance(message, CoreMessage):
+            self._lacks("a message of AMQP")
+
+    def _lacks(self, what: str) -> NoReturn:
+        raise NotInOlderStore(self.owned.shown, what)
+
+    async def create_address(self, name: str) -> None:
+        self._lacks(f"making the address {name}")
+
+    async def delete_address(self, name: str) -> None:
+        self._lacks(f"deleting the address {name}")
+
+    async def create_queue(self, address: str, name: str) -> None:
+        self._lacks(f"making the queue {address}::{name}")
+
+    async def delete_queue(self, address: str, name: str) -> None:
+        self._lacks(f"deleting the queue {address}::{name}")
+
+    async def _make_queue(self, address: str, name: str, accepted: str) -> None:
+        self._lacks(f"making the queue {address}::{name}")
+
+    async def set_attribute(self, address: str, queue: str | None, name: str, value: bytes) -> None:
+        self._lacks(f"setting {name} of {address}")
+
+    async def remove_attribute(self, address: str, queue: str | None, name: str) -> None:
+        self._lacks(f"setting {name} of {address}")
+
+    def check_settings(self, address: str, queue: str | None, text: bytes) -> None:
+        self._lacks(f"settings of {address}")
+
+    async def write_settings(self, address: str, queue: str | None, text: bytes) -> None:
+        self._lacks(f"settings of {address}")
+
+
+class _TakingOlder(TakingElsewhere):
+    store_type = OlderWritingStore
+
+    def __init__(self, owned: OwnedHornetq, sync: SyncMode, clock: Clock) -> None:
+        super().__init__(owned, sync, clock)
+        # What fits a record here fits one there.
+        self.settings = with_(self.settings, file_size_bytes=owned.file_bytes)
+
+    def message_journal(self, kind: BackendKind) -> WriteSettings:
+        return message_journal(self.layout, self.settings, kind)
+
+    def set_orphans_aside(self, core: Core) -> None:
+        """They stay where the older broker has them."""
+
+
+class OwnedHornetq:
+    """A data directory of HornetQ 2.2 to 2.4, locked as that broker locks it."""
+
+    def __init__(self, found: OlderStore, derived: Path | None, clock: Clock) -> None:
+        """Recover the journals and derive what is there. Raises `StoreBusy` and `SystemFailure`."""
+        self.on_failure: Callable[[str], None] = log.error
+        self.shown = str(found.root)
+        self._source: Final = Source(
+            found.kind, found.root, found.journal_dir, found.bindings_dir, found.found, is_locked=True
+        )
+        source = self._source
+        with ExitStack() as undo:
+            with deriving(f"{source.root.resolve()} for writing", derived) as folder:
+                self.place = folder / uuid.uuid4().hex
+                undo.callback(shutil.rmtree, self.place, ignore_errors=True)
+                self._lock = NodeLock.acquire_older(source.root, source.journal_dir, clock)
+                undo.callback(self._lock.release)
+                door.make_folders(source.large_dir)
+                door.make_folders(source.paging_dir)
+                self._messages = self._writer(undo, source.journal_dir, "hornetq-data", "hq", clock)
+                self._bindings = self._writer(
+                    undo, source.bindings_dir, "hornetq-bindings", "bindings", clock
+                )
+                _derive(source, self.place)
+                keep(self.place)
+            self._undo = undo.pop_all()
+
+    def _writer(
+        self, undo: ExitStack, directory: Path, prefix: str, extension: str, clock: Clock
+    ) -> JournalWriter:
+        writer = open_writer(directory, prefix, extension, clock, root=self._source.root)
+        undo.callback(writer.backend.close)
+        undo.callback(writer.release)
+        writer.drain()
+        return writer
+
+    @property
+    def file_bytes(self) -> int:
+        """Of the message journal."""
+        return self._messages.settings.file_size_bytes
+
+    def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
+        return (
+            LoggedBackend(journal_dir, HornetqLog(self._messages), self._failed),
+            LoggedBackend(bindings_dir, HornetqBindings(self._bindings), self._failed),
+        )
+
+    def bodies(self, directory: Path) -> BodyWriter:
+        return BodyWriter(self._source.large_dir, sync=True)
+
+    def pages(self) -> PageStore:
+        return HornetqPages(self._source.paging_dir)
+
+    def activated(self) -> None:
+        self._lock.activated()
+
+    def status(self) -> Mapping[str, object]:
+        return {
+            "olderStore": self.shown,
+            "olderFormat": self._source.kind,
+            "nodeId": str(self._lock.node_id),
+        }
+
+    def release(self) -> None:
+        self._undo.close()
+
+    def _failed(self, reason: str) -> None:
+        self.on_failure(reason)
+
+
+def _derive(source: Source, place: Path) -> None:
+    make_derived(
+        place,
+        partial(adapter_for(source), source),
+        lambda _: None,
+        kind=source.kind,
+        found=source.found,
+        source=str(source.root),
+        identity=place.name,
+    )
