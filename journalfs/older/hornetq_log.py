@@ -64,6 +64,10 @@ def open_writer(
         raise
 
 
+def has_files(directory: Path, extension: str) -> bool:
+    return any(name.endswith(f".{extension}") for name in door.names(directory))
+
+
 def of_first_version(directory: Path, extension: str) -> str | None:
     """Why a journal is not written: HornetQ 2.1 has other records. None: it is of a later one."""
     for name in sorted(door.names(directory)):

@@ -32,6 +32,7 @@ from journalfs.older.hornetq_log import (
     HornetqBindings,
     HornetqLog,
     HornetqPages,
+    has_files,
     of_first_version,
     open_writer,
 )
@@ -53,7 +54,7 @@ def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: C
     if found.kind != HORNETQ:
         raise _only_read(found, f"stores of kind {found.kind} are read only")
     for directory, extension in ((found.journal_dir, "hq"), (found.bindings_dir, "bindings")):
-        if not (door.is_folder(directory) and any(directory.glob(f"*.{extension}"))):
+        if not (door.is_folder(directory) and has_files(directory, extension)):
             raise NotAStore(found.root, f"no journal files (*.{extension}) in {directory}")
     reason = of_first_version(found.journal_dir, "hq")
     if reason is not None:
