@@ -104,3 +104,16 @@ def test_pages_that_sources_name_exist() -> None:
         if not (ROOT / page).is_file()
     ]
     assert not missing
+
+
+def test_the_hops_of_a_write_and_a_read_are_where_the_page_says() -> None:
+    text = (ROOT / "docs/inside/architecture.md").read_text()
+    hops = re.findall(r"^\| `([\w.]+)`.* \| `([\w/]+\.(?:py|c))` \| .* \|$", text, re.MULTILINE)
+    assert len(hops) > 20
+    missing = [
+        f"{file}: {word}"
+        for name, file in hops
+        for word in name.split(".")
+        if not re.search(rf"^\s*(?:class|def|async def|jfs_status) {word}\b", (ROOT / file).read_text(), re.M)
+    ]
+    assert not missing
