@@ -20,7 +20,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from journalfs import ownership
 
@@ -33,6 +33,8 @@ _OPENAT2: Final = 437
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 _AT_FDCWD: Final = -100
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_COPIED_BYTES: Final = 8 << 20
+"""At once."""
 _LINKS_MAX: Final = 40
 """As many as the kernel follows."""
 
@@ -65,8 +67,20 @@ class _How(ctypes.Structure):
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 _syscall: Final = _libc.syscall
-_anchors: dict[bytes, int] = {}
-"""Directories that whoever acts for a store's owner reaches by descriptor alone."""
+
+
+class _Anchor(NamedTuple):
+    """A directory that is reached by descriptor alone."""
+
+    descriptor: int
+    owner: tuple[int, int] | None = None
+    """User and group as whom everything below is opened; None: as whom the thread acts."""
+
+
+_anchors: dict[bytes, _Anchor] = {}
+"""By their paths."""
+_NOWHERE: Final = _Anchor(_AT_FDCWD)
+_UNCHANGED: Final = contextlib.nullcontext()
 
 
 def refused(path: AnyPath, mode: int) -> NotOfTheStore:
@@ -102,6 +116,10 @@ def _walk(name: bytes, flags: int, mode: int, directory: int) -> int:
                 number = errno.ELOOP if stat.S_ISLNK(kind) else errno.ENOTDIR
                 raise OSError(number, os.strerror(number))
         return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=held)
+    except NotADirectoryError:  # of a link that was to be a directory
+        if stat.S_ISLNK(os.stat(last, dir_fd=held, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+        raise
     finally:
         os.close(held)
 
@@ -123,31 +141,81 @@ def _open(path: AnyPath, flags: int, mode: int = 0) -> int:
         raise NotOfTheStore(
             errno.ELOOP, "not a file of the store: its name leads out of it", os.fsdecode(path)
         )
+    owner = None
     if _anchors:
-        name, directory = _anchored(name)
+        name, (directory, owner) = _anchored(name)
     try:
-        return (_openat2 if has_openat2 else _walk)(name, flags, mode, directory)
+        with _as(owner):
+            return (_openat2 if has_openat2 else _walk)(name, flags, mode, directory)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EXDEV):
             raise refused(path, stat.S_IFLNK) from None
         raise OSError(error.errno, error.strerror, os.fsdecode(path)) from None
 
 
-def _anchored(name: bytes) -> tuple[bytes, int]:
+def _anchored(name: bytes) -> tuple[bytes, _Anchor]:
     above, below = name, b""
     while above not in _anchors:
         above, slash, part = above.rpartition(b"/")
         if not slash:
-            return name, _AT_FDCWD
+            return name, _NOWHERE
         below = part + b"/" + below
     return below.rstrip(b"/") or b".", _anchors[above]
+
+
+def _as(owner: tuple[int, int] | None) -> contextlib.AbstractContextManager[None]:
+    return _UNCHANGED if owner is None else ownership.acting_as(*owner)
+
+
+def _anchor(place: AnyPath, descriptor: int, owner: tuple[int, int] | None = None) -> None:
+    name = os.fsencode(place)
+    if name in _anchors:
+        os.close(_anchors[name].descriptor)
+    _anchors[name] = _Anchor(descriptor, owner)
+
+
+def _owner_of(path: AnyPath) -> tuple[int, int] | None:
+    """As whom what is there is reached, where that is not as whom the thread acts."""
+    return _anchored(os.fsencode(path))[1].owner if _anchors else None
+
+
+def enter(folders: Iterable[Path]) -> None:
+    """Reach these directories, if this process is root's, as their owner, as whom ever it acts with others:
+    a store that something is made of. Raises OSError and `SystemFailure`.
+    """
+    places = tuple(folders)
+    ownership.refuse_writable(places)
+    if os.geteuid() != 0:
+        return
+    found = ownership.owner_of(places)
+    if found is not None:
+        for place in filter(is_folder, places):
+            _anchor(place, _open(place, os.O_PATH | os.O_DIRECTORY), found[:2])
+
+
+def own_folder(path: AnyPath, *, mode: int = 0o700) -> None:
+    """A directory that only this process's user can write to, made if it is not there, in which something is
+    made. It is held open until it is removed. Raises OSError: another's is refused.
+    """
+    if (known := _anchors.pop(os.fsencode(path), None)) is not None:
+        os.close(known.descriptor)
+    make_folders(os.path.dirname(path), mode=mode)
+    with contextlib.suppress(FileExistsError):
+        make_folder(path, mode=mode)
+    descriptor = _open(path, os.O_RDONLY | os.O_DIRECTORY)
+    found = os.fstat(descriptor)
+    if found.st_uid != ownership.acts_as()[0] or found.st_mode & 0o022:
+        os.close(descriptor)
+        whose = f"user {found.st_uid} has it" if found.st_mode & 0o022 == 0 else "others can write to it"
+        raise NotOfTheStore(errno.EPERM, f"not made by this user: {whose}", os.fsdecode(path))
+    _anchor(path, descriptor)
 
 
 def adopt(folders: Iterable[Path]) -> None:
     """Act as the owner of the store that has these directories, if that is what this process is for; those
     that the owner does not reach are pinned before. Raises OSError and `SystemFailure`.
     """
-    places = tuple(folders)
+    places = tuple(place for place in folders if _owner_of(place) is None)
     ownership.refuse_writable(places)
     if not ownership.adopts():
         return
@@ -159,7 +227,7 @@ def adopt(folders: Iterable[Path]) -> None:
         if os.access(name, os.X_OK, effective_ids=True):
             os.close(descriptor)
         else:
-            _anchors[name] = descriptor
+            _anchor(name, descriptor)
 
 
 def _nearest(place: Path) -> Path:
@@ -211,9 +279,12 @@ def seen_at(path: AnyPath, *, follow_symlinks: bool = True) -> os.stat_result:
     """Of what a file's reader would find, for comparing it with one that is open: one call, and links are
     followed. Raises OSError.
     """
-    name, directory = _anchored(os.fsencode(path)) if _anchors else (path, _AT_FDCWD)
+    if not _anchors:
+        return os.stat(path, follow_symlinks=follow_symlinks)
+    name, (directory, owner) = _anchored(os.fsencode(path))
     of = None if directory == _AT_FDCWD else directory
-    return os.stat(name, dir_fd=of, follow_symlinks=follow_symlinks)
+    with _as(owner):
+        return os.stat(name, dir_fd=of, follow_symlinks=follow_symlinks)
 
 
 def may_change(path: AnyPath) -> bool:
@@ -270,10 +341,13 @@ def status_in(held: int, name: str | bytes) -> os.stat_result:
 
 @contextlib.contextmanager
 def folder(path: AnyPath) -> Iterator[int]:
-    """The directory, held open, for calls that take a `dir_fd`. Raises OSError."""
+    """The directory, held open, for calls that take a `dir_fd`; of one that was entered as its owner. Raises
+    OSError.
+    """
     descriptor = _open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield descriptor
+        with _as(_owner_of(path)):
+            yield descriptor
     finally:
         os.close(descriptor)
 
@@ -282,6 +356,14 @@ def names(path: AnyPath) -> list[str]:
     """What is in a directory, in no order. Raises OSError."""
     with folder(path) as held:
         return names_in(held)
+
+
+def names_if_there(path: AnyPath) -> list[str]:
+    """The same in their order; none where there is no such directory. Raises OSError."""
+    try:
+        return sorted(names(path))
+    except FileNotFoundError:
+        return []
 
 
 @contextlib.contextmanager
@@ -441,12 +523,15 @@ def hidden_bits(folders: Iterable[Path], group: int) -> int:
 
 @contextlib.contextmanager
 def _parent(path: AnyPath) -> Iterator[tuple[int, bytes]]:
+    """The directory that a name is in, and the name, for changing what is there: as its owner, if it was
+    entered.
+    """
     above, _, name = os.fsencode(path).rstrip(b"/").rpartition(b"/")
-    descriptor = _open(
-        above or (b"/" if os.fsencode(path).startswith(b"/") else b"."), os.O_PATH | os.O_DIRECTORY
-    )
+    above = above or (b"/" if os.fsencode(path).startswith(b"/") else b".")
+    descriptor = _open(above, os.O_PATH | os.O_DIRECTORY)
     try:
-        yield descriptor, name
+        with _as(_owner_of(above)):
+            yield descriptor, name
     except OSError as error:
         if not isinstance(error, NotOfTheStore):
             error.filename = os.fsdecode(path)
@@ -466,6 +551,22 @@ def create(path: AnyPath, flags: int = WRITE, *, mode: int | None = None) -> int
         descriptor = os.open(name, flags | made, wanted, dir_fd=parent)
         _settle(descriptor, parent, wanted)
         return descriptor
+
+
+def write(path: AnyPath, content: bytes) -> None:
+    """A new file that holds this. Raises OSError."""
+    with open(create(path), "wb", buffering=0) as file:
+        file.write(content)
+
+
+def copy(path: AnyPath, to: AnyPath, advance: Callable[[int], None] = lambda _: None) -> None:
+    """A new file that holds the same as another one; `advance` is told how many bytes went over. Raises
+    OSError.
+    """
+    with open(open_file(path), "rb", buffering=0) as source, open(create(to), "wb", buffering=0) as made:
+        while piece := source.read(_COPIED_BYTES):
+            made.write(piece)
+            advance(len(piece))
 
 
 def create_instead(path: AnyPath) -> int:
@@ -514,16 +615,16 @@ def make_folder(path: AnyPath, *, mode: int | None = None) -> None:
             _settle(made, parent, wanted | os.fstat(made).st_mode & stat.S_ISGID)
 
 
-def make_folders(path: AnyPath) -> None:
+def make_folders(path: AnyPath, *, mode: int | None = None) -> None:
     """A directory, and those above it. It may be there. Raises OSError."""
     name = os.fsencode(path)
     if is_folder(name):
         return
     above = name.rstrip(b"/").rpartition(b"/")[0]
     if above:
-        make_folders(above)
+        make_folders(above, mode=mode)
     try:
-        make_folder(name)
+        make_folder(name, mode=mode)
     except FileExistsError:
         if not is_folder(name):
             raise
@@ -550,6 +651,12 @@ def set_times(path: AnyPath, atime_ns: int, mtime_ns: int) -> None:
     """Of a file or directory. Raises OSError."""
     with held(path) as descriptor:
         os.utime(descriptor, ns=(atime_ns, mtime_ns))
+
+
+def touch(path: AnyPath) -> None:
+    """Of a file or directory: it was used now. Raises OSError."""
+    with held(path) as descriptor:
+        os.utime(descriptor)
 
 
 # ---- naming and removing ----

@@ -62,17 +62,10 @@ def adopt(folders: Iterable[Path]) -> None:
     they are of several users, or the system does not let it.
     """
     global _adopted  # noqa: PLW0603
-    owners = {(owner.st_uid, owner.st_gid): place for place in folders for owner in _owners(place)}
-    others = {user: place for (user, _), place in owners.items() if user != _ROOT}
-    if not others:
+    found = owner_of(folders)
+    if found is None:
         return
-    (user, place), *more = others.items()
-    if more:
-        raise SystemFailure(
-            f"{more[0][1]}: is user {more[0][0]}'s, and {place} is user {user}'s: root acts as the owner "
-            "of a store, which has to be one; give both to one user, or run this as one of them"
-        )
-    group = next(group for (owner, group) in owners if owner == user)
+    user, group, place = found
     with contextlib.suppress(PermissionError):  # where a container has no groups to set
         os.setgroups(_groups(user, group))
     _adopted = user, group
@@ -82,6 +75,33 @@ def adopt(folders: Iterable[Path]) -> None:
         raise SystemFailure(
             f"{place}: is user {user}'s, and the system does not let root act so; run this as that user"
         )
+
+
+def owner_of(folders: Iterable[Path]) -> tuple[int, int, Path] | None:
+    """User and group whose these directories are, and one of them; None: all are root's. Raises
+    `SystemFailure` where they are of several users.
+    """
+    owners = {(owner.st_uid, owner.st_gid): place for place in folders for owner in _owners(place)}
+    others = {user: place for (user, _), place in owners.items() if user != _ROOT}
+    if not others:
+        return None
+    (user, place), *more = others.items()
+    if more:
+        raise SystemFailure(
+            f"{more[0][1]}: is user {more[0][0]}'s, and {place} is user {user}'s: root acts as the owner "
+            "of a store, which has to be one; give both to one user, or run this as one of them"
+        )
+    return user, next(group for (owner, group) in owners if owner == user), place
+
+
+@contextlib.contextmanager
+def acting_as(user: int, group: int) -> Iterator[None]:
+    """Within this the calling thread acts as somebody whose files are read beside the store's."""
+    before = _act_as(user, group)
+    try:
+        yield
+    finally:
+        _act_as(*before)
 
 
 def refuse_writable(folders: Iterable[Path]) -> None:

@@ -102,8 +102,10 @@ class StoreLayout:
         return None if file is None or file.name == TOML_NAME else file
 
 
-def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = None) -> StoreLayout:
-    """Find the store that `path` means.
+def locate_store(
+    path: Path | str, *, environment: Mapping[str, str] | None = None, adopting: bool = True
+) -> StoreLayout:
+    """Find the store that `path` means. `adopting`: a command of root's acts as its owner from now on.
 
     Raises `NotAStore` (saying what was looked for), `UnknownVersion` for stores of older software or of
     another kind, `DatabaseStore` for one in a database, `ConfigError` for a broker.xml with mistakes,
@@ -114,7 +116,8 @@ def locate_store(path: Path | str, *, environment: Mapping[str, str] | None = No
         raise DatabaseStore(database)
     given = Path(os.path.abspath(path))
     try:
-        return _adopted(_checked(given, environment))
+        layout = _checked(given, environment)
+        return _adopted(layout) if adopting else layout
     except OSError as error:
         raise SystemFailure.from_os(error, _refused_at(error, given), doing="look for a store") from error
 

@@ -6,9 +6,11 @@ the end; so nothing of it is ever there twice. A step that was done is noted in 
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Final
 import msgspec
 import trio
 
+from journalfs import door
 from journalfs.config.files import TOML_NAME
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
@@ -24,8 +27,7 @@ from journalfs.config.layout import StoreLayout, locate_store, plan_store
 from journalfs.config.older import ARTEMIS_1, HORNETQ, forced
 from journalfs.config.setting_names import Value
 from journalfs.convert.report import Report
-from journalfs.damage import Damage
-from journalfs.door import sync
+from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.older import RECOVER, RENAME
 from journalfs.engine.state_types import AnomalyKind, TransactionInfo
@@ -34,7 +36,7 @@ from journalfs.format.large_file import parse_large_name
 from journalfs.format.xid import decode_xid
 from journalfs.journal.account import JournalAccount
 from journalfs.journal.loader import JournalLoader
-from journalfs.older import Source
+from journalfs.older import Source, source_of
 from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import identity_of
@@ -49,8 +51,6 @@ MADE_FROM: Final = Path("journalfs", "made-from.json")
 REWRITTEN: Final = "rewritten"
 WRITTEN: Final = (HORNETQ,)
 """Kinds of older stores that can be made."""
-COPIED_BYTES: Final = 8 << 20
-"""Copied at once."""
 
 LIVE_SHARE_MIN: Final = 0.5
 """A journal of which less counts is compacted."""
@@ -109,13 +109,18 @@ class Carrying:
     def run(self) -> Report:
         """Raises what `locate_store` raises, `WrongCall` where the destination is in use, `SystemFailure`."""
         destination = Path(os.path.abspath(self.destination))
-        source = self._source()
+        try:
+            source = self._source()
+        except OSError as error:
+            raise SystemFailure.from_os(error, error.filename or self.path, doing=self.mode) from error
         if destination == source.root or source.root.is_relative_to(destination):
             raise WrongCall(
                 f"{destination}: this is the source, which stays as it is; give another directory"
             )
         staging = destination.parent / f".{destination.name}.unfinished"
         try:
+            door.adopt((destination,))
+            door.own_folder(staging, mode=0o755)
             return self._run(source, destination, staging)
         except OSError as error:
             raise SystemFailure.from_os(error, error.filename or destination, doing=self.mode) from error
@@ -128,28 +133,30 @@ class Carrying:
         given = Path(os.path.abspath(self.path))
         try:
             if self.kind is None:
-                layout = locate_store(given)
-                _refuse_busy(layout.root, layout.node_manager_lock_dir)
-                return Source(
-                    CURRENT,
+                layout = locate_store(given, adopting=False)
+                found = OlderStore(
                     layout.root,
-                    layout.journal_dir,
-                    layout.bindings_dir,
                     "a store of the current format",
-                    paging=layout.paging_dir,
-                    large=layout.large_dir,
+                    kind=CURRENT,
+                    root=layout.root,
+                    journal=layout.journal_dir,
+                    bindings=layout.bindings_dir,
                 )
+                source = source_of(found, paging=layout.paging_dir, large=layout.large_dir)
+                _refuse_busy(layout.root, layout.node_manager_lock_dir)
+                return source
             found = forced(self.kind, given)
         except OlderStore as older:
             found = older
-        _refuse_busy(found.root, found.journal_dir)
-        return Source(found.kind, found.root, found.journal_dir, found.bindings_dir, found.found)
+        source = source_of(found)
+        _refuse_busy(source.root, source.journal_dir)
+        return source
 
     def _run(self, source: Source, destination: Path, staging: Path) -> Report:
         state = _state_of(staging)
         identity = identity_of(source)
         if state is None or (state.mode, state.to, state.identity) != (self.mode, self.to, identity):
-            shutil.rmtree(staging, ignore_errors=True)
+            _empty(staging)
             state = _State(self.mode, identity, self.to)
         if state.step not in _LAST:
             plan_store(destination)  # nothing may be there
@@ -161,47 +168,47 @@ class Carrying:
             self._pack(source, staging, destination, state)
         if state.step == _Step.PACKED and self.to is not None:
             self._rewrite(source, staging, destination, state)
-        report = msgspec.json.decode((staging / MADE_FROM).read_bytes(), type=Report)
+        report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
         _move(staging, destination, _places(destination) if self.to is None else _hornetq_places(destination))
         return report
 
     def _records(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
-        shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir(parents=True)
+        _empty(staging)
         older = source.kind != CURRENT
         renamed = older and not self._keeps_names(source)
         flags = (RENAME if renamed else 0) | (RECOVER if self.mode is Mode.RECOVER else 0)
         size_bytes = _settings(destination).file_size_bytes
         with DerivedStore(staging, self.advance, flags=flags, file_bytes=size_bytes) as out:
             adapter_for(source)(source, out)
-            out.paging_dir.mkdir(exist_ok=True)
-            out.large_dir.mkdir(exist_ok=True)
+            door.make_folders(out.paging_dir)
+            door.make_folders(out.large_dir)
         state.damage, state.notes = sorted(out.damaged), out.notes
         state.bodies = None if out.bodies is None else str(out.bodies)
         _done(staging, state, _Step.RECORDS)
 
     def _bodies(self, staging: Path, state: _State) -> None:
         """Copies of the bodies that messages have, each whole or not there."""
-        there = [] if state.bodies is None else sorted(Path(state.bodies).iterdir())
+        there = [] if state.bodies is None else door.names_if_there(state.bodies)
         wanted = _bodies_of(staging) if there else set()
-        for path in there:
-            if path.name in wanted and path.is_file():
+        for path in (Path(state.bodies or "", name) for name in there if name in wanted):
+            mode = door.mode_of(path)
+            if stat.S_ISREG(mode):
                 self._copy(path, staging / "large-messages" / path.name)
-        sync(staging / "large-messages")
+            elif mode:
+                refused = door.kind_and_reason(door.refused(path, mode))
+                state.damage.append(Damage(name_of(path, path.parent.parent), 0, 0, *refused))
+        door.sync(staging / "large-messages")
         _done(staging, state, _Step.BODIES)
 
     def _copy(self, source: Path, to: Path) -> None:
-        size_bytes = source.stat().st_size
-        if to.is_file() and to.stat().st_size == size_bytes:
+        if door.is_file(to) and door.status(to).st_size == door.status(source).st_size:
             return
         part = to.with_name(f"{to.name}.part")
-        with source.open("rb") as reading, part.open("wb") as writing:
-            while piece := reading.read(COPIED_BYTES):
-                writing.write(piece)
-                self.advance(len(piece))
-            writing.flush()
-            os.fsync(writing.fileno())
-        part.rename(to)
+        door.remove_if_there(part)
+        door.copy(source, part, self.advance)
+        with door.opened(part) as made:
+            os.fsync(made)
+        door.rename(part, to)
 
     def _pack(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         """As durable as every store is, and without what a broker would complain of; say what it is."""
@@ -210,8 +217,8 @@ class Carrying:
             _compact(staging, destination)
             again, _ = self._report(source, staging, destination, state)
             report = msgspec.structs.replace(again, damage=report.damage)
-        shutil.rmtree(staging / MADE_FROM.parent, ignore_errors=True)
-        (staging / MADE_FROM).parent.mkdir()
+        _remove(staging / MADE_FROM.parent)
+        door.make_folder(staging / MADE_FROM.parent)
         _write_report(staging, report)
         _sync_all(staging)
         _done(staging, state, _Step.PACKED)
@@ -223,7 +230,7 @@ class Carrying:
     def _rewrite(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         """Make the older store of what was packed."""
         place = staging / REWRITTEN
-        shutil.rmtree(place, ignore_errors=True)
+        _remove(place)
         writing = HornetqStore(
             staging,
             place,
@@ -232,7 +239,7 @@ class Carrying:
             jms=source.bindings_dir if source.kind == HORNETQ else None,
         )
         writing.write()
-        report = msgspec.json.decode((staging / MADE_FROM).read_bytes(), type=Report)
+        report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
         notes = [(kind, text) for kind, text in report.notes if kind != "jms"]
         _write_report(staging, msgspec.structs.replace(report, notes=notes + writing.notes))
         _sync_all(staging)
@@ -249,7 +256,7 @@ class Carrying:
             }
             loader = store.core.loader
             prepared = [_xid(loader.files[one.file_slot], one) for one in loader.state.transactions()]
-            bodies = [path for path in (staging / "large-messages").iterdir() if parse_large_name(path.name)]
+            bodies = [name for name in door.names(staging / "large-messages") if parse_large_name(name)]
             missing = [one for one in store.core.damage() if one.kind == "large-message"]
             pack = _is_worth_compacting(loader)
         finally:
@@ -270,7 +277,8 @@ class Carrying:
 
 
 def _write_report(staging: Path, report: Report) -> None:
-    (staging / MADE_FROM).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    _remove(staging / MADE_FROM)
+    door.write(staging / MADE_FROM, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
 
 
 def _settings(destination: Path) -> JournalSettings:
@@ -293,7 +301,8 @@ def _compact(staging: Path, destination: Path) -> None:
         "journal-type": "NIO",
         "journal-datasync": False,
     }
-    (staging / TOML_NAME).write_text(settings_text(said))
+    _remove(staging / TOML_NAME)
+    door.write(staging / TOML_NAME, settings_text(said).encode())
     writing = open_for_writing(staging, index=False, auto_delete=False, expire=False)
     try:
         trio.run(compact_store, writing)
@@ -327,7 +336,7 @@ def _bodies_of(staging: Path) -> set[str]:
 
 def _state_of(staging: Path) -> _State | None:
     try:
-        return msgspec.json.decode((staging / PROGRESS).read_bytes(), type=_State)
+        return msgspec.json.decode(door.read(staging / PROGRESS), type=_State)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None
 
@@ -335,24 +344,30 @@ def _state_of(staging: Path) -> _State | None:
 def _done(staging: Path, state: _State, step: _Step) -> None:
     """Note that a step was taken: afterwards it is not taken again."""
     state.step = step
-    new = staging / f"{PROGRESS}.new"
-    with new.open("wb") as file:
+    with door.replacing(staging / PROGRESS) as made, open(made, "wb", closefd=False) as file:
         file.write(msgspec.json.encode(state))
         file.flush()
-        os.fsync(file.fileno())
-    new.rename(staging / PROGRESS)
-    sync(staging)
+        os.fsync(made)
+    door.sync(staging)
+
+
+def _empty(staging: Path) -> None:
+    for name in door.names(staging):
+        door.remove_tree(staging / name)
+
+
+def _remove(place: Path) -> None:
+    """What an earlier try has left, if there was one."""
+    with suppress(FileNotFoundError):
+        door.remove_tree(place)
 
 
 def _sync_all(folder: Path) -> None:
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in door.below(folder):
         for name in names:
-            descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_CLOEXEC)
-            try:
+            with door.opened(os.path.join(parent, name)) as descriptor:
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        sync(Path(parent))
+        door.sync(parent)
 
 
 def _places(destination: Path) -> dict[str, Path]:
@@ -378,13 +393,26 @@ def _move(staging: Path, destination: Path, places: Mapping[str, Path]) -> None:
     for name, place in places.items():
         for path in _files_of(staging / name):
             to = place / path.relative_to(staging / name)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(path, to)
-            sync(to.parent)
-        if (staging / name).is_dir():
-            place.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(staging)
-    sync(destination)
+            door.make_folders(to.parent)
+            _move_file(path, to)
+            door.sync(to.parent)
+        if door.is_folder(staging / name):
+            door.make_folders(place)
+    door.remove_tree(staging)
+    door.sync(destination)
+
+
+def _move_file(path: Path, to: Path) -> None:
+    try:
+        door.rename(path, to)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        door.remove_if_there(to)
+        door.copy(path, to)
+        with door.opened(to) as made:
+            os.fsync(made)
+        door.remove(path)
 
 
 def _layout_at(destination: Path) -> StoreLayout:
@@ -396,5 +424,5 @@ def _layout_at(destination: Path) -> StoreLayout:
 
 
 def _files_of(folder: Path) -> Iterator[Path]:
-    for parent, _, names in os.walk(folder):
-        yield from (Path(parent, name) for name in sorted(names))
+    for parent, _, names in door.below(folder) if door.is_folder(folder) else ():
+        yield from (Path(os.fsdecode(os.path.join(parent, name))) for name in sorted(names))

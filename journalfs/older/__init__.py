@@ -35,6 +35,6 @@ How it fits together:
   is still what it was.
 """
 
-from journalfs.older.reading import Source, derive, derived_from, refuse_derived
+from journalfs.older.reading import Source, derive, derived_from, refuse_derived, source_of
 
-__all__ = ["Source", "derive", "derived_from", "refuse_derived"]
+__all__ = ["Source", "derive", "derived_from", "refuse_derived", "source_of"]

@@ -4,9 +4,14 @@ each still gets, transactions in doubt. Messages are known by where they lie.
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
+from journalfs import door
+from journalfs.damage import Damage
 from journalfs.older.openwire import Destination, OpenWireMessage, Subscription, Transaction
 
 
@@ -19,6 +24,27 @@ class Place(NamedTuple):
     """0 where only the record before it says so."""
     order: int = 0
     """Of arrival, in what it lies in."""
+
+
+FILE_BYTES_MAX: Final = 2**31 - 1
+"""Offsets in a store are ints: a longer file is none of it, and would not fit into memory."""
+
+
+def read_file(path: Path) -> bytes:
+    """Raises OSError."""
+    with open(door.open_file(path), "rb") as file:
+        if os.fstat(file.fileno()).st_size > FILE_BYTES_MAX:
+            raise OSError(errno.EFBIG, "longer than any file of such a store", str(path))
+        return file.read()
+
+
+def content_of(path: Path, name: str, damage: list[Damage]) -> bytes:
+    """A file's content; none of one that cannot be read, which is damage under this name."""
+    try:
+        return read_file(path)
+    except OSError as error:
+        damage.append(Damage(name, 0, 0, *door.kind_and_reason(error)))
+        return b""
 
 
 Messages = dict[str, Place]

@@ -10,6 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from journalfs import door
 from journalfs.errors import DecodeError, SelectorError
 from journalfs.format.bindings import RoutingType
 from journalfs.format.xid import Xid
@@ -44,7 +45,7 @@ class Places:
         if file not in self._files:
             raise DecodeError(offset, f"journal file {file} is not there")
         if file not in self._open:
-            self._open[file] = os.open(self._files[file], os.O_RDONLY | os.O_CLOEXEC)
+            self._open[file] = door.open_file(self._files[file])
         return os.pread(self._open[file], length, offset)
 
     def name(self, file: int) -> str:

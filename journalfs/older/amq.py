@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from journalfs import door
 from journalfs.damage import Damage
 from journalfs.errors import DecodeError
 from journalfs.older import kaha
@@ -18,22 +19,27 @@ from journalfs.older.reading import Source
 
 def fill_amq(source: Source, out: DerivedStore) -> None:
     """The reference store where it was closed, else a replay of the data logs, as that broker does."""
-    folder = source.root / "journal" if (source.root / "journal").is_dir() else source.root
+    folder = source.root / "journal" if door.exists(source.root / "journal") else source.root
     references = source.root / "kr-store"
     damage: list[Damage] = []
+    try:
+        logs = log_files(folder)
+    except OSError as error:
+        out.refused(folder, source.root, error)
+        logs = {}
     content = _from_references(references, damage)
     if content is None:
         content = Content()
         for found in _subscriptions(references, damage):
             content.subscribe(found)
-        replay(folder, content, damage)
+        replay(logs, content, damage)
         said = "the data logs were replayed: the reference store (kr-store) was not closed"
     else:
         said = "the reference store (kr-store) was read: it was closed"
     out.note("read-from", said)
     for one in damage:
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
-    places = Places(log_files(folder), source.root)
+    places = Places(logs, source.root)
     try:
         ContentWriter(out, lambda place: _command(places, place), places, hide_taken=False).write(content)
     finally:
@@ -44,7 +50,7 @@ def _from_references(folder: Path, damage: list[Damage]) -> Content | None:
     """None: the broker would not believe it."""
     state = folder / "state"
     try:
-        if not state.is_dir() or not kaha.stopped_cleanly(state):
+        if not door.exists(state) or not kaha.stopped_cleanly(state):
             return None
         content = Content()
         kaha.read_references(folder, content)
@@ -57,7 +63,7 @@ def _from_references(folder: Path, damage: list[Damage]) -> Content | None:
 def _subscriptions(folder: Path, damage: list[Damage]) -> list[Subscription]:
     """What no data log of ActiveMQ 5.0 to 5.2 says."""
     try:
-        return kaha.durable_subscribers(folder / "state") if (folder / "state").is_dir() else []
+        return kaha.durable_subscribers(folder / "state") if door.exists(folder / "state") else []
     except (DecodeError, OSError, IndexError) as error:
         reason = f"durable subscriptions cannot be read: {error}"
         damage.append(Damage(f"{folder.name}/state", 0, 0, "garbage", reason))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from journalfs import door
 from journalfs.damage import Damage
 from journalfs.older.activemq5 import Place
 
@@ -24,10 +25,10 @@ _NAME: Final = re.compile(r"data-(\d+)")
 def log_files(folder: Path) -> dict[int, Path]:
     """The data logs of a folder by number, in their order."""
     found = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        named = _NAME.fullmatch(path.name)
-        if named and path.is_file():
-            found[int(named[1])] = path
+    for name in door.names_if_there(folder):
+        named = _NAME.fullmatch(name)
+        if named:
+            found[int(named[1])] = folder / name
     return dict(sorted(found.items()))
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from journalfs.damage import Damage
 from journalfs.errors import DecodeError
 from journalfs.older import openwire
-from journalfs.older.activemq5 import Content, Send, Taken, subscription_key
-from journalfs.older.amq_log import Frame, frames, log_files
+from journalfs.older.activemq5 import Content, Send, Taken, content_of, subscription_key
+from journalfs.older.amq_log import Frame, frames
 
 COMMIT_XA, ROLLBACK_XA, COMMIT, ROLLBACK, PREPARE = 2, 3, 4, 5, 1
 
 
-def replay(folder: Path, content: Content, damage: list[Damage]) -> None:
-    """Apply all data logs of `folder` to `content`, which holds the subscriptions that no log has."""
-    for number, path in log_files(folder).items():
-        name = f"{folder.name}/{path.name}"
-        for frame in frames(path.read_bytes(), number, name, damage):
+def replay(logs: Mapping[int, Path], content: Content, damage: list[Damage]) -> None:
+    """Apply all data logs to `content`, which holds the subscriptions that no log has."""
+    for number, path in logs.items():
+        name = f"{path.parent.name}/{path.name}"
+        for frame in frames(content_of(path, name, damage), number, name, damage):
             try:
                 _apply(frame, content)
             except (DecodeError, IndexError) as error:

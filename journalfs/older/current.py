@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
+from journalfs import door
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.errors import DecodeError
@@ -62,12 +63,14 @@ class _Current(JournalReading):
                 scan = scan_page(mapped)
                 whole = scan.damaged_at is None and not scan.undecoded()
                 if whole:
-                    shutil.copyfile(path, to)
+                    door.copy(path, to)
                 else:
-                    to.write_bytes(self._intact(path, mapped, scan))
+                    door.write(to, self._intact(path, mapped, scan))
                 self.out.progress(mapped.size_bytes)
         except OSError as error:
-            self.out.damage(self.name(path), 0, 0, "unreadable", f"cannot be read: {error.strerror or error}")
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise  # it is what is made that has no room
+            self.out.refused(path, self.source.root, error)
 
     def _intact(self, path: Path, mapped: MappedFile, scan: PageScan) -> bytes:
         kept = []

@@ -17,7 +17,8 @@ from typing import BinaryIO, Final, Self
 import msgspec
 import tomli_w
 
-from journalfs.damage import Damage
+from journalfs import door
+from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.older import Counts, rewrite_journal
 from journalfs.engine.scan import Scan
@@ -81,7 +82,7 @@ class JournalFiles:
     """
 
     def __init__(self, directory: Path, prefix: str, extension: str, file_bytes: int) -> None:
-        directory.mkdir(exist_ok=True)
+        door.make_folders(directory)
         self._directory = directory
         self._extension = extension
         self._prefix = prefix
@@ -104,7 +105,8 @@ class JournalFiles:
         self._end()
         self._file_id, self.rid = file_id, rid_of(file_id)
         stem = name or f"{self._prefix}-{file_id}"
-        self._file = (self._directory / f"{stem}.{self._extension}").open("xb")
+        made = door.create(self._directory / f"{stem}.{self._extension}")
+        self._file = open(made, "wb")  # noqa: SIM115 - `_end` closes it
         self._of_tx.clear()
         self._rewritten.next_output()
         self._size_bytes = 0
@@ -243,7 +245,7 @@ class DerivedStore:
 
     def _folder(self, name: str) -> Path:
         folder = self._place / name
-        folder.mkdir(exist_ok=True)
+        door.make_folders(folder)
         return folder
 
     def bodies_in(self, directory: Path) -> None:
@@ -354,7 +356,7 @@ class DerivedStore:
 
     def large_body(self, message_id: int) -> BinaryIO:
         """A new file for the body of a large message; give it with `large_message` afterwards."""
-        return (self.large_dir / f"{message_id}.msg").open("xb")
+        return open(door.create(self.large_dir / f"{message_id}.msg"), "wb")
 
     def large_message(
         self,
@@ -415,6 +417,10 @@ class DerivedStore:
         """What could not be read, and where in the source."""
         self.damaged.append(Damage(file, offset, length_bytes, kind, reason))
 
+    def refused(self, path: Path, root: Path, error: OSError) -> None:
+        """The same of what could not be opened; `root` is the source's."""
+        self.damaged.append(Damage(name_of(path, root), 0, 0, *door.kind_and_reason(error)))
+
     def note(self, kind: str, text: str) -> None:
         """What has no equal in the current format."""
         if (kind, text) not in self.notes:
@@ -438,7 +444,7 @@ class DerivedStore:
             self._journal.make_room(0)
             if self.bodies is not None:
                 said = tomli_w.dumps({"large-messages-directory": str(self.bodies)})
-                (self._place / "journalfs.toml").write_text(said)
+                door.write(self._place / "journalfs.toml", said.encode())
         for journal in (self._messages, self._bindings):
             if journal is not None:
                 journal.close()
@@ -447,7 +453,7 @@ class DerivedStore:
                 (self.journal_dir, self._file_bytes or 0),
                 (self.bindings_dir, BINDINGS_FILE_BYTES),
             ):
-                files = [path for path in directory.iterdir() if path.name != SERVER_LOCK_NAME]
+                files = [directory / name for name in door.names(directory) if name != SERVER_LOCK_NAME]
                 if self._file_bytes is None:
                     _of_one_size(files)
                 else:
@@ -490,10 +496,10 @@ def plain_queue(
 
 def _of_one_size(files: Sequence[Path]) -> None:
     """What is added takes no room on the disk. A file that is shorter than its siblings was cut off."""
-    size_bytes = max((path.stat().st_size for path in files), default=0)
+    size_bytes = max((door.status(path).st_size for path in files), default=0)
     size_bytes = max(BINDINGS_FILE_BYTES, -size_bytes % BLOCK_BYTES + size_bytes)
     for path in files:
-        os.truncate(path, size_bytes)
+        door.truncate(path, size_bytes)
 
 
 def allocate(files: Iterable[Path], size_bytes: int) -> None:
@@ -501,12 +507,10 @@ def allocate(files: Iterable[Path], size_bytes: int) -> None:
     left of a file.
     """
     for path in files:
-        with path.open("r+b") as file:
-            made = path.stat().st_size
-            os.posix_fallocate(
-                file.fileno(), 0, size_bytes if made <= size_bytes else round_up(made, STEPS_BYTES[0])
-            )
-            os.fsync(file.fileno())
+        with door.opened(path, door.WRITE) as file:
+            made = os.fstat(file).st_size
+            os.posix_fallocate(file, 0, size_bytes if made <= size_bytes else round_up(made, STEPS_BYTES[0]))
+            os.fsync(file)
 
 
 def _with_property(properties: bytes, entry: bytes) -> bytes:

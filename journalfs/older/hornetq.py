@@ -7,13 +7,13 @@ deleted stay what they are.
 
 from __future__ import annotations
 
-import os
-import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.bindings.interpret import Emitted
 from journalfs.damage import name_of
 from journalfs.engine.buffers import MappedFile
@@ -35,6 +35,7 @@ from journalfs.format.record_types import BindingType
 from journalfs.format.server_lock import SERVER_LOCK_NAME
 from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.file_ids import written_rid
+from journalfs.limits import ADDRESS_FILE_BYTES_MAX
 from journalfs.older.bindings import (
     ADDRESSES,
     MARKER_FILTERS,
@@ -84,9 +85,12 @@ class JournalReading:
     def rest(self) -> None:
         """Who the broker is, and where bodies of large messages lie."""
         lock = self.source.journal_dir / SERVER_LOCK_NAME
-        if not self.source.is_locked and lock.is_file():
-            shutil.copyfile(lock, self.out.journal_dir / SERVER_LOCK_NAME)
-        if self.source.large_dir.is_dir():
+        try:
+            if not self.source.is_locked and door.exists(lock):
+                door.copy(lock, self.out.journal_dir / SERVER_LOCK_NAME)
+        except OSError as error:
+            self.out.refused(lock, self.source.root, error)
+        if door.is_folder(self.source.large_dir):
             self.out.bodies_in(self.source.large_dir)
 
     # -- journals --------------------------------------------------------------------------------------------
@@ -130,8 +134,7 @@ class JournalReading:
         try:
             mapped = MappedFile(file.path)
         except OSError as error:
-            reason = f"cannot be read: {error.strerror or error}"
-            self.out.damage(name, 0, file.stamp.size_bytes, "unreadable", reason)
+            self.out.damage(name, 0, file.stamp.size_bytes, *door.kind_and_reason(error))
             return None
         version = file.version if file.version in READABLE_VERSIONS else 2
         rid = file.rid or written_rid(mapped) or 0
@@ -227,50 +230,60 @@ class JournalReading:
 
     def pages(self) -> None:
         """Every page of every address."""
-        for folder in sorted(folders_in(self.source.paging_dir)):
-            if not (folder / ADDRESS_FILE_NAME).is_file():
+        for folder in self._page_folders():
+            try:
+                content = door.read(folder / ADDRESS_FILE_NAME, ADDRESS_FILE_BYTES_MAX)
+                names = door.names_if_there(folder)
+            except FileNotFoundError:
                 self.out.damage(self.name(folder), 0, 0, "page-folder", "nothing says which address it is of")
                 continue
+            except OSError as error:
+                self.out.refused(folder / ADDRESS_FILE_NAME, self.source.root, error)
+                continue
             to = self.out.paging_dir / folder.name
-            to.mkdir()
-            content = (folder / ADDRESS_FILE_NAME).read_bytes()
+            door.make_folder(to)
             address = decode_address_file(content) if content.strip() else ""
             if self.out.flags & RENAME:
                 content = without_prefix(address).encode()
-            (to / ADDRESS_FILE_NAME).write_bytes(content)
+            door.write(to / ADDRESS_FILE_NAME, content)
             bound = [one for one in self.queues if one.address == address]
-            for path in sorted(folder.iterdir()):
-                parsed = parse_page_name(path.name)
+            for name in names:
+                parsed = parse_page_name(name)
                 if parsed is not None and not parsed.invalid:
-                    self.page(path, to / path.name, bound)
+                    self.page(folder / name, to / name, bound)
+
+    def _page_folders(self) -> Iterator[Path]:
+        """What cannot be looked into, or is a link, is damage."""
+        directory = self.source.paging_dir
+        try:
+            for name in door.names_if_there(directory):
+                mode = door.mode_of(directory / name)
+                if stat.S_ISDIR(mode):
+                    yield directory / name
+                elif not stat.S_ISREG(mode):
+                    self.out.refused(directory / name, self.source.root, door.refused(name, mode))
+        except OSError as error:
+            self.out.refused(directory, self.source.root, error)
 
     def page(self, path: Path, to: Path, bound: Sequence[OldQueue]) -> None:
         name = self.name(path)
         try:
             mapped = MappedFile(path)
         except OSError as error:
-            self.out.damage(name, 0, 0, "unreadable", f"cannot be read: {error.strerror or error}")
+            self.out.refused(path, self.source.root, error)
             return
         with mapped:
             routes: Routes | None = None
             if self.first_version:
-                to.write_bytes(rewrite_page(mapped, routes=()).memory)
+                door.write(to, rewrite_page(mapped, routes=()).memory)
                 with MappedFile(to) as unrouted:
                     chosen = {one.queue_id: one.filter for one in bound}
                     routes = routes_of(scan_page(unrouted), chosen)
-                to.unlink()
+                door.remove(to)
             rewritten = rewrite_page(mapped, routes=routes, flags=self.out.flags)
-            to.write_bytes(rewritten.memory)
+            door.write(to, rewritten.memory)
             if rewritten.damaged_at is not None:
                 length = mapped.size_bytes - rewritten.damaged_at
                 self.out.damage(name, rewritten.damaged_at, length, "garbage", "no record begins here")
             self.count(path, rewritten.undecoded)
             self.out.progress(mapped.size_bytes)
-
-
-def folders_in(directory: Path) -> Iterator[Path]:
-    try:
-        entries = list(os.scandir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    yield from (Path(entry.path) for entry in entries if entry.is_dir())

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from journalfs import door
 from journalfs.errors import DecodeError
 from journalfs.older import openwire
-from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send, subscription_key
+from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send, read_file, subscription_key
 from journalfs.older.amq_log import HEAD_BYTES
 
 SLOT: Final = struct.Struct(">hbqqiqiiqi")
@@ -59,10 +60,10 @@ class KahaStore:
     def _file(self, *names: str) -> bytes:
         for name in names:
             if name not in self._contents:
-                path = self._folder / name
-                if not path.is_file():
+                try:
+                    self._contents[name] = read_file(self._folder / name)
+                except FileNotFoundError:
                     continue
-                self._contents[name] = path.read_bytes()
             return self._contents[name]
         raise DecodeError(0, f"{self._folder} has no file {names[0]}")
 
@@ -119,7 +120,7 @@ class KahaStore:
 
     def _has(self, files: str) -> bool:
         names = (f"index-{safe_name(files, longest)}" for longest in NAME_CHARS_MAX)
-        return any((self._folder / name).is_file() for name in names)
+        return any(door.exists(self._folder / name) for name in names)
 
 
 BLOCK, LONG_BLOCK, STRING = 0x77, 0x7A, 0x74

@@ -4,14 +4,16 @@ and what the journal has behind it, else the whole journal.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.damage import Damage
 from journalfs.errors import DecodeError
-from journalfs.older.activemq5 import Content, Place, Send, Taken
+from journalfs.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
 from journalfs.older.activemq5_store import ContentWriter, Places
 from journalfs.older.derived import DerivedStore
 from journalfs.older.kahadb_index import Index, Indexed, Location
@@ -40,9 +42,9 @@ HIDING_VERSION: Final = 4
 
 def fill_kahadb(source: Source, out: DerivedStore) -> None:
     """A store, or several below one folder, each with some of the destinations."""
-    folders = list(store_folders(source.root))
+    folders = list(store_folders(source.root, out, source.root))
     outcomes = {one for one in folders if one.name == OUTCOMES}
-    committed = {tx for folder in outcomes for tx in _committed(folder)}
+    committed = {tx for folder in outcomes for tx in _committed(folder, out.damaged)}
     for folder in folders:
         if folder in outcomes:
             continue
@@ -53,14 +55,22 @@ def fill_kahadb(source: Source, out: DerivedStore) -> None:
             _fill(source, folder, out, committed)
 
 
-def store_folders(root: Path, depth: int = 0) -> Iterator[Path]:
-    """Folders with a journal, in the order of their names."""
-    if log_files(root):
-        yield root
-    if depth < DEPTH_MAX:
-        for one in sorted(root.iterdir()):
-            if one.is_dir() and not one.is_symlink():
-                yield from store_folders(one, depth + 1)
+def store_folders(root: Path, out: DerivedStore, top: Path, depth: int = 0) -> Iterator[Path]:
+    """Folders with a journal, in the order of their names. One that cannot be listed, and a link, is
+    damage.
+    """
+    try:
+        found = [root / name for name in sorted(door.names(root))]
+        if log_files(root):
+            yield root
+        for one in found if depth < DEPTH_MAX else ():
+            mode = door.mode_of(one)
+            if stat.S_ISLNK(mode):
+                out.refused(one, top, door.refused(one, mode))
+            elif stat.S_ISDIR(mode):
+                yield from store_folders(one, out, top, depth + 1)
+    except OSError as error:
+        out.refused(root, top, error)
 
 
 def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[Transaction]) -> None:
@@ -82,9 +92,9 @@ def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[Transa
         places.close()
 
 
-def _committed(folder: Path) -> Iterator[Transaction]:
+def _committed(folder: Path, damage: list[Damage]) -> Iterator[Transaction]:
     for path in log_files(folder).values():
-        content = path.read_bytes()
+        content = content_of(path, f"{folder.name}/{path.name}", damage)
         for record in records(content, path.name, []):
             if record.command == Command.COMMIT:
                 found = transaction_of(Fielded(content, record.offset, record.length))
@@ -123,10 +133,10 @@ class Replay:
         path = self._folder / "db.data"
         try:
             redo = self._folder / "db.redo"
-            index = Index(path.read_bytes(), redo.read_bytes() if redo.is_file() else b"")
+            if not door.exists(path):
+                return None
+            index = Index(read_file(path), read_file(redo) if door.exists(redo) else b"")
             index.fill(self.content)
-        except FileNotFoundError:
-            return None
         except (DecodeError, OSError, IndexError, RecursionError) as error:
             reason = f"the index cannot be read, so the journal is replayed: {error}"
             self._damage.append(Damage(self._called(path), 0, 0, "garbage", reason))
@@ -145,11 +155,7 @@ class Replay:
         self, number: int, path: Path, first: int, skip: Location | None, files: dict[int, Path]
     ) -> None:
         name = self._called(path)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            self._damage.append(Damage(name, 0, 0, "unreadable", str(error)))
-            return
+        content = content_of(path, name, self._damage)
         for record in records(content, name, self._damage, first):
             if skip is not None and (number, record.start) == skip:
                 continue

@@ -12,6 +12,7 @@ from enum import IntEnum, unique
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from journalfs import door
 from journalfs.damage import Damage
 from journalfs.errors import DecodeError
 from journalfs.older.openwire import Destination, LocalTransaction, Transaction, XaTransaction
@@ -74,10 +75,10 @@ NUMBER, BYTES = 0, 2
 def log_files(folder: Path) -> dict[int, Path]:
     """The journal files of a folder by number, in their order."""
     found = {}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        named = _NAME.fullmatch(path.name)
-        if named and path.is_file():
-            found[int(named[1])] = path
+    for name in door.names_if_there(folder):
+        named = _NAME.fullmatch(name)
+        if named:
+            found[int(named[1])] = folder / name
     return dict(sorted(found.items()))
 
 

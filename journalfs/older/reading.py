@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from journalfs import limits
+from journalfs import door, limits, ownership
 from journalfs.clock import SystemClock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage
@@ -36,6 +36,7 @@ DERIVED_VARIABLE: Final = "JOURNALFS_DERIVED"
 
 _IN_USE: Final = "in-use"
 _MAKING: Final = "making"
+_LARGE_NAMES: Final = ("large-messages", "largemessages")
 _ATTEMPTS_MAX: Final = 3
 """A source that changes while it is read is read again so often; then what was read is shown."""
 
@@ -51,38 +52,50 @@ class Source:
     root: Path
     journal_dir: Path
     bindings_dir: Path
+    paging_dir: Path
+    large_dir: Path
     found: str
     """What it is called."""
-    paging: Path | None = None
-    large: Path | None = None
-    """Where a configuration says; None: where such a broker has them."""
     is_locked: bool = False
     """By this process, which lets go of a record lock when it opens and closes the locked file once more."""
 
-    @property
-    def paging_dir(self) -> Path:
-        return self.paging or self.root / "paging"
-
-    @property
-    def large_dir(self) -> Path:
-        if self.large is not None:
-            return self.large
-        names = ("large-messages", "largemessages")
-        return next((self.root / one for one in names if (self.root / one).is_dir()), self.root / names[0])
-
     def files(self) -> Iterator[tuple[str, os.stat_result]]:
-        """Every regular file of the store, by its path below the root, in the order of the names."""
+        """What is in the store beside directories, by its path below the root, in the order of the names."""
         folders = sorted({self.root, self.journal_dir, self.bindings_dir})
-        seen: set[str] = set()
-        for folder in folders:
-            for parent, subfolders, names in os.walk(folder):
-                subfolders.sort()
+        seen: set[bytes] = set()
+        for top in folders:
+            for parent, subfolders, names in door.below(top, _passed_over):
+                subfolders.sort(reverse=True)
                 for name in sorted(names):
                     path = os.path.join(parent, name)
-                    if path not in seen and os.path.isfile(path):
+                    if path not in seen:
                         seen.add(path)
                         with suppress(FileNotFoundError):
-                            yield os.path.relpath(path, self.root), os.stat(path)
+                            yield os.path.relpath(os.fsdecode(path), self.root), door.status(path)
+
+
+def _passed_over(_: OSError) -> None:
+    """A directory that went, or cannot be listed: whoever reads it says so."""
+
+
+def source_of(found: OlderStore, *, paging: Path | None = None, large: Path | None = None) -> Source:
+    """A foreign store, of which all is reached as its owner from now on. `paging`, `large`: where its
+    configuration says; None: where such a broker has them. Raises OSError and `SystemFailure`.
+    """
+    root = door.resolved(found.root)
+    usual = [door.resolved(large or root / name) for name in _LARGE_NAMES]
+    source = Source(
+        found.kind,
+        root,
+        door.resolved(found.journal_dir),
+        door.resolved(found.bindings_dir),
+        door.resolved(paging or root / "paging"),
+        next((one for one in usual if door.is_folder(one)), usual[0]),
+        found.found,
+    )
+    places = (source.root, source.journal_dir, source.bindings_dir, source.paging_dir, source.large_dir)
+    door.enter(dict.fromkeys(places))
+    return source
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -105,8 +118,11 @@ def derive(found: OlderStore, base: Path | None = None, *, quiet: bool = False) 
     """The derived store of a foreign one, made if there is none or the source changed. This process holds it
     from then on.
     """
-    source = Source(found.kind, found.root, found.journal_dir, found.bindings_dir, found.found)
-    with deriving(str(source.root.resolve()), base) as folder:
+    try:
+        source = source_of(found)
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or found.root, doing="read the store") from error
+    with deriving(str(source.root), base) as folder:
         return _derived(source, folder, quiet=quiet)
 
 
@@ -115,7 +131,8 @@ def deriving(name: str, base: Path | None) -> Iterator[Path]:
     """The folder of what is derived from a source; one process at a time has it. Raises `SystemFailure`."""
     folder = (base or derived_base()) / hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = door.resolved(folder.parent) / folder.name
+        door.own_folder(folder)
         with _alone(folder / "lock"):
             yield folder
     except OSError as error:
@@ -136,7 +153,7 @@ def derived_base() -> Path:
 def derived_from(root: Path) -> Description | None:
     """What the store at `root` was derived from; None for any other store."""
     try:
-        return msgspec.json.decode((root / DESCRIPTION).read_bytes(), type=Description)
+        return msgspec.json.decode(door.read(root / DESCRIPTION), type=Description)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (msgspec.DecodeError, OSError):
@@ -162,7 +179,8 @@ def identity_of(source: Source) -> str:
     """Changes with any file of the source, and with how it is read."""
     digest = hashlib.sha256(f"{FORMAT} {source.kind} {source.root}".encode(errors="surrogateescape"))
     for name, status in source.files():
-        facts = (name, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
+        kind = stat.S_IFMT(status.st_mode)
+        facts = (name, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns, kind)
         digest.update(repr(facts).encode(errors="surrogateescape"))
     return digest.hexdigest()[:32]
 
@@ -178,15 +196,15 @@ def _derived(source: Source, folder: Path, *, quiet: bool) -> Path:
             if now == identity or attempt + 1 == _ATTEMPTS_MAX:
                 break
             identity, place = now, folder / now
-        shutil.rmtree(place, ignore_errors=True)
-        os.rename(folder / _MAKING, place)
+        remove_derived(place)
+        door.rename(folder / _MAKING, place)
     keep(place)
     return place
 
 
 def keep(place: Path) -> None:
     """Hold a derived store for as long as this process lives, and remove what it takes the place of."""
-    os.utime(place)
+    door.touch(place)
     _hold(place)
     _bound(place.parent, place)
 
@@ -216,8 +234,8 @@ def make_derived(
     """A derived store at `place`, of what `fill` puts into it."""
     from journalfs.older.derived import DerivedStore  # noqa: PLC0415 - only when something is made
 
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(mode=0o700)
+    remove_derived(place)
+    door.make_folder(place, mode=0o700)
     with DerivedStore(place, advance) as out:
         fill(out)
     bodies = out.bodies
@@ -232,9 +250,9 @@ def make_derived(
         jms=out.jms_facts,
         bodies=None if bodies is None else str(bodies),
     )
-    (place / _IN_USE).touch()
-    (place / DESCRIPTION.parent).mkdir(exist_ok=True)
-    (place / DESCRIPTION).write_bytes(msgspec.json.encode(described))
+    door.write(place / _IN_USE, b"")
+    door.make_folders(place / DESCRIPTION.parent)
+    door.write(place / DESCRIPTION, msgspec.json.encode(described))
 
 
 @contextmanager
@@ -254,7 +272,7 @@ def _progress(name: str, size_bytes: int, *, quiet: bool) -> Iterator[Callable[[
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """One process at a time derives from one source."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = door.open_or_create(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -266,7 +284,7 @@ def _hold(place: Path) -> None:
     """Keep others from removing it for as long as this process lives."""
     if place in _held:
         return
-    descriptor = os.open(place / _IN_USE, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = door.open_file(place / _IN_USE)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     _held[place] = descriptor
 
@@ -274,29 +292,44 @@ def _hold(place: Path) -> None:
 def _bound(folder: Path, kept: Path) -> None:
     """Remove what was derived from earlier states of this source, and of others what nobody used for long."""
     expired_s = SystemClock().now_ms() // 1000 - limits.DERIVED_KEPT_S
-    for one in folder.iterdir():
-        if one.is_dir() and one != kept:
+    for one in (folder / name for name in door.names(folder)):
+        if one != kept and door.is_folder(one):
             _remove(one)
-    for other in folder.parent.iterdir():
-        if other == folder or not other.is_dir():
+    for other in (folder.parent / name for name in door.names(folder.parent)):
+        if other == folder or not _is_own(other):
             continue
-        for one in other.iterdir():
-            if one.is_dir() and one.stat().st_mtime < expired_s:
+        for one in (other / name for name in door.names_if_there(other)):
+            if door.is_folder(one) and door.status(one).st_mtime < expired_s:
                 _remove(one)
+
+
+def _is_own(place: Path) -> bool:
+    """A directory that nobody else made: what others have beside it is theirs."""
+    try:
+        found = door.status(place)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == ownership.acts_as()[0]
+
+
+def remove_derived(place: Path) -> None:
+    """What is derived, if it is there; what cannot be removed is in nobody's way."""
+    with suppress(OSError):
+        door.remove_tree(place)
 
 
 def _remove(place: Path) -> None:
     """Unless a process has it open."""
     try:
-        descriptor = os.open(place / _IN_USE, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = door.open_file(place / _IN_USE)
     except FileNotFoundError:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_derived(place)
         return
     except OSError:
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(place, ignore_errors=True)
+        remove_derived(place)
     except BlockingIOError:
         return
     finally:

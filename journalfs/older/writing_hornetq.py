@@ -6,12 +6,12 @@ of the older layout (docs/format/older.md); each keeps its id.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from journalfs import door
 from journalfs.bindings.interpret import Emitted
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.pages import PageEntry, scan_page
@@ -47,7 +47,6 @@ from journalfs.older.bindings import (
     old_filter,
 )
 from journalfs.older.derived import BINDINGS_FILE_BYTES, JournalFiles, allocate, plain_queue
-from journalfs.older.hornetq import folders_in
 from journalfs.older.hornetq_records import HornetqRecords, page_record
 from journalfs.older.jms import BINDINGS, DESTINATION
 
@@ -90,7 +89,7 @@ class HornetqStore:
 
     def write(self) -> None:
         for name in ("bindings", "journal", "paging"):
-            (self.place / name).mkdir(parents=True)
+            door.make_folders(self.place / name)
         self._bindings()
         self._journal()
         self._pages()
@@ -98,7 +97,7 @@ class HornetqStore:
             count = len(self._dropped)
             self._note("message", f"{count} messages of other protocols than core are left out")
             for message_id in self._dropped:
-                (self.made / "large-messages" / f"{message_id}.msg").unlink(missing_ok=True)
+                door.remove_if_there(self.made / "large-messages" / f"{message_id}.msg")
 
     def _note(self, kind: str, text: str) -> None:
         if (kind, text) not in self.notes:
@@ -153,7 +152,7 @@ class HornetqStore:
         counter = encode_id_counter(bound.IdCounter(self._next_id + 1))
         journal.add(self._new_id(), BindingType.ID_COUNTER, counter)
         journal.close()
-        allocate((self.place / "bindings").iterdir(), BINDINGS_FILE_BYTES)
+        allocate(_files_in(self.place / "bindings"), BINDINGS_FILE_BYTES)
 
     def _put_queue(self, journal: JournalFiles, queue_id: QueueId, binding: bound.QueueBinding) -> None:
         name, address = self._queue(binding), self._address(binding.address)
@@ -203,8 +202,8 @@ class HornetqStore:
 
     def _page_settings(self, journal: JournalFiles) -> None:
         """HornetQ gives nothing of a page where it is not told that an address pages."""
-        for folder in folders_in(self.made / "paging"):
-            address = self._address(decode_address_file((folder / ADDRESS_FILE_NAME).read_bytes()))
+        for folder in _files_in(self.made / "paging"):
+            address = self._address(decode_address_file(door.read(folder / ADDRESS_FILE_NAME)))
             values: dict[str, SettingValue] = {
                 "addressFullMessagePolicy": "PAGE",
                 "maxSizeBytes": PAGED_BYTES_MAX,
@@ -238,9 +237,9 @@ class HornetqStore:
 
     def _jms(self) -> None:
         """Where JMS clients find destinations."""
-        there = [] if self.jms is None else sorted(self.jms.glob("*.jms"))
+        there = [] if self.jms is None else [one for one in _files_in(self.jms) if one.suffix == ".jms"]
         for path in there:
-            shutil.copyfile(path, self.place / "bindings" / f"hornetq-jms-{path.stem.rpartition('-')[2]}.jms")
+            door.copy(path, self.place / "bindings" / f"hornetq-jms-{path.stem.rpartition('-')[2]}.jms")
         if there:
             return
         journal = JournalFiles(self.place / "bindings", "hornetq-jms", "jms", BINDINGS_FILE_BYTES)
@@ -277,9 +276,9 @@ class HornetqStore:
                         self._put_record(journal, record, body, tx)
         journal.close()
         lock = self.made / "journal" / SERVER_LOCK_NAME
-        allocate((self.place / "journal").iterdir(), self.file_bytes)
-        if lock.is_file():
-            shutil.copyfile(lock, self.place / "journal" / SERVER_LOCK_NAME)
+        allocate(_files_in(self.place / "journal"), self.file_bytes)
+        if door.exists(lock):
+            door.copy(lock, self.place / "journal" / SERVER_LOCK_NAME)
 
     def _put_record(self, journal: JournalFiles, record: RecordInfo, body: bytes, tx: int | None) -> None:
         if record.user_type == MessageType.PAGE_TRANSACTION and record.kind in _ADDS:
@@ -294,15 +293,15 @@ class HornetqStore:
     # -- pages -----------------------------------------------------------------------------------------------
 
     def _pages(self) -> None:
-        for folder in sorted(folders_in(self.made / "paging")):
-            address = decode_address_file((folder / ADDRESS_FILE_NAME).read_bytes())
+        for folder in _files_in(self.made / "paging"):
+            address = decode_address_file(door.read(folder / ADDRESS_FILE_NAME))
             to = self.place / "paging" / folder.name
-            to.mkdir()
-            (to / ADDRESS_FILE_NAME).write_bytes(self._address(address).encode())
-            for path in sorted(folder.glob("*.page")):
+            door.make_folder(to)
+            door.write(to / ADDRESS_FILE_NAME, self._address(address).encode())
+            for path in (one for one in _files_in(folder) if one.suffix == ".page"):
                 with MappedFile(path) as mapped:
                     pieces = [self._page_record(mapped, entry) for entry in scan_page(mapped)]
-                (to / path.name).write_bytes(b"".join(pieces))
+                door.write(to / path.name, b"".join(pieces))
 
     def _page_record(self, mapped: MappedFile, entry: PageEntry) -> bytes:
         """What HornetQ does not understand, or warns of, leaves an empty place: one in no queue."""
@@ -331,6 +330,10 @@ _QUEUE_SETTINGS: Final = (
     "group_first_key",
     "ring_size",
 )
+
+
+def _files_in(directory: Path) -> list[Path]:
+    return [directory / name for name in door.names_if_there(directory)]
 
 
 def _live(directory: Path, extension: str) -> tuple[list[Emitted], int]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.errors import DependencyMissing, JournalfsError, SystemFailure
 
@@ -105,11 +106,11 @@ class Database:
         """A new row with the content of a file."""
         values: dict[str, Any] = {"filename": name, "extension": name.rpartition(".")[2]}
         if self.dialect != "postgresql":
-            connection.execute(insert(table).values(**values, data=path.read_bytes()))
+            connection.execute(insert(table).values(**values, data=door.read(path)))
             return
         oid = connection.execute(select(func.lo_create(0))).scalar_one()
         connection.execute(insert(table).values(**values, data=oid))
-        with path.open("rb") as file:
+        with open(door.open_file(path), "rb") as file:
             at = 0
             while piece := file.read(PIECE_BYTES):
                 connection.execute(select(func.lo_put(oid, cast(at, BigInteger), piece)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
+from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.errors import ConfigError
 from journalfs.older.derived import DerivedStore
@@ -55,7 +56,7 @@ def derive_into(database: Database, place: Path, identity: str) -> None:
         place, fill, lambda _: None, kind=KIND, found=found, source=settings.shown, identity=identity
     )
     if settings.config is not None:
-        (place / "broker.xml").write_bytes(as_file_store(settings.config))
+        door.write(place / "broker.xml", as_file_store(settings.config))
 
 
 def as_file_store(config: Path) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
@@ -12,12 +11,13 @@ from typing import Final
 
 from sqlalchemy import Connection, Table, inspect, select
 
+from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.engine.logged import LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.ids import MessageId
 from journalfs.large.writing import BodyWriter, NewBody
-from journalfs.older.reading import deriving, keep
+from journalfs.older.reading import deriving, keep, remove_derived
 from journalfs.tables.database import Database
 from journalfs.tables.deriving import derive_into
 from journalfs.tables.lease import Lease
@@ -55,7 +55,7 @@ class OwnedTables:
             with deriving(settings.shown, None) as folder:
                 identity = uuid.uuid4().hex
                 self.place = folder / identity
-                undo.callback(shutil.rmtree, self.place, ignore_errors=True)
+                undo.callback(remove_derived, self.place)
                 derive_into(self.database, self.place, identity)
                 keep(self.place)
             self._undo = undo.pop_all()
@@ -177,7 +177,7 @@ class TablePages(PageStore):
 
     def remove_folder(self, folder: Path) -> None:
         """The table stays, empty, as a broker leaves it."""
-        names = [path.name for path in folder.iterdir()]
+        names = door.names(folder)
         self._owned.in_database(
             "remove the pages of an address",
             lambda connection: self._database.remove_files(connection, self.table(folder), names),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 from sqlalchemy import Connection, Table, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from journalfs import door
 from journalfs.errors import NotAStore
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
@@ -143,12 +145,26 @@ class _Deriving:
     def _files(self, table: Table, directory: Path) -> None:
         names = self.connection.execute(select(table.c.id, table.c.filename).order_by(table.c.id)).all()
         for row_id, name in names:
-            if name is None or "/" in name or name in (".", "..", ""):
+            made = self._made(directory, name)
+            if made is None:
                 self.out.damage(table.name, row_id, 0, "file-name", f"{name!r} cannot be the name of a file")
                 continue
-            with (directory / name).open("wb") as file:
+            with open(made, "wb") as file:
                 for piece in self.database.read_file(self.connection, table, row_id):
                     file.write(piece)
+
+    def _made(self, directory: Path, name: str | None) -> int | None:
+        """A new file; a row of the same name that comes later counts. None: no file can be called so."""
+        if name is None or "/" in name or "\0" in name or name in (".", "..", ""):
+            return None
+        try:
+            return door.create_instead(directory / name)
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL):
+                return None
+            raise
+        except UnicodeEncodeError:
+            return None
 
     def _pages(self, there: set[str]) -> None:
         """The directory says which tables there are; what it does not name is no address's."""
@@ -161,7 +177,7 @@ class _Deriving:
             table = self.database.page_table(number)
             if table.name in there:
                 folder = self.out.paging_dir / number
-                folder.mkdir()
+                door.make_folder(folder)
                 self._files(table, folder)
                 _as_in_files(folder / ADDRESS_FILE_NAME)
             else:
@@ -172,8 +188,10 @@ class _Deriving:
 
 def _as_in_files(address_file: Path) -> None:
     """A table has the address as the records have texts, and a file has it as a line."""
-    if address_file.exists():
-        address_file.write_text("".join(_texts(address_file.read_bytes())), encoding="utf-8")
+    if door.exists(address_file):
+        text = "".join(_texts(door.read(address_file)))
+        door.remove(address_file)
+        door.write(address_file, text.encode("utf-8", "replace"))
 
 
 def encoded_text(text: str) -> bytes:

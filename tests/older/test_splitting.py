@@ -11,7 +11,7 @@ from journalfs.config.older import forced
 from journalfs.engine.state_types import AnomalyKind
 from journalfs.older.adapters import adapter_for
 from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import Source
+from journalfs.older.reading import source_of
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from tests.frozen import PristineStores
@@ -25,7 +25,7 @@ ADD_TX, COMMIT = 13, 18
 def split(source: Path, kind: str, to: Path, file_bytes: int) -> JournalStore:
     """The store `to`, of files so long."""
     found = forced(kind, source)
-    of = Source(found.kind, found.root, found.journal_dir, found.bindings_dir, found.found)
+    of = source_of(found)
     to.mkdir()
     with DerivedStore(to, file_bytes=file_bytes) as out:
         adapter_for(of)(of, out)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mounting import MountedStore, mounted_for_writing
+from tests.security.strangers import Victim
 from tests.store.conftest import little_store
 from tests.writing.conftest import new_store
 
@@ -25,3 +26,8 @@ def attacked(tmp_path: Path) -> Iterator[MountedStore]:
         yield mount
         slow = [event for event in mount.events() if event["event"] == "slow"]
         assert not [event for event in slow if event["busyMs"] >= BUSY_MS_MAX], slow
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Victim:
+    return Victim(tmp_path / "victim")

@@ -6,13 +6,13 @@ The derived store is the view. What has no meaning in the older one is refused b
 from __future__ import annotations
 
 import logging
-import shutil
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from msgspec.structs import replace as with_
 
@@ -23,7 +23,7 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import LoggedBackend
 from journalfs.engine.page_file import PageStore
-from journalfs.errors import NotAStore, NotInOlderStore, OlderStore
+from journalfs.errors import NotAStore, NotInOlderStore, OlderStore, SystemFailure
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyWriter
@@ -36,7 +36,7 @@ from journalfs.older.hornetq_log import (
     of_first_version,
     open_writer,
 )
-from journalfs.older.reading import Source, deriving, keep, make_derived
+from journalfs.older.reading import Source, deriving, keep, make_derived, remove_derived, source_of
 from journalfs.store.core import Core
 from journalfs.store.journals import message_journal
 from journalfs.store.node_lock import NodeLock
@@ -133,14 +133,16 @@ class OwnedHornetq:
         """Recover the journals and derive what is there. Raises `StoreBusy` and `SystemFailure`."""
         self.on_failure: Callable[[str], None] = log.error
         self.shown = str(found.root)
-        self._source: Final = Source(
-            found.kind, found.root, found.journal_dir, found.bindings_dir, found.found, is_locked=True
-        )
-        source = self._source
+        try:
+            source = self._source = replace(source_of(found), is_locked=True)
+        except OSError as error:
+            raise SystemFailure.from_os(
+                error, error.filename or found.root, doing="open the store"
+            ) from error
         with ExitStack() as undo:
-            with deriving(f"{source.root.resolve()} for writing", derived) as folder:
+            with deriving(f"{source.root} for writing", derived) as folder:
                 self.place = folder / uuid.uuid4().hex
-                undo.callback(shutil.rmtree, self.place, ignore_errors=True)
+                undo.callback(remove_derived, self.place)
                 self._lock = NodeLock.acquire_older(source.root, source.journal_dir, clock)
                 undo.callback(self._lock.release)
                 door.make_folders(source.large_dir)
