@@ -109,10 +109,7 @@ class Carrying:
     def run(self) -> Report:
         """Raises what `locate_store` raises, `WrongCall` where the destination is in use, `SystemFailure`."""
         destination = Path(os.path.abspath(self.destination))
-        try:
-            source = self._source()
-        except OSError as error:
-            raise SystemFailure.from_os(error, error.filename or self.path, doing=self.mode) from error
+        source = self._source()
         if destination == source.root or source.root.is_relative_to(destination):
             raise WrongCall(
                 f"{destination}: this is the source, which stays as it is; give another directory"

@@ -80,8 +80,15 @@ def _passed_over(_: OSError) -> None:
 
 def source_of(found: OlderStore, *, paging: Path | None = None, large: Path | None = None) -> Source:
     """A foreign store, of which all is reached as its owner from now on. `paging`, `large`: where its
-    configuration says; None: where such a broker has them. Raises OSError and `SystemFailure`.
+    configuration says; None: where such a broker has them. Raises `SystemFailure`.
     """
+    try:
+        return _entered(found, paging, large)
+    except OSError as error:
+        raise SystemFailure.from_os(error, error.filename or found.root, doing="read the store") from error
+
+
+def _entered(found: OlderStore, paging: Path | None, large: Path | None) -> Source:
     root = door.resolved(found.root)
     usual = [door.resolved(large or root / name) for name in _LARGE_NAMES]
     source = Source(
@@ -118,10 +125,7 @@ def derive(found: OlderStore, base: Path | None = None, *, quiet: bool = False) 
     """The derived store of a foreign one, made if there is none or the source changed. This process holds it
     from then on.
     """
-    try:
-        source = source_of(found)
-    except OSError as error:
-        raise SystemFailure.from_os(error, error.filename or found.root, doing="read the store") from error
+    source = source_of(found)
     with deriving(str(source.root), base) as folder:
         return _derived(source, folder, quiet=quiet)
 

@@ -160,7 +160,7 @@ class _Deriving:
         try:
             return door.create_instead(directory / name)
         except OSError as error:
-            if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL):
+            if error.errno in (errno.ENAMETOOLONG, errno.EINVAL):
                 return None
             raise
         except UnicodeEncodeError:

@@ -23,7 +23,7 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import LoggedBackend
 from journalfs.engine.page_file import PageStore
-from journalfs.errors import NotAStore, NotInOlderStore, OlderStore, SystemFailure
+from journalfs.errors import NotAStore, NotInOlderStore, OlderStore
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.writing import BodyWriter
@@ -133,12 +133,7 @@ class OwnedHornetq:
         """Recover the journals and derive what is there. Raises `StoreBusy` and `SystemFailure`."""
         self.on_failure: Callable[[str], None] = log.error
         self.shown = str(found.root)
-        try:
-            source = self._source = replace(source_of(found), is_locked=True)
-        except OSError as error:
-            raise SystemFailure.from_os(
-                error, error.filename or found.root, doing="open the store"
-            ) from error
+        source = self._source = replace(source_of(found), is_locked=True)
         with ExitStack() as undo:
             with deriving(f"{source.root} for writing", derived) as folder:
                 self.place = folder / uuid.uuid4().hex
