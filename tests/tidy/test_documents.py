@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import journalfs.errors
 from journalfs.advice import ADVICE
 from scripts.documents import errnos
 from scripts.documents.__main__ import made
@@ -21,15 +20,8 @@ TROUBLESHOOTING = ROOT / "docs" / "operate" / "troubleshooting.md"
 EVENTS = ROOT / "docs" / "reference" / "events.md"
 
 
-ENTRIES = re.findall(r"^\| (.+?) \| .* \| ([a-z-]*) ?\|$", TROUBLESHOOTING.read_text(), re.MULTILINE)
-"""(texts of messages, word of the error) of every row."""
-
-
-def test_entries_are_about_errors_that_exist() -> None:
-    """The list of all errors is docs/reference/errors.md (tests/test_errors.py)."""
-    named = {word for _, word in ENTRIES} - {"", "error", "---"}
-    assert len(named) > 30
-    assert named <= error_kinds().keys()
+TEXTS = re.findall(r"^\| (.+?) \| .* \|$", TROUBLESHOOTING.read_text(), re.MULTILINE)
+"""Texts of messages, of every row. The list of all errors is tried by tests/test_errors.py."""
 
 
 def test_every_event_is_in_the_table() -> None:
@@ -43,11 +35,10 @@ def test_every_quoted_text_is_in_the_sources() -> None:
     joined = "".join(
         re.sub(r'"\s*\n\s*f?"', "", source.text) for source in python_sources() if source.is_product
     )
-    quoted = [text for heading, _ in ENTRIES for text in re.findall(r"`([^`]+)`", heading) if " " in text]
+    quoted = [text for heading in TEXTS for text in re.findall(r"`([^`]+)`", heading) if " " in text]
+    assert len(quoted) > 20
     missing = [
-        text
-        for text in quoted
-        if text not in joined and not text.startswith(("cannot read", "cannot list", "cannot look"))
+        text for text in quoted if text not in joined and not text.startswith(("cannot list", "cannot look"))
     ]
     assert not missing
 
@@ -79,13 +70,6 @@ def anchors(path: Path) -> set[str]:
     """Names that GitHub and others give to the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
-
-
-def test_exit_codes_of_the_page_on_mounting() -> None:
-    text = (ROOT / "docs/operate/mount.md").read_text()
-    table = dict(re.findall(r"^\| (\d+) \| ([^|]+) \|$", text, re.MULTILINE))
-    codes = {value for name, value in vars(journalfs.errors).items() if name.startswith("EXIT_")}
-    assert {int(code) for code in table} == codes
 
 
 def test_commands_of_the_readme_exist() -> None:
