@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ import msgspec
 import trio
 
 from journalfs import door
+from journalfs.config.database import DatabaseSettings, DatabaseStore, database_named
 from journalfs.config.files import TOML_NAME
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
@@ -39,7 +41,7 @@ from journalfs.journal.loader import JournalLoader
 from journalfs.older import Source, source_of
 from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import identity_of
+from journalfs.older.reading import derived_from, deriving, identity_of
 from journalfs.older.writing_hornetq import HornetqStore
 from journalfs.store.compacting import compact_store
 from journalfs.store.locks import lock_holder
@@ -105,9 +107,14 @@ class Carrying:
     to: str | None = None
     """The kind of store to make, of `WRITTEN`; None: one of the current format."""
     advance: Callable[[int], None] = lambda count: None
+    packs: bool = False
+    """Nothing but what counts is to be in the new journals."""
 
     def run(self) -> Report:
         """Raises what `locate_store` raises, `WrongCall` where the destination is in use, `SystemFailure`."""
+        database = database_named(self.destination)
+        if database is not None:
+            return self._into_tables(database)
         destination = Path(os.path.abspath(self.destination))
         source = self._source()
         if destination == source.root or source.root.is_relative_to(destination):
@@ -121,6 +128,27 @@ class Carrying:
             return self._run(source, destination, staging)
         except OSError as error:
             raise SystemFailure.from_os(error, error.filename or destination, doing=self.mode) from error
+
+    def _into_tables(self, database: DatabaseSettings) -> Report:
+        """By a store in files in the cache directory, which is copied into the tables as one transaction."""
+        from journalfs.tables.filling import fill_tables, is_filled  # noqa: PLC0415 - needs SQLAlchemy
+
+        if self.to is not None:
+            raise WrongCall(f"{database.shown}: no older broker keeps a store in a database")
+        with deriving(f"convert {database.url}", None) as place:
+            made, node = place / "store", place / "node"
+            if not door.exists(made):
+                if is_filled(database):
+                    raise WrongCall(f"{database.shown}: there is a store already")
+                replace(self, destination=made, packs=True).run()
+            report = msgspec.json.decode(door.read(made / MADE_FROM), type=Report)
+            if not door.exists(node):
+                door.write(node, str(uuid.uuid4()).encode())
+            # By this a filling is known that was committed before a kill.
+            fill_tables(database, made, door.read(node).decode())
+            door.remove_tree(made)
+            door.remove(node)
+        return msgspec.structs.replace(report, destination=database.shown)
 
     def source_bytes(self) -> int:
         """What there is to read."""
@@ -143,11 +171,23 @@ class Carrying:
                 _refuse_busy(layout.root, layout.node_manager_lock_dir)
                 return source
             found = forced(self.kind, given)
+        except DatabaseStore as tables:
+            return self._tables(tables.settings)
         except OlderStore as older:
             found = older
         source = source_of(found)
         _refuse_busy(source.root, source.journal_dir)
         return source
+
+    @staticmethod
+    def _tables(database: DatabaseSettings) -> Source:
+        """What was read of them just now."""
+        from journalfs.tables.deriving import derive_tables  # noqa: PLC0415 - needs SQLAlchemy
+
+        layout = locate_store(derive_tables(database))
+        places = layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir
+        found = f"the tables of {database.shown}"
+        return Source(CURRENT, layout.root, *places, found, shown=database.shown)
 
     def _run(self, source: Source, destination: Path, staging: Path) -> Report:
         state = _state_of(staging)
@@ -179,7 +219,9 @@ class Carrying:
             adapter_for(source)(source, out)
             door.make_folders(out.paging_dir)
             door.make_folders(out.large_dir)
-        state.damage, state.notes = sorted(out.damaged), out.notes
+        made_of = derived_from(source.root)
+        state.damage = sorted(out.damaged) if made_of is None else sorted({*out.damaged, *made_of.damage})
+        state.notes = out.notes
         state.bodies = None if out.bodies is None else str(out.bodies)
         _done(staging, state, _Step.RECORDS)
 
@@ -210,7 +252,7 @@ class Carrying:
     def _pack(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         """As durable as every store is, and without what a broker would complain of; say what it is."""
         report, pack = self._report(source, staging, destination, state)
-        if pack or self.to is not None:
+        if pack or self.packs or self.to is not None:
             _compact(staging, destination)
             again, _ = self._report(source, staging, destination, state)
             report = msgspec.structs.replace(again, damage=report.damage)
@@ -260,7 +302,7 @@ class Carrying:
             store.close()
         report = Report(
             mode=self.mode,
-            source=os.fsdecode(os.fsencode(source.root)),
+            source=source.shown or os.fsdecode(os.fsencode(source.root)),
             format=source.kind,
             destination=str(destination),
             messages=sum(queues.values()),

@@ -58,6 +58,8 @@ class Source:
     """What it is called."""
     is_locked: bool = False
     """By this process, which lets go of a record lock when it opens and closes the locked file once more."""
+    shown: str | None = None
+    """What people know it by; None: its root."""
 
     def files(self) -> Iterator[tuple[str, os.stat_result]]:
         """What is in the store beside directories, by its path below the root, in the order of the names."""

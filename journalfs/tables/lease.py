@@ -94,9 +94,8 @@ class Lease:
         for row in (STATE_ROW, PRIMARY_ROW, BACKUP_ROW, NODE_ROW):
             if row not in there:
                 connection.execute(insert(self._nodes).values(id=row))
-        node = connection.execute(select(self._nodes.c.node_id).where(self._nodes.c.id == NODE_ROW)).scalar()
-        if node is None:
-            self._set(connection, NODE_ROW, node_id=str(uuid.uuid4()))
+        if self.node_id(connection) is None:
+            self.name_node(connection, str(uuid.uuid4()))
 
     def _taken(self) -> bool:
         nodes = self._nodes.c
@@ -111,6 +110,15 @@ class Lease:
                 return False
             self._set(connection, STATE_ROW, state=STARTING)
         return True
+
+    def node_id(self, connection: Connection) -> str | None:
+        """Which store this is, as brokers know it."""
+        nodes = self._nodes.c
+        found = connection.execute(select(nodes.node_id).where(nodes.id == NODE_ROW)).scalar()
+        return None if found is None else str(found)
+
+    def name_node(self, connection: Connection, node_id: str) -> None:
+        self._set(connection, NODE_ROW, node_id=node_id)
 
     def _owner(self) -> str:
         with self.database.begin("ask who has the lease") as connection:

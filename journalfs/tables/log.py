@@ -128,6 +128,10 @@ class TableLog:
             again = True
             self._pause(RETRY_S)
 
+    def put(self, connection: Connection, records: Iterable[StagedRecord]) -> None:
+        """The same within a transaction that somebody else commits."""
+        self._apply(connection, self._changes(records))
+
     def _is_there(self, connection: Connection, changes: _Changes) -> bool:
         """Whether a flush is committed: its last row says so. One that only deletes does so again."""
         if not changes.rows:

@@ -51,7 +51,7 @@ class OwnedTables:
                 self.database.tables.metadata.create_all(connection)
             # Before anything is derived: what a killed writer left unfinished is no part of the store.
             messages, bindings = (self._log(table) for table in self.database.tables.journals)
-            self._logs: Final = messages, bindings
+            self.logs: Final = messages, bindings
             with deriving(settings.shown, None) as folder:
                 identity = uuid.uuid4().hex
                 self.place = folder / identity
@@ -67,7 +67,7 @@ class OwnedTables:
 
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[LoggedBackend, LoggedBackend]:
         """Of the message journal, and of the bindings journal."""
-        messages, bindings = self._logs
+        messages, bindings = self.logs
         return (
             LoggedBackend(journal_dir, messages, self._failed),
             LoggedBackend(bindings_dir, bindings, self._failed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.broker.instance import Broker
 from tests.broker.shell import in_a_shell
 from tests.broker.test_interop_stores import check, use, whole_account
 from tests.broker.writing import Account, complaints
+from tests.mounting import journalfs
+from tests.tables.servers import Server
 
 __all__ = ["artemis_home"]
 
@@ -60,3 +63,26 @@ def test_a_broker_goes_on_where_a_mount_was(instance: Broker, tmp_path: Path) ->
         assert wrong == [], "\n".join(wrong)
         use(instance, client, expected)
         instance.stop()
+
+
+@pytest.mark.rule("S-237")
+def test_a_broker_starts_on_converted_tables(
+    instance: Broker, jdbc_config: str, artemis_home: Path, postgres: Server, tmp_path: Path
+) -> None:
+    """From the broker's own tables into files, and from those into tables of another database."""
+    url = postgres.make("converted")
+    for source, destination in ((instance.root, tmp_path / "files"), (tmp_path / "files", url)):
+        done = journalfs("convert", source, destination)
+        assert done.returncode == 0, done.stderr
+    expected = told(instance)
+    place = url.replace("artemis@", "")
+    config = re.sub(r"jdbc:postgresql:[^<]*", f"jdbc:{place}?user=artemis", jdbc_config)
+    converted = over_tables(tmp_path / "converted", config)
+    try:
+        with converted, CoreClient(converted.port) as client:
+            assert set(complaints(converted.log)) <= set(expected.complaints)
+            wrong = check(whole_account(converted, client), expected)
+            assert wrong == [], "\n".join(wrong)
+            converted.stop()
+    finally:
+        converted.kill()
