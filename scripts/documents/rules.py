@@ -41,15 +41,13 @@ def rules() -> list[Rule]:
 
 
 def page_of_rules() -> str:
-    """RULES.md."""
+    """RULES.md: each number leads to its page."""
     lines = [
         "# Rules by number",
         "",
         "Made by `scripts/docs`. A test shows each rule: `grep -rn 'rule(\"S-7\"' tests` finds it. A number",
         "is never given to another rule.",
         "",
-        "| rule | page |",
-        "| --- | --- |",
     ]
-    lines += [f"| S-{rule.number} | [{rule.page.removesuffix('.md')}]({rule.page}) |" for rule in rules()]
+    lines += [f"[S-{rule.number}]({rule.page})" for rule in rules()]
     return "\n".join(lines) + "\n"
