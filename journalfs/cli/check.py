@@ -38,9 +38,10 @@ def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
     """Read all of STORE and list the damage: journals, pages, large bodies, and every message that is live
     or in a prepared transaction.
 
-    Ends with 0 without damage and with 5 with damage. Nothing is changed. Two things are listed that are no
-    damage: large bodies that no message has (a crash leaves them), and pages that were renamed instead of
-    deleted. The index is asked for one thing only: which files are gone.
+    Ends with 0 without damage and with 5 with damage. Nothing is changed. Three things are listed that are no
+    damage: large bodies that no message has (a crash leaves them), pages that were renamed instead of
+    deleted, and ids that no journal file has, though none was deleted as far as is known. The index is asked
+    for one thing only: which files are gone.
 
     --set-aside takes the store for writing, as a mount does, and moves such bodies to journalfs/orphans.
     """
@@ -51,7 +52,9 @@ def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
         damage = [*_damaged_places(found), *read.damage]
         orphans = [_orphan(name) for name in found.orphaned_bodies()]
         pages = [_page(name) for name in found.pages_set_aside()]
-    listed = [*damage, *orphans, *pages]
+        gaps = [_gap(ids) for ids in found.missing_journal_files()]
+        unknown = [_unknown(*one) for one in sorted(found.references_to_unknown().items())]
+    listed = [*damage, *unknown, *orphans, *pages, *gaps]
     if as_json:
         write_json(listed or [{"kind": "sound", "messages": read.messages, "damage": 0}])
     elif listed:
@@ -60,6 +63,8 @@ def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
         places = "no damage" if not damage else f"{len(damage)} damaged"
         more = f", {len(orphans)} bodies without a message" if orphans else ""
         more += f", {len(pages)} page{'s' * (len(pages) > 1)} set aside" if pages else ""
+        more += f", no journal file {', '.join(str(gap['ids']) for gap in gaps)}" if gaps else ""
+        more += "".join(f"; {one['reason']}" for one in unknown)
         click.echo(f"{read.counted()} ({read.bytes_read} bytes as lines) read, {places}{more}", err=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 
@@ -79,6 +84,26 @@ def _orphan(name: str) -> Mapping[str, object]:
 def _page(name: str) -> Mapping[str, object]:
     reason = "something was wrong with this page when nothing was left to consume in it: it was renamed"
     return {"file": name, "offset": 0, "bytes": 0, "kind": "page-set-aside", "reason": reason}
+
+
+def _gap(ids: str) -> Mapping[str, object]:
+    reason = (
+        f"no file has id {ids}, and neither use under a later id nor the pool of free files explains it: one "
+        "that was taken away took with it what was in it"
+    )
+    return {"file": "journal", "offset": 0, "bytes": 0, "kind": "missing-id", "reason": reason, "ids": ids}
+
+
+def _unknown(queue: str, count: int) -> Mapping[str, object]:
+    reason = f"{count} references of {queue} to messages that no record has"
+    return {
+        "file": "journal",
+        "offset": 0,
+        "bytes": 0,
+        "kind": "unknown-references",
+        "reason": reason,
+        "queue": queue,
+    }
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -16,15 +17,15 @@ _OF_UNKNOWN: Final = frozenset(
 _TEXTS: Mapping[AnomalyKind, tuple[str, str]] = {
     AnomalyKind.REF_OF_UNKNOWN: (
         "missing-message",
-        "queue {b} refers to message {a}, whose record is not in the journal: the message is lost",
+        "{queue} refers to message {a}, whose record is not in the journal: the message is lost",
     ),
     AnomalyKind.ACK_OF_UNKNOWN: (
         "missing-message",
-        "an acknowledgement in queue {b} of message {a}, whose record is not in the journal",
+        "an acknowledgement in {queue} of message {a}, whose record is not in the journal",
     ),
     AnomalyKind.UPDATE_OF_UNKNOWN: (
         "missing-message",
-        "a delivery count or schedule in queue {b} of message {a}, whose record is not in the journal",
+        "a delivery count or schedule in {queue} of message {a}, whose record is not in the journal",
     ),
     AnomalyKind.COMMIT_INCOMPLETE: (
         "incomplete-transaction",
@@ -67,11 +68,26 @@ class Doubt:
         return self._anomalies > before and any(one.kind in _OF_UNKNOWN for one in state.anomalies())
 
 
-def anomaly_damage(anomalies: Iterable[Anomaly], file_name: Callable[[int], str | None]) -> Iterator[Damage]:
+def references_to_unknown(anomalies: Iterable[Anomaly], queue_names: Mapping[int, str]) -> Counter[str]:
+    """How many records refer to messages that no record has, by the queue that they are about."""
+    return Counter(name_of_queue(one.b, queue_names) for one in anomalies if one.kind in _OF_UNKNOWN)
+
+
+def name_of_queue(queue_id: int, names: Mapping[int, str]) -> str:
+    return names.get(queue_id, f"queue {queue_id}")
+
+
+def anomaly_damage(
+    anomalies: Iterable[Anomaly],
+    file_name: Callable[[int], str | None],
+    queue_names: Mapping[int, str],
+) -> Iterator[Damage]:
     """One entry per anomaly; `file_name` says what a file slot is called, `None` once the file is gone."""
     for anomaly in anomalies:
         texts = _TEXTS.get(anomaly.kind)
         name = file_name(anomaly.file_slot)
         if texts is not None and name is not None:
             kind, reason = texts
-            yield Damage(name, anomaly.offset, 0, kind, reason.format(a=anomaly.a, b=anomaly.b))
+            queue = name_of_queue(anomaly.b, queue_names)
+            told = reason.format(a=anomaly.a, b=anomaly.b, queue=queue)
+            yield Damage(name, anomaly.offset, 0, kind, told)

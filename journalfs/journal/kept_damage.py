@@ -6,7 +6,8 @@ Below `journalfs/damaged` each is two files: `<journal file>-<file id>@<offset>.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,10 @@ from journalfs import door
 from journalfs.damage import Damage, name_of
 from journalfs.engine.backend import Backend
 from journalfs.engine.links import write_durably
+from journalfs.journal.file_gaps import DeletedFiles, Range
 from journalfs.journal.pool import WriteFile
+
+log = logging.getLogger(__name__)
 
 FOLDER = Path("journalfs/damaged")
 
@@ -32,6 +36,13 @@ class KeptDamage:
     def there(self) -> Iterator[Damage]:
         """What is kept already, of any journal of the store."""
         return kept_damage(self.root)
+
+    def note_deleted(self, ranges: Iterable[Range]) -> None:
+        """That ids are missing now is no sign of a loss."""
+        try:
+            DeletedFiles(self.root, self.journal).note(ranges)
+        except OSError as error:
+            log.warning("`check` will not know why journal files are missing: %s", error)
 
     def keep(self, backend: Backend, file: WriteFile) -> None:
         """Copy what could not be read of a file; durable on return. Raises OSError."""

@@ -8,10 +8,11 @@ are void and the caller starts over with a new loader.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 
 from journalfs import door
 from journalfs.clock import NS_PER_MS, Clock
@@ -57,6 +58,9 @@ DAMAGE_REASONS = {
     GapKind.GARBAGE: "bytes that are no record",
     GapKind.TORN: "a record that was not written to its end",
 }
+
+
+_NO_NAMES: Mapping[int, str] = MappingProxyType({})
 
 
 class PollResult(Enum):
@@ -222,10 +226,10 @@ class JournalLoader:
             self.state.set_file(slot, self.files[slot])
         self._doubt.begin(self.state)
 
-    def damage(self) -> list[Damage]:
-        """Everything in the journal that could not be read, by file and offset."""
+    def damage(self, queue_names: Mapping[int, str] = _NO_NAMES) -> list[Damage]:
+        """Everything in the journal that could not be read, by file and offset. `queue_names`: by id."""
         gaps = (damage for gaps in self._gaps.values() for damage in gaps)
-        anomalies = anomaly_damage(self.state.anomalies(), self._name_of)
+        anomalies = anomaly_damage(self.state.anomalies(), self._name_of, queue_names)
         doubtful = set(self._doubtful())
         return sorted(
             {

@@ -60,8 +60,14 @@ def open_files(
     last_id = max([0, *numbers.values(), *(header.file_id for header in headers.values())])
     heads = _heads(backend, headers)
     _refuse_untrue_ids(backend, heads)
-    keep = None if kept is None else kept.keep
-    opened = Opened(Ledger(), FilePool(backend, settings, last_id=last_id, keep=keep), [], recovered, [], 0)
+    pool = FilePool(
+        backend,
+        settings,
+        last_id=last_id,
+        keep=None if kept is None else kept.keep,
+        note_deleted=None if kept is None else kept.note_deleted,
+    )
+    opened = Opened(Ledger(), pool, [], recovered, [], 0)
     sizes_bytes = {name: backend.size_bytes(name) for name in names}
     # Not even the header is left of them, though others were made later, or something was in them: they stay
     # damage.

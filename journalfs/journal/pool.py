@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from journalfs.engine.backend import Backend, OpenFile
 from journalfs.engine.checksums import NOWHERE
 from journalfs.engine.rescan import scan_view
 from journalfs.engine.scan import Gap, GapKind
+from journalfs.format.journal_file import number_of
 from journalfs.ids import FileId, rid_of
 from journalfs.journal.file_sizes import SHORT_STEP_BYTES
 from journalfs.journal.write_settings import WriteSettings, round_up
@@ -94,11 +95,15 @@ class FilePool:
         *,
         last_id: int,
         keep: Callable[[Backend, WriteFile], None] | None = None,
+        note_deleted: Callable[[Sequence[tuple[int, int]]], None] | None = None,
     ) -> None:
-        """`keep` is given files whose damage would be overwritten or deleted next. Raises OSError."""
+        """`keep` is given files whose damage would be overwritten or deleted next, `note_deleted` ranges of
+        ids that no file will have. Raises OSError.
+        """
         self._backend = backend
         self._settings = settings
         self._keep = keep
+        self._note_deleted = note_deleted
         self.last_id = last_id
         self._one_at_a_time = threading.RLock()
         self.free: deque[WriteFile] = deque()
@@ -133,6 +138,8 @@ class FilePool:
             backend.sync(temporary)
             backend.rename(temporary, name)
         except OSError:
+            if self._note_deleted is not None:
+                self._note_deleted([(file_id, file_id)])
             # What is left of it takes up room on a disk that may have none.
             if temporary in backend.names():
                 backend.remove(temporary)
@@ -157,7 +164,7 @@ class FilePool:
         """
         with self._doubtful(file.name):
             if self._backend.is_linked(file.name):
-                self._backend.remove(file.name)
+                self._remove(file)
                 return self.create(file_id)
             again = WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
             while self._holds_records_of(again):
@@ -197,19 +204,33 @@ class FilePool:
     def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
         settings, backend = self._settings, self._backend
         if file.lengthened or backend.is_linked(file.name) or self._is_short(file):
-            backend.remove(file.name)
+            self._remove(file)
         elif not self.usable(file):
             backend.make_folder(ATTIC)
             if backend.folder_size(ATTIC) < settings.attic_files_max:
+                self._tell_deleted(file)
                 backend.rename(file.name, f"{ATTIC}/{file.name}")
             else:
-                backend.remove(file.name)
+                self._remove(file)
         elif self.held(file.name) or self._beyond_the_pool(files_in_use):
-            backend.remove(file.name)
+            self._remove(file)
         else:
             return self.reinitialise(file, self.new_id())
         backend.sync_directory()
         return None
+
+    def _remove(self, file: WriteFile) -> None:
+        self._tell_deleted(file)
+        self._backend.remove(file.name)
+
+    def _tell_deleted(self, file: WriteFile) -> None:
+        """It had its id, and those between the number in its name and that one, or, if compaction gave it its
+        id, any of the later ones.
+        """
+        if self._note_deleted is not None:
+            number = number_of(file.name, extension=self._settings.extension) or file.file_id
+            last = file.file_id if number <= file.file_id else self.last_id
+            self._note_deleted([(number, last), (file.file_id, file.file_id)])
 
     def _is_short(self, file: WriteFile) -> bool:
         """Whether compaction may have made it on a full disk: the attic would keep its room."""
@@ -270,7 +291,7 @@ class FilePool:
         """They hold nothing, so it does not matter in which order they go; those stay that are used next."""
         for _ in range(count):
             with self._doubtful(self.free[-1].name):
-                self._backend.remove(self.free[-1].name)
+                self._remove(self.free[-1])
             self.free.pop()
         if count > 0:
             with self._doubtful(ATTIC):

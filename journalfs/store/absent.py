@@ -18,14 +18,15 @@ from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Operation
 from journalfs.errors import PartMissing
-from journalfs.format.journal_file import CONTROL_FILE_NAME
+from journalfs.format.journal_file import CONTROL_FILE_NAME, number_of
 from journalfs.format.page_folder import format_page_name
 from journalfs.format.record_bodies import PAGE_BEGINNING
 from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId, rid_of
 from journalfs.journal.contradictions import MISSING_RECORDS
 from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.hidden import DOUBTFUL_HEADER
+from journalfs.journal.file_gaps import DeletedFiles, missing_ids, told
+from journalfs.journal.hidden import DOUBTFUL_HEADER, POOL_FILES
 from journalfs.journal.loader import JournalLoader
 from journalfs.journal.read_before import holds_prefix
 from journalfs.limits import JOURNAL_HEADER_BYTES
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from journalfs.paging.address import PageSummary
     from journalfs.paging.folders import PageFile
     from journalfs.store.core import Core
+
+_ANY_ID: Final = 2**63 - 1
+"""Above the id of any file."""
 
 _ABOUT_PAGES: Final[Mapping[MessageType, Callable[[Operation], bool]]] = {
     MessageType.ACKNOWLEDGE_CURSOR: lambda record: record.c != PAGE_BEGINNING,
@@ -101,6 +105,23 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
     cut = [file for file in rest if file.slot in cut_at]
     found = [_cut(loader, file, listed[file.file_id], cut_at[file.slot]) for file in cut]
     return [*found, *(_gone(loader, file, messages[file.slot], others.get(file.slot)) for file in gone)]
+
+
+def missing_file_ids(layout: StoreLayout) -> list[str]:
+    """See `Store.missing_journal_files`. Raises what reading a directory raises."""
+    directory, extension = layout.journal_dir, layout.journal_extension
+    listing = read_directory(directory, extension=extension, relative_to=layout.root)
+    if not listing.files:
+        return []
+    files = [(number_of(file.name, extension=extension), file) for file in listing.files]
+    # What is no file with a header any more had one, nobody knows with which id.
+    named = {number_of(name, extension=extension) for name in door.names(directory)}
+    others = [(number, _ANY_ID) for number in named.difference([0, *(one for one, _ in files)])]
+    pool_files = int(layout.value_in_force("journal-pool-files") or 0)
+    if layout.config is None and pool_files < 0:
+        pool_files = POOL_FILES
+    deleted = DeletedFiles(layout.root, name_of(directory, layout.root)).ranges()
+    return [told(*one) for one in missing_ids(files, pool_files, [*deleted, *others])]
 
 
 def taken_away(loader: JournalLoader, names: Collection[str]) -> list[Damage]:

@@ -505,6 +505,14 @@ class Store(Protocol):
     def pages_set_aside(self) -> Sequence[str]:
         """Names of the files that pages were renamed to which are needed no more, but may be had back."""
 
+    def missing_journal_files(self) -> Sequence[str]:
+        """Ids, and ranges of them as `3-5`, that journal files must have had which are not there, and whose
+        absence nothing explains that a broker or this product does. Not looked for while somebody writes.
+        """
+
+    def references_to_unknown(self) -> Mapping[str, int]:
+        """How many records refer to messages that no record has, by the full name of the queue."""
+
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
         """What prepared transactions sent, which is in no queue yet: the name of a transaction, and an open
         file with lines of its messages.

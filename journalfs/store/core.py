@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,6 +109,8 @@ class Core:
     is written.
     """
     bindings_damage: tuple[Damage, ...] = ()
+    missing_journal_files: Sequence[str] = ()
+    """Their ids, as of when the store was opened. Files may have been lost, or deleted by hand."""
     other_damage: Callable[[], Iterable[Damage]] = tuple
     """What is wrong with the store as a whole."""
     derived: Description | None = None
@@ -378,12 +380,17 @@ class Core:
 
     def damage(self) -> list[Damage]:
         """Everything that could not be read, by file and offset."""
-        found = [*self.other_damage(), *self.bindings_damage, *self.loader.damage(), *self.bodies.damage()]
+        names = self.queue_names()
+        found = [*self.other_damage(), *self.bindings_damage, *self.loader.damage(names)]
+        found += self.bodies.damage()
         found += [*self.large.problems(self.root), *self.lost.damage(), *missing_directories(self)]
         found += kept_damage(self.root)
-        names = {queue.queue_id: f"{queue.address}::{queue.name}" for queue in self.bindings.queues.values()}
         found += undecided_damage(self.undecided(), self.loader, names, self.pages.values())
         return sorted([*found, *self.damage_of_pages()])
+
+    def queue_names(self) -> Mapping[int, str]:
+        """In full, by id."""
+        return {queue.queue_id: f"{queue.address}::{queue.name}" for queue in self.bindings.queues.values()}
 
     def undecided(self) -> list[TransactionInfo]:
         """Transactions that lost bytes of the journal may have committed: nothing of them counts."""
@@ -391,7 +398,7 @@ class Core:
 
     def loses_ends(self) -> bool:
         """Whether what says how a transaction ended may be lost: anything is wrong with the journal."""
-        return bool(self.loader.damage() or any(kept_damage(self.root)))
+        return bool(self.missing_journal_files or self.loader.damage() or any(kept_damage(self.root)))
 
     def damage_of_pages(self) -> Iterable[Damage]:
         """What of it is in pages and their folders."""

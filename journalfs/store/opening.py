@@ -23,7 +23,7 @@ from journalfs.large.inflated import InflatedBodies
 from journalfs.older import derived_from
 from journalfs.paging.address import PagedAddress
 from journalfs.sources import readable
-from journalfs.store.absent import lost_since, missing_pages
+from journalfs.store.absent import lost_since, missing_file_ids, missing_pages
 from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
@@ -113,6 +113,11 @@ class Opening:
         self.sealed = self._sealed_parts()
         self._stored = self._stored_index()
         self._gone: list[Damage] | None = None
+        # Before there are other files: whoever writes the journal makes some.
+        self._missing_ids = [] if self._is_written_by_others() else missing_file_ids(layout)
+
+    def _is_written_by_others(self) -> bool:
+        return not self.ours and lock_holder(self.layout.node_manager_lock_dir) is not None
 
     def store(self, make: MakeStore[StoreT]) -> StoreT:
         self.bindings, self.bindings_damage = read_bindings(
@@ -176,7 +181,7 @@ class Opening:
             self.layout.root,
             self.clock,
             state if state is not None else LiveState(),
-            following=not self.ours and lock_holder(self.layout.node_manager_lock_dir) is not None,
+            following=self._is_written_by_others(),
         )
 
     def _stored_index(self) -> tuple[IndexDescription | None, LiveState | None]:
@@ -292,6 +297,7 @@ class Opening:
             events=self.events,
             numbers=numbers,
             derived=derived,
+            missing_journal_files=self._missing_ids if derived is None else (),
             other_damage=tuple if derived is None else derived.damage.copy,
         )
 

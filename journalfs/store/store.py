@@ -16,6 +16,7 @@ from journalfs.engine.state_types import PartInfo
 from journalfs.engine.status import CoreRefused
 from journalfs.errors import JournalfsError
 from journalfs.ids import FileId, QueueId
+from journalfs.journal.anomalies import references_to_unknown
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.store.absent import lost_since
@@ -170,6 +171,8 @@ class JournalStore:
             "messagesNotShown": messages_not_shown(core.undecided()),
             "damage": len(damage),
             "damagedBytes": sum(item.length_bytes for item in damage),
+            "missingJournalFiles": self.missing_journal_files(),
+            "unknownReferences": self.references_to_unknown(),
             "orphanedReferences": core.totals.orphans(),
             "pagesSetAside": len(core.pages_set_aside()),
             "index": str(self.index) if self.index is not None else None,
@@ -194,6 +197,12 @@ class JournalStore:
 
     def pages_set_aside(self) -> Sequence[str]:
         return self.core.pages_set_aside()
+
+    def missing_journal_files(self) -> Sequence[str]:
+        return self.core.missing_journal_files
+
+    def references_to_unknown(self) -> Mapping[str, int]:
+        return references_to_unknown(self.core.loader.state.anomalies(), self.core.queue_names())
 
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
         from journalfs.store.transactions import sent_lines  # noqa: PLC0415 - few commands ask

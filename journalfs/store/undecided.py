@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from journalfs.damage import Damage, name_of
 from journalfs.engine.state_types import AnomalyKind, Operation, TransactionInfo
 from journalfs.format.record_types import MessageType, RecordKind
-from journalfs.ids import QueueId
+from journalfs.journal.anomalies import name_of_queue
 from journalfs.journal.loader import JournalLoader
 from journalfs.paging.address import PagedAddress
 
@@ -41,7 +41,7 @@ def messages_not_shown(transactions: Iterable[TransactionInfo]) -> int:
 def undecided_damage(
     transactions: Iterable[TransactionInfo],
     loader: JournalLoader,
-    names: Mapping[QueueId, str],
+    names: Mapping[int, str],
     pages: Iterable[PagedAddress],
 ) -> Iterator[Damage]:
     """One entry each, at the first record that is there. `names` are those of queues."""
@@ -58,21 +58,19 @@ def undecided_damage(
         yield Damage(name_of(read.file.path, loader.relative_to), first.body_offset, 0, UNDECIDED, reason)
 
 
-def _counted(
-    transaction: TransactionInfo, names: Mapping[QueueId, str], pages: Iterable[PagedAddress]
-) -> str:
+def _counted(transaction: TransactionInfo, names: Mapping[int, str], pages: Iterable[PagedAddress]) -> str:
     sent: Counter[str] = Counter()
     acknowledged = 0
     without_queue = {one.record_id for one in transaction.operations if adds_message(one)}
     for one in transaction.operations:
         match one.user_type:
             case MessageType.ADD_REFERENCE:
-                sent[_name(one.a, names)] += 1
+                sent[name_of_queue(one.a, names)] += 1
                 without_queue.discard(one.record_id)
             case MessageType.ACKNOWLEDGE_REFERENCE | MessageType.ACKNOWLEDGE_CURSOR:
                 acknowledged += 1
             case MessageType.PAGE_TRANSACTION:
-                sent.update(_name(queue, names) for queue in _in_pages(one.a, pages))
+                sent.update(name_of_queue(queue, names) for queue in _in_pages(one.a, pages))
             case _:
                 pass
     if without_queue:
@@ -80,10 +78,6 @@ def _counted(
     parts = [f"{count} of {queue}" for queue, count in sorted(sent.items())]
     told = f"{sent.total()} messages are not shown" + (f" ({', '.join(parts)})" if parts else "")
     return told + (f", and {acknowledged} acknowledgements do not count" if acknowledged else "")
-
-
-def _name(queue: int, names: Mapping[QueueId, str]) -> str:
-    return names.get(QueueId(queue), f"queue {queue}")
 
 
 def _in_pages(tx_id: int, pages: Iterable[PagedAddress]) -> Iterator[int]:

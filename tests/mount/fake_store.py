@@ -483,6 +483,12 @@ class FakeStore:
     def pages_set_aside(self) -> Sequence[str]:
         return ()
 
+    def missing_journal_files(self) -> Sequence[str]:
+        return ()
+
+    def references_to_unknown(self) -> Mapping[str, int]:
+        return {}
+
     def prepared_sends(self) -> Iterator[tuple[str, ByteSource]]:
         return iter(())
 

@@ -1,0 +1,112 @@
+"""Ids that no journal file has, though one must have had each: they are drawn one after the other.
+
+An id goes with its file: when that is used again under a later id, which its name tells, since that keeps the
+number that it was made with; when it is deleted, which a broker does only where there are as many files as it
+is to keep; when compaction writes the journal anew. Whatever is left was deleted by somebody else, or lost.
+What this product deletes itself it notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from journalfs import door
+
+NOTED: Final = Path("journalfs/deleted-journal-files.json")
+RANGES_MAX: Final = 256
+"""Of ids that were deleted; of more the nearest are taken together."""
+
+Range = tuple[int, int]
+"""The first and the last id."""
+
+
+class Identified(Protocol):
+    """A journal file by its header and its name."""
+
+    @property
+    def file_id(self) -> int: ...
+
+    @property
+    def compacted(self) -> bool: ...
+
+    @property
+    def header_damaged(self) -> bool: ...
+
+
+def missing_ids(
+    files: Sequence[tuple[int, Identified]], pool_files: int, deleted: Iterable[Range] = ()
+) -> list[Range]:
+    """Ranges of ids that nothing explains. `files`: each with the number in its name. `pool_files`: with so
+    many files, a broker deletes those that it needs no more; negative: never.
+    """
+    if 0 <= pool_files <= len(files) + 1:
+        return []  # one is free, and goes when the journal is closed
+    last = max((max(number, file.file_id) for number, file in files), default=0)
+    known = list(deleted)
+    for number, file in files:
+        # Compaction gives a file that had any later id one of those that it writes anew.
+        is_older = file.compacted or file.header_damaged or file.file_id < number
+        known += [(number, last if is_older else file.file_id), (file.file_id, file.file_id)]
+    return list(_between(merged(known), last))
+
+
+def _between(known: Sequence[Range], last: int) -> Iterator[Range]:
+    at = 1
+    for first, end in known:
+        if first > at:
+            yield at, min(first - 1, last)
+        at = max(at, end + 1)
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The same ids, each once and in order."""
+    found: list[Range] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
+
+
+class DeletedFiles:
+    """What was deleted of one journal of the store in `root` by whoever had it open for writing. Losing it
+    loses nothing: it is then not known why ids are missing.
+    """
+
+    def __init__(self, root: Path, journal: str) -> None:
+        """`journal`: what its directory is called in the store."""
+        self._path = root / NOTED
+        self._journal = journal
+
+    def ranges(self) -> list[Range]:
+        return self._noted().get(self._journal, [])
+
+    def note(self, ranges: Iterable[Range]) -> None:
+        """These ids are had by no file any more. Raises OSError."""
+        noted = self._noted()
+        before = noted.get(self._journal, [])
+        found = merged([*before, *ranges])
+        while len(found) > RANGES_MAX:
+            at = min(range(1, len(found)), key=lambda i: found[i][0] - found[i - 1][1])
+            found[at - 1 : at + 1] = [(found[at - 1][0], found[at][1])]
+        if found == before:
+            return
+        door.make_folders(self._path.parent)
+        with door.replacing(self._path) as made, open(made, "wb", closefd=False) as file:
+            file.write(msgspec.json.encode({**noted, self._journal: found}))
+
+    def _noted(self) -> dict[str, list[Range]]:
+        try:
+            return msgspec.json.decode(door.read(self._path), type=dict[str, list[Range]])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+
+def told(first: int, last: int) -> str:
+    """A range as people write it."""
+    return str(first) if first == last else f"{first}-{last}"
