@@ -2,18 +2,20 @@
 
 Taken are: a broker instance (`config.instance` says how its configuration is found), a folder with
 `broker.xml`, a `broker.xml` itself, a data directory (`journal/`, `bindings/`, ...), a folder with that as
-`data/`, and a journal directory. When a broker.xml belongs to what was given, its directories win over the
-usual places, because they are where the broker writes. Exceptions: directories of a configuration that has
-none of them on this machine (an instance copied from elsewhere) give way to `data/` beside it, and a
-configuration whose store is not the data directory that was asked for, or that cannot be read beside it, is
-left alone. Each leaves a warning. A `journalfs.toml` in the data directory wins over all. A configuration
-that is said by hand (`CONFIG_VARIABLE`) belongs to whatever was given.
+`data/`, a journal directory, and a retention directory, which belongs to the store above it that keeps its
+history there. When a broker.xml belongs to what was given, its directories win over the usual places, because
+they are where the broker writes. Exceptions: directories of a configuration that has none of them on this
+machine (an instance copied from elsewhere) give way to `data/` beside it, and a configuration whose store is
+not the data directory that was asked for, or that cannot be read beside it, is left alone. Each leaves a
+warning. A `journalfs.toml` in the data directory wins over all. A configuration that is said by hand
+(`CONFIG_VARIABLE`) belongs to whatever was given.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +49,12 @@ DIRECTORY_FIELDS: Final = {
 }
 """Settings that are directories, with where a layout has them: journalfs.toml may move them."""
 
+_OF_HISTORY: Final = re.compile(rf".+-[0-9]{{14}}-[0-9]+\.{JOURNAL_EXTENSION}")
+"""What a journal file is called that was kept: by when, and with which id."""
+
+_ABOVE_MAX: Final = 4
+"""How many directories above a history its store is looked for in."""
+
 _MAY_BE_THERE: Final = frozenset({TOML_NAME, "lost+found"})
 """In a directory that is empty otherwise and becomes a store."""
 
@@ -77,6 +85,10 @@ class StoreLayout:
     journal_extension: str = JOURNAL_EXTENSION
     bindings_prefix: str = BINDINGS_PREFIX
     bindings_extension: str = BINDINGS_EXTENSION
+    history_of: Path | None = None
+    """The store whose history this is: the journal is that, and all names are of the store, which is only
+    read.
+    """
     without_own: StoreLayout | None = None
     """Where all would be if journalfs.toml said nothing; None: there is no such file."""
 
@@ -217,6 +229,10 @@ def _require_path(given: Path) -> None:
 
 
 def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
+    return _history(given, environment) or _in_place(given, environment)
+
+
+def _in_place(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
     chosen = _chosen(environment)
     found = _configuration_of(given, environment)
     if found is not None and (chosen is None or not _is_data_directory(given)):
@@ -232,6 +248,42 @@ def _locate(given: Path, environment: Mapping[str, str] | None) -> StoreLayout |
             return _data_directory(given.parent, environment)
         return _usual(given, journal=given, bindings=given)
     return None
+
+
+def _history(given: Path, environment: Mapping[str, str] | None) -> StoreLayout | None:
+    """A folder in which journal files are kept, by what is found above it, or was said by hand: the store
+    that keeps them there has the names of queues.
+    """
+    if not any(_OF_HISTORY.fullmatch(name) for name in _names(given)):
+        return None
+    chosen = _chosen(environment)
+    for folder in given.parents[: _ABOVE_MAX if chosen is None else 1]:
+        try:
+            of = _in_place(folder, environment)
+            of = of if of is None else _with_own_settings(of)
+        except (ConfigError, NotAStore, SystemFailure, OSError):
+            if chosen is not None:
+                raise
+            continue  # it is no configuration of this one, as far as can be seen
+        if of is None or of.journal_dir == given:
+            continue
+        if chosen is not None or (of.retention_dir is not None and _is_same(of.retention_dir, given)):
+            return replace(
+                of,
+                root=given,
+                journal_dir=given,
+                node_manager_lock_dir=given,
+                paging_dir=given / "paging",
+                large_dir=given / _LARGE_NAMES[0],
+                retention_dir=None,
+                history_of=of.root,
+                without_own=None,
+            )
+    return None
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _chosen(environment: Mapping[str, str] | None) -> Path | None:

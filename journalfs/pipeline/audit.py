@@ -1,7 +1,8 @@
 """The audit: the life of each message as far as the files of a journal and its pages tell it.
 
 A journal has no clock: it says in which order things happened, not when. What was compacted or used again is
-gone, so the beginning of an old life may be missing; copies kept by a retention directory reach further back.
+gone, so the beginning of an old life may be missing; what the store keeps of that, in the retention directory
+that its configuration names, is read too.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Audit:
 def audit(spark: SparkSession, source: Source) -> Audit:
     """Raises `NotAStore`."""
     path = source.path if source.is_elsewhere else str(source.place().store)
-    files = files_of(spark, path)
+    files = files_of(spark, path, history=True)
     slim = live.kept(decoded(spark, list(files.journal), live.SLIM))
     # Nearly everything below asks for these.
     effects = live.Effects(live.effects(slim).facts.persist(StorageLevel.MEMORY_AND_DISK))

@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from journalfs import door
 from journalfs.config.layout import JOURNAL_EXTENSION, locate_store
 from journalfs.errors import DecodeError, NotAStore
-from journalfs.format.journal_file import CONTROL_FILE_NAME, ControlFile, decode_control_file, read_header
-from journalfs.journal.directory import effective_names
+from journalfs.format.journal_file import (
+    CONTROL_FILE_NAME,
+    ControlFile,
+    decode_control_file,
+    parse_history_name,
+    read_header,
+)
+from journalfs.journal.directory import effective_names, read_directory
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
 from journalfs.sources import readable
 from journalfs.spark.place import is_elsewhere, local_path, refuse_mount
@@ -37,8 +44,11 @@ class Files:
     """False: queues may be missing in `queues` although they are not deleted."""
 
 
-def files_of(spark: SparkSession, path: str) -> Files:
-    """Find the parts of a store below `path`. Raises `NotAStore` where there is no journal."""
+def files_of(spark: SparkSession, path: str, *, history: bool = False) -> Files:
+    """Find the parts of a store below `path`; `history`: with the journal files that it kept before it used
+    them again, as its configuration says where, on this machine. Raises `NotAStore` where there is no
+    journal.
+    """
     storage = _Storage(spark)
     journal, bindings, paging, large = _directories(path)
     names = storage.names(journal)
@@ -50,7 +60,10 @@ def files_of(spark: SparkSession, path: str) -> Files:
         raise NotAStore(path, f"no journal files in {journal}")
     queues, whole = _bindings(storage, bindings)
     return Files(
-        journal=tuple(literal(f"{journal}/{name}") for name, _ in chosen),
+        journal=(
+            *(literal(f"{journal}/{name}") for name, _ in chosen),
+            *(_kept_of(path) if history and not is_elsewhere(path) else ()),
+        ),
         pages=storage.matching(f"{literal(paging)}/*/*.page"),
         large=storage.matching(f"{literal(large)}/*.msg"),
         queues=queues,
@@ -71,6 +84,28 @@ def _directories(path: str) -> Sequence[str]:
     layout = locate_store(readable(local_path(path)))
     here = (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
     return [f"file://{one}" for one in here]
+
+
+def _kept_of(path: str) -> list[str]:
+    """The files of a store's history that the journal does not have as they were: with their ids, or as what
+    compaction made of them.
+    """
+    layout = locate_store(readable(local_path(path)))
+    if layout.retention_dir is None or not door.is_folder(layout.retention_dir):
+        return []
+    extension = layout.journal_extension
+    listing = read_directory(layout.journal_dir, extension=extension, relative_to=layout.root)
+    there = {file.file_id for file in listing.files if not file.compacted}
+    kept: dict[int, tuple[int, str]] = {}
+    with door.folder(layout.retention_dir) as held:
+        for name in sorted(door.names_in(held)):
+            parsed = parse_history_name(name, extension=extension)
+            if parsed is None or parsed.file_id in there:
+                continue
+            # What was kept before it was full was kept once more.
+            one = door.status_in(held, name).st_size, name
+            kept[parsed.file_id] = max(one, kept.get(parsed.file_id, one))
+    return [literal(f"file://{layout.retention_dir}/{name}") for _, name in kept.values()]
 
 
 def _bindings(storage: _Storage, directory: str) -> tuple[dict[int, str], bool]:

@@ -6,13 +6,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from journalfs.config.database import DatabaseStore
+from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.config.layout import locate_store
-from journalfs.errors import ConfigError, NotAStore, SystemFailure, UnknownVersion
+from journalfs.errors import ConfigError, NotAStore, ReadOnlyStore, SystemFailure, UnknownVersion
+from journalfs.store import open_store
+from journalfs.store.write.opening import open_for_writing
 from tests.format import encode
 from tests.frozen import FILE_STORES, PristineStores
 from tests.tools.crash_copy import copy_as_left
@@ -324,3 +328,47 @@ def test_a_journal_that_may_not_be_looked_into_is_named_itself(stores: PristineS
         finally:
             os.seteuid(before)
             journal.chmod(0o700)
+
+
+def history_of(store: Path) -> Path:
+    return store / "data" / "retention"
+
+
+@pytest.mark.rule("S-179")
+def test_a_history_has_the_names_of_its_store(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    store = store_copy("retention")
+    history = history_of(store)
+    layout = locate_store(history)
+    assert (layout.root, layout.journal_dir, layout.history_of) == (history, history, store / "data")
+    assert layout.bindings_dir == store / "data/bindings"
+    assert layout.retention_dir is None
+    assert not layout.warnings
+    with pytest.raises(ReadOnlyStore, match="is the history of"):
+        open_for_writing(history)
+    # Wherever the configuration says that it is.
+    (store / "etc").mkdir()
+    told = (store / "broker.xml").read_text().replace(">data/retention<", ">kept/of all days<")
+    (store / "etc/broker.xml").write_text(told)
+    (store / "broker.xml").unlink()
+    (store / "kept").mkdir()
+    moved = history.rename(store / "kept/of all days")
+    assert locate_store(moved).history_of == store / "data"
+    with closing(open_store(moved, index=False)) as found:
+        names = {queue.name for address in found.addresses() for queue in address.queues()}
+        assert {"payments", "rates.desk", "rates.log"} <= names
+        assert found.status()["messages"] == 324
+    # A copy of it elsewhere is anybody's, until it is said whose it is.
+    copied = Path(shutil.copytree(moved, tmp_path / "elsewhere/copied"))
+    assert locate_store(copied).history_of is None
+    said = {CONFIG_VARIABLE: str(store / "etc/broker.xml")}
+    assert locate_store(copied, environment=said).history_of == store / "data"
+
+
+def test_a_history_is_no_ones_that_says_otherwise(store_copy: Callable[[str], Path]) -> None:
+    store = store_copy("retention")
+    broker_xml = store / "broker.xml"
+    broker_xml.write_text(broker_xml.read_text().replace(">data/retention<", ">/other/retention<"))
+    assert locate_store(history_of(store)).history_of is None
+    (store / "data/journalfs.toml").write_text('journal-retention-directory = "retention"\n')
+    broker_xml.unlink()
+    assert locate_store(history_of(store)).history_of == store / "data"

@@ -24,6 +24,7 @@ from journalfs.pipeline.audit import (
 from journalfs.pipeline.messages import Source
 from journalfs.store.write.store import WritingStore
 from tests.cli.running import journalfs
+from tests.config.test_broker_xml import document
 from tests.frozen import PristineStores
 from tests.spark.rows import lines_of
 from tests.spark.writing import acknowledge, change, publish, written_store
@@ -147,17 +148,48 @@ def test_the_command(spark: SparkSession, tmp_path: Path) -> None:
     assert (refused.returncode, len(refused.stderr.splitlines())) == (3, 1)
 
 
-def test_a_history_is_audited_without_names(spark: SparkSession, tmp_path: Path) -> None:
-    store = written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2"}]})
-    acknowledge(store, "a", [lines_of(store)[0][0]["id"]])
-    history = tmp_path / "history"
-    history.mkdir()
+def kept(store: Path, history: Path) -> None:
+    """As a broker keeps journal files before it uses them again."""
+    history.mkdir(parents=True)
     for path in (store / "journal").glob("*.amq"):
         name, _, number = path.stem.rpartition("-")
         shutil.copy(path, history / f"{name}-20260301120000-{number}.amq")
+
+
+def test_a_history_is_audited_without_names(spark: SparkSession, tmp_path: Path) -> None:
+    store = written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2"}]})
+    acknowledge(store, "a", [lines_of(store)[0][0]["id"]])
+    history = tmp_path / "elsewhere/history"
+    kept(store, history)
     found = audit(spark, Source(str(history)))
     rows = found.lives.collect()
     found.close()
     assert sorted(row.state for row in rows) == [ACKNOWLEDGED, WAITING]
     assert {row.queue for row in rows} == {None}
     assert len({row.queueId for row in rows}) == 1
+
+
+@pytest.mark.rule("S-179")
+def test_what_a_store_keeps_is_audited_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Under the names of its queues, each file once."""
+    store = written_store(tmp_path, {"a": [{"body": "1"}, {"body": "2"}]})
+    acknowledge(store, "a", [lines_of(store)[0][0]["id"]])
+    history = tmp_path / "kept here"
+    kept(store, history)
+    directories = {name: store / name for name in ("journal", "bindings", "paging")}
+    said = "".join(f"<{name}-directory>{path}</{name}-directory>" for name, path in directories.items())
+    said += f'<journal-retention-directory period="1" unit="DAYS">{history}</journal-retention-directory>'
+    configuration = store.parent / "etc/broker.xml"
+    configuration.parent.mkdir()
+    configuration.write_text(document(said))
+    for given in (store, history):
+        found = audit(spark, Source(str(given)))
+        rows = found.lives.collect()
+        found.close()
+        assert sorted((row.queue, row.state) for row in rows) == [("a", ACKNOWLEDGED), ("a", WAITING)]
+    # The file was used again: what it held is in the history alone.
+    (store / "journal/activemq-data-1.amq").unlink()
+    found = audit(spark, Source(str(store)))
+    rows = found.lives.collect()
+    found.close()
+    assert sorted((row.queue, row.state) for row in rows) == [("a", ACKNOWLEDGED), ("a", WAITING)]

@@ -20,7 +20,7 @@ from journalfs.damage import name_of
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
-from journalfs.errors import SystemFailure
+from journalfs.errors import ReadOnlyStore, SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.loader import JournalLoader
@@ -97,6 +97,11 @@ def _taking(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Path) 
 
         return take_tables(found.settings, sync, clock)
     refuse_derived(layout)
+    if layout.history_of is not None:
+        raise ReadOnlyStore(
+            f"{layout.root}: this is the history of {layout.history_of}, which is only read (mount "
+            "--read-only); to publish from it, copy its messages into a mount of a store"
+        )
     settings = journal_settings(layout.config)
     if sync is SyncMode.NONE:
         settings = _unsynced(settings)
