@@ -53,8 +53,8 @@ def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
         orphans = [_orphan(name) for name in found.orphaned_bodies()]
         pages = [_page(name) for name in found.pages_set_aside()]
         gaps = [_gap(ids) for ids in found.missing_journal_files()]
-        unknown = [_unknown(*one) for one in sorted(found.references_to_unknown().items())]
-    listed = [*damage, *unknown, *orphans, *pages, *gaps]
+        unknown = found.references_to_unknown()
+    listed = [*damage, *orphans, *pages, *gaps]
     if as_json:
         write_json(listed or [{"kind": "sound", "messages": read.messages, "damage": 0}])
     elif listed:
@@ -64,7 +64,10 @@ def check(*, store: Path, older: Older, set_aside: bool, as_json: bool) -> None:
         more = f", {len(orphans)} bodies without a message" if orphans else ""
         more += f", {len(pages)} page{'s' * (len(pages) > 1)} set aside" if pages else ""
         more += f", no journal file {', '.join(str(gap['ids']) for gap in gaps)}" if gaps else ""
-        more += "".join(f"; {one['reason']}" for one in unknown)
+        of = ", ".join(f"{count} of {queue}" for queue, count in sorted(unknown.items()))
+        more += (
+            f"; {sum(unknown.values())} references to messages that no record has ({of})" if unknown else ""
+        )
         click.echo(f"{read.counted()} ({read.bytes_read} bytes as lines) read, {places}{more}", err=True)
     sys.exit(EXIT_DAMAGED if damage else 0)
 
@@ -92,18 +95,6 @@ def _gap(ids: str) -> Mapping[str, object]:
         "that was taken away took with it what was in it"
     )
     return {"file": "journal", "offset": 0, "bytes": 0, "kind": "missing-id", "reason": reason, "ids": ids}
-
-
-def _unknown(queue: str, count: int) -> Mapping[str, object]:
-    reason = f"{count} references of {queue} to messages that no record has"
-    return {
-        "file": "journal",
-        "offset": 0,
-        "bytes": 0,
-        "kind": "unknown-references",
-        "reason": reason,
-        "queue": queue,
-    }
 
 
 @dataclass(slots=True)
