@@ -6,6 +6,7 @@ A background start returns only when the mount answers, or with the error that k
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import logging.handlers
@@ -150,7 +151,11 @@ def _serve(request: Start, place: Path, ready: Callable[[], None]) -> None:
     from journalfs_mount import lifecycle  # noqa: PLC0415
 
     _take_descriptors(place)
-    store = request.open_store()
+    gc.disable()  # what a store is made of stays, so looking for garbage among it finds none
+    try:
+        store = request.open_store()
+    finally:
+        gc.enable()
     # An older store is read only whatever was asked for.
     options = replace(request.options, read_only=True) if store.read_only else request.options
     lifecycle.run(store, request.store, place, options, ready=ready)

@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -30,6 +30,9 @@ from journalfs_mount.report import MountReport
 from journalfs_mount.waiting import ENDING_SIGNALS
 
 log = logging.getLogger("journalfs.mount")
+
+OLDEST: Final = 2
+"""The generation of objects that is looked through with all others."""
 
 KERNEL_REFUSES: Final = (
     "mounted to be read only with -o ro or allow_other, so the kernel refuses changes and says of none of "
@@ -60,8 +63,8 @@ def run(
     }
     try:
         mount = _Mount(store, mountpoint, options, report, ready)
-        # What the store is made of stays: looking for garbage in it would stop everybody for up to seconds.
-        gc.freeze()
+        gc.callbacks.append(_keep_survivors)
+        _keep_survivors("stop", {"generation": OLDEST})
         try:
             trio.run(mount.serve, str(source), strict_exception_groups=True)
         finally:
@@ -255,6 +258,14 @@ class _Mount:
             self._report.details["readAheadKib"] = "default"
         else:
             self._report.details["readAheadKib"] = READ_AHEAD_KIB
+
+
+def _keep_survivors(phase: str, collected: Mapping[str, int]) -> None:
+    """What was there once when all was looked through stays, as what the store is made of does: looking for
+    garbage in all of it again and again would stop everybody for up to seconds.
+    """
+    if phase == "stop" and collected["generation"] == OLDEST:
+        gc.freeze()
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
