@@ -192,27 +192,30 @@ def _rests(spec: StoreSpec) -> list[str]:
     return rests
 
 
-def _templates(spec: StoreSpec, addresses: list[str]) -> list[list[sb.TextTemplate]]:
-    """Templates by address and variant."""
-    rests = _rests(spec)
-    routing = sb.ANYCAST if spec.queues_per_address == 1 else sb.MULTICAST
+class _Templates(dict[tuple[int, int], sb.TextTemplate]):
+    """By address and variant, made when they are first used: there may be a hundred thousand addresses."""
 
-    def template(address: str, variant: int) -> sb.TextTemplate:
+    def __init__(self, spec: StoreSpec, addresses: list[str]) -> None:
+        super().__init__()
+        self._spec = spec
+        self._addresses = addresses
+
+    def __missing__(self, key: tuple[int, int]) -> sb.TextTemplate:
+        address, variant = key
+        routing = sb.ANYCAST if self._spec.queues_per_address == 1 else sb.MULTICAST
         properties = [
             sb.property_entry("_AMQ_ROUTING_TYPE", routing, 3),
             sb.property_entry("color", _COLORS[variant % len(_COLORS)], 10),
         ]
-        priority = variant % 10 if spec.mixed_priorities else 4
-        return sb.text_template(
-            address,
+        made = self[key] = sb.text_template(
+            self._addresses[address],
             unique_chars=UNIQUE_CHARS,
-            rest=rests[variant],
-            priority=priority,
+            rest=_rests(self._spec)[variant],
+            priority=variant % 10 if self._spec.mixed_priorities else 4,
             properties=properties,
             counter_name="number",
         )
-
-    return [[template(address, variant) for variant in range(VARIANTS)] for address in addresses]
+        return made
 
 
 class _Writer:
@@ -230,7 +233,7 @@ class _Writer:
         if spec.addresses > 1:
             self.addresses = [f"scale.{number:03d}" for number in range(spec.addresses)]
         self.queues: list[list[QueueMade]] = []
-        self.templates = _templates(spec, self.addresses)
+        self.templates = _Templates(spec, self.addresses)
         self.paging_bytes = 0
 
     def draw(self) -> int:
@@ -257,7 +260,7 @@ class _Writer:
     def message_pieces(self, number: int, message_id: int) -> tuple[bytes, ...]:
         """The payload of message `number`, in pieces."""
         spec = self.spec
-        p0, p1, p2, p3, p4, p5, p6 = self.templates[number % spec.addresses][number % VARIANTS].pieces
+        p0, p1, p2, p3, p4, p5, p6 = self.templates[number % spec.addresses, number % VARIANTS].pieces
         id_bytes = message_id.to_bytes(8, "big")
         return (
             p0,
@@ -278,7 +281,6 @@ class _Writer:
     def send_all(self, first_id: int) -> None:
         """Write every journal message, and the acknowledgements of earlier ones between them."""
         spec, append = self.spec, self.journal.append
-        heads, checks = self._message_frames()
         refs = [
             [(sb.i32(8) + bytes([sb.ADD_REF]) + sb.i64(q.queue_id) + sb.i32(31), q) for q in queues]
             for queues in self.queues
@@ -291,11 +293,10 @@ class _Writer:
             message_id = first_id + number
             a, v = number % spec.addresses, number % VARIANTS
             id_bytes = message_id.to_bytes(8, "big")
-            append(
-                sb.ADD,
-                (id_bytes, heads[a][v], *self.message_pieces(number, message_id), checks[a][v][0]),
-                checks[a][v][1],
-            )
+            payload_bytes = self.templates[a, v].payload_bytes
+            length = payload_bytes + 23
+            head = id_bytes + sb.i32(payload_bytes) + bytes([sb.MESSAGE])
+            append(sb.ADD, (head, *self.message_pieces(number, message_id), sb.i32(length)), length)
             for tail, queue in refs[a]:
                 append(sb.UPDATE, (id_bytes, tail), 31)
                 if spec.acked_fraction and rng.random() < spec.acked_fraction:
@@ -309,12 +310,6 @@ class _Writer:
         while waiting:
             next_tx = self._acknowledge(waiting.popleft(), unacked, next_tx)
         self.last_id = next_tx
-
-    def _message_frames(self) -> tuple[list[list[bytes]], list[list[tuple[bytes, int]]]]:
-        """What surrounds the payload in an ADD, by address and variant: length and type; check size."""
-        heads = [[sb.i32(t.payload_bytes) + bytes([sb.MESSAGE]) for t in row] for row in self.templates]
-        lengths = [[t.payload_bytes + 23 for t in row] for row in self.templates]
-        return heads, [[(sb.i32(length), length) for length in row] for row in lengths]
 
     def _acknowledge(self, ref: tuple[int, int, QueueMade], unacked: dict[int, int], tx_id: int) -> int:
         _, message_id, queue = ref
