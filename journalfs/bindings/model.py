@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections import deque
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from functools import reduce
+from typing import Final
 
 from journalfs.format.address_settings import StoredAddressSetting
 from journalfs.format.bindings import (
@@ -62,14 +66,54 @@ class Anomaly:
     record_id: int
 
 
+CHANGES_KEPT_MAX: Final = 4096
+"""Whoever did not look for so many changes looks at everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What is otherwise than before."""
+
+    queues: frozenset[QueueId] = frozenset()
+    """Made, changed or gone."""
+    addresses: frozenset[str] = frozenset()
+    """The same, and those that another queue is bound to."""
+
+    def __or__(self, other: Changed) -> Changed:
+        return Changed(self.queues | other.queues, self.addresses | other.addresses)
+
+
+@dataclass(slots=True)
+class ChangeLog:
+    """The last changes of what one replay says."""
+
+    count: int = 0
+    """How many there ever were."""
+    kept: deque[Changed] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT_MAX))
+
+    def add(self, changed: Changed) -> None:
+        self.count += 1
+        self.kept.append(changed)
+
+    def since(self, count: int) -> Changed | None:
+        """None: it is not known any more."""
+        more = self.count - count
+        if more > len(self.kept):
+            return None
+        last = (self.kept[-1 - n] for n in range(more))
+        return reduce(operator.or_, last, Changed())
+
+
 @dataclass(frozen=True, slots=True)
 class BindingsState:
-    """A snapshot. Mappings keep the order of the journal."""
+    """What the journal says. The next state of the same replay shares the mappings with it, which are as they
+    are now: a change costs the same however many queues there are. Another object says that there was one.
+    """
 
     addresses: Mapping[str, Address]
     queues: Mapping[QueueId, Queue]
     address_settings: Mapping[str, StoredAddressSetting]
-    """By match."""
+    """By match. Another mapping when one of them is another."""
     security_settings: Mapping[str, SecuritySetting]
     """By match."""
     diverts: Mapping[str, Divert]
@@ -88,17 +132,25 @@ class BindingsState:
     """Ids of the records that stand for a thing, oldest first, by user record type and what it is about: a
     match for settings, an address or queue id for statuses, None for id counters. A change deletes them.
     """
-    max_id: int
+    max_id: int = field(compare=False)
     """Largest record or transaction id in the journal, deleted ones included; -1 when it is empty."""
     anomalies: tuple[Anomaly, ...]
-    deleted: frozenset[int] = frozenset()
+    by_address: Mapping[str, tuple[Queue, ...]]
+    """All queues by their address, each address's by name."""
+    by_name: Mapping[str, Queue]
+    deleted: Set[int] = field(compare=False)
     """Every record id that a delete names, whether it came to count or not."""
+    log: ChangeLog = field(compare=False, repr=False)
+    changes: int = field(compare=False, repr=False)
+    """How many there had been of those in the log."""
     history_whole: bool = False
     """The journal still has every record that was ever written to it."""
-    _by_address: dict[str, tuple[Queue, ...]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """Filled when somebody asks: there may be thousands of queues, and each publication asks."""
+
+    def changed_since(self, before: BindingsState | None) -> Changed | None:
+        """None: everything may be otherwise."""
+        if before is None or before.log is not self.log:
+            return None
+        return self.log.since(before.changes)
 
     def surely_bound(self, queue_id: QueueId, *, may_be_newer: bool) -> bool:
         """Whether a queue that messages are in must be bound: nothing deleted it, and it is no newer than
@@ -107,18 +159,9 @@ class BindingsState:
         is_known = not may_be_newer or queue_id <= self.max_id
         return self.history_whole and is_known and queue_id not in self.deleted
 
-    def queues_by_address(self) -> Mapping[str, tuple[Queue, ...]]:
-        """All queues by their address, each address's by name."""
-        if self.queues and not self._by_address:
-            grouped: dict[str, list[Queue]] = {}
-            for queue in sorted(self.queues.values(), key=lambda queue: queue.name):
-                grouped.setdefault(queue.address, []).append(queue)
-            self._by_address.update({address: tuple(queues) for address, queues in grouped.items()})
-        return self._by_address
-
     def queues_of(self, address: str) -> tuple[Queue, ...]:
         """The queues bound to `address`, by name."""
-        return self.queues_by_address().get(address, ())
+        return self.by_address.get(address, ())
 
     def queue_named(self, name: str) -> Queue | None:
-        return next((queue for queue in self.queues.values() if queue.name == name), None)
+        return self.by_name.get(name)

@@ -6,10 +6,10 @@ Damage never stops it; what cannot be used is an `Anomaly` of the state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from journalfs.bindings.interpret import Emitted, interpret
+from journalfs.bindings.interpret import Emitted, Interpretation
 from journalfs.bindings.model import Anomaly, BindingsState
 from journalfs.format.record_types import RecordKind
 
@@ -58,7 +58,10 @@ class BindingsReplay:
         self._file = ""
         self._file_number = 0
         self._emitted: list[Emitted] = []
+        """What took effect since the last `finish`."""
         self._deleted: set[int] = set()
+        self._deleted_since: set[int] = set()
+        self._interpretation = Interpretation()
         self._transactions: dict[int, _Transaction] = {}
         self._anomalies: list[Anomaly] = []
         self._max_id = -1
@@ -75,7 +78,7 @@ class BindingsReplay:
             self._see(record.record_id)
             self._emitted.append(self._emit(record, body))
         elif kind == RecordKind.DELETE:
-            self._deleted.add(record.record_id)
+            self._deleted_since.add(record.record_id)
             self._named_by_deletes.add(record.record_id)
         elif kind in (RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX):
             self._apply_to_transaction(record, body)
@@ -89,20 +92,45 @@ class BindingsReplay:
 
     def finish(self) -> BindingsState:
         """Apply what was deleted, settle open transactions and interpret what is left. More records may
-        follow all the same.
+        follow all the same; the state that is finished next shares what did not change.
         """
-        anomalies = self._anomalies.copy()
+        unfinished = []
         for tx_id, transaction in self._transactions.items():
             kind = "prepared-transaction" if transaction.prepared else "unfinished-transaction"
             reason = f"transaction {tx_id} never ended; its {len(transaction.emitted)} records do not count"
-            anomalies.append(Anomaly(kind, reason, transaction.file, transaction.offset, tx_id))
-        state = interpret(self.live(), max_id=self._max_id, anomalies=anomalies)
-        return replace(state, deleted=frozenset(self._named_by_deletes))
+            unfinished.append(Anomaly(kind, reason, transaction.file, transaction.offset, tx_id))
+        told = self._interpretation
+        self._deleted |= self._deleted_since
+        told.take(self.live(), self._deleted_since)
+        self._emitted, self._deleted_since = [], set()
+        return BindingsState(
+            addresses=told.addresses,
+            queues=told.queues,
+            address_settings=told.settings,
+            security_settings=told.few["security"],
+            diverts=told.few["divert"],
+            bridges=told.few["bridge"],
+            connectors=told.few["connector"],
+            users=told.few["user"],
+            roles=told.few["role"],
+            groups=told.few["group"],
+            key_values=told.few["pair"],
+            id_counter=told.id_counter,
+            record_ids=told.record_ids,
+            max_id=self._max_id,
+            anomalies=(*self._anomalies, *unfinished, *told.anomalies()),
+            by_address=told.by_address,
+            by_name=told.by_name,
+            deleted=self._named_by_deletes,
+            log=told.log,
+            changes=told.log.count,
+        )
 
     def live(self) -> list[Emitted]:
-        """What took effect and was not deleted, in journal order."""
+        """What took effect and was not deleted since the last `finish`, in journal order."""
         # A delete removes every record of its id in the whole journal, earlier or later.
-        return [emitted for emitted in self._emitted if emitted.record_id not in self._deleted]
+        before, since = self._deleted, self._deleted_since
+        return [one for one in self._emitted if one.record_id not in before and one.record_id not in since]
 
     @property
     def max_id(self) -> int:
@@ -145,7 +173,7 @@ class BindingsReplay:
             )
             return
         self._emitted.extend(transaction.emitted)
-        self._deleted.update(transaction.deletes)
+        self._deleted_since.update(transaction.deletes)
 
     def _missing(self, transaction: _Transaction, count: int) -> bool:
         here = transaction.counted if transaction.counted_file == self._file_number else 0

@@ -35,6 +35,8 @@ class WildcardSyntax:
 
     def is_wild(self, match: str) -> bool:
         """True when `match` has a wildcard that no backslash precedes."""
+        if self.any_words not in match and self.single_word not in match:
+            return False
         for index, character in enumerate(match):
             if character in (self.any_words, self.single_word) and (index == 0 or match[index - 1] != "\\"):
                 return True

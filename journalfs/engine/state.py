@@ -8,7 +8,7 @@ safe.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import Struct
 from typing import Any, Literal, Self
 
@@ -153,6 +153,18 @@ class LiveState:
         check(lib.jfs_state_register_queue(self.pointer, queue_id, slot), "registering a queue")
         return int(slot[0])
 
+    def bind_queues(self, queue_ids: Iterable[int]) -> None:
+        """Say that bindings name these queues, which get slots in this order."""
+        ids = array("q", queue_ids)
+        status = lib.jfs_state_bind(self.pointer, ffi.from_buffer("int64_t[]", ids), len(ids))
+        check(status, "registering queues")
+
+    def unbind_queues(self, queue_ids: Iterable[int] | None) -> None:
+        """Say that no binding names these queues any more; None: any queue."""
+        ids = array("q", queue_ids or ())
+        given = ffi.NULL if queue_ids is None else ffi.from_buffer("int64_t[]", ids)
+        lib.jfs_state_unbind(self.pointer, given, len(ids))
+
     def queues(self) -> list[QueueInfo]:
         """Every queue that was registered or named by a reference, in order of slot."""
 
@@ -162,11 +174,14 @@ class LiveState:
     def _fill_queues(self, out: Any, room: int, count: Any) -> int:
         return int(lib.jfs_state_queues(self.pointer, out, room, count))
 
-    def queue_messages(self) -> dict[int, int]:
-        """How many messages each queue has, live or being delivered, by its id; of those that have any."""
-        # There may be thousands of queues, of which few have any.
-        found = struct_list("jfs_queue_info", self._fill_queues, "counting the messages of queues")
-        return {q.queue_id: total for q in found if (total := q.live_count + q.delivering_count)}
+    def unbound_messages(self) -> dict[int, int]:
+        """How many messages queues have that no binding names, live or being delivered, by id."""
+
+        def fill(out: Any, room: int, count: Any) -> int:
+            return int(lib.jfs_state_unbound(self.pointer, out, room, count))
+
+        found = struct_list("jfs_queue_info", fill, "counting the messages of queues")
+        return {q.queue_id: q.live_count + q.delivering_count for q in found}
 
     def sums(self, queue_ids: array[int] | None, weights: array[int] | None = None) -> Any:
         """What queues hold together, as a `jfs_queue_sums`: ids as array('q'), None: all that there are;

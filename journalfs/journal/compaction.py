@@ -91,6 +91,7 @@ class Compaction:
         current_id = writer.current.file_id
         await offload(lambda: writer.pool.renew(above=current_id))
         await writer.committer.flush_all()
+        await writer.before_emptying()
         return await self._replace(old, survivors, current_id)
 
     async def run_in_place(self, count: int) -> CompactionDone:

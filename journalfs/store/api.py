@@ -468,6 +468,10 @@ class Store(Protocol):
 
     def addresses(self) -> Sequence[Address]: ...
 
+    @property
+    def addresses_mtime_ns(self) -> int:
+        """When an address or a queue came or went last."""
+
     def address(self, name: str) -> Address | None: ...
 
     @property

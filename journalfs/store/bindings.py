@@ -1,4 +1,4 @@
-"""Reads the bindings journal: small, so it is read whole when somebody else changed it."""
+"""Reads the bindings journal, and what is appended to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from journalfs.engine.scan import GapKind, RecordInfo, Scan, scan_journal
 from journalfs.errors import OutOfResources
 from journalfs.ids import FileId
 from journalfs.journal.contradictions import check_mapped, mismatch_damage
-from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.journal.directory import DirectoryReader, JournalFile
 from journalfs.journal.file_ids import written_rid
 from journalfs.limits import JOURNAL_HEADER_BYTES, LISTINGS_MAX
 
@@ -25,12 +25,6 @@ DAMAGE_KINDS = {"undecodable", "incomplete-transaction"}
 """Anomalies that mean lost or unreadable data; the others are facts of ordinary stores."""
 
 BindingsStamp = tuple[tuple[str, FileStamp], ...]
-
-
-def bindings_stamp(directory: Path, *, relative_to: Path) -> BindingsStamp:
-    """What tells whether the bindings journal has to be read again."""
-    listing = read_directory(directory, extension=EXTENSION, relative_to=relative_to)
-    return tuple((file.name, file.stamp) for file in listing.files)
 
 
 def read_bindings(directory: Path, *, relative_to: Path) -> tuple[BindingsState, tuple[Damage, ...]]:
@@ -51,16 +45,20 @@ class _Read:
 
 
 class BindingsReader:
-    """The bindings journal in `directory`, read again and again. What this process appended to it is taken
-    over from where the last reading ended; what others write is read whole.
+    """The bindings journal in `directory`, read again and again: what was appended to it is taken over from
+    where the last reading ended.
     """
 
     def __init__(self, directory: Path, *, relative_to: Path) -> None:
-        self._directory = directory
         self._root = relative_to
+        self._listing = DirectoryReader(directory, extension=EXTENSION, relative_to=relative_to)
         self._replay = BindingsReplay()
         self._read: list[_Read] | None = None
         """In order; None: the next reading is of the whole journal."""
+
+    def stamp(self) -> BindingsStamp:
+        """What tells whether it has to be read again."""
+        return tuple((file.name, file.stamp) for file in self._listing.read().files)
 
     def read(self, limit: tuple[FileId, int] | None = None) -> tuple[BindingsState, tuple[Damage, ...]]:
         """Replay the bindings journal. A missing directory gives no addresses, and what cannot be read is
@@ -69,12 +67,12 @@ class BindingsReader:
         """
         problems: list[Damage] = []
         for attempt in range(LISTINGS_MAX):
-            listing = read_directory(self._directory, extension=EXTENSION, relative_to=self._root)
+            listing = self._listing.read()
             try:
-                if limit is None or listing.problems or not self._went_on(listing.files, limit):
+                if listing.problems or not self._went_on(listing.files, limit):
                     problems = [*listing.problems]
                     problems += self._whole(listing.files, limit, last=attempt + 1 == LISTINGS_MAX)
-                    if limit is None or problems:
+                    if problems:
                         self._read = None
             except FileNotFoundError:
                 continue  # renamed or deleted by a broker since it was listed
@@ -109,22 +107,29 @@ class BindingsReader:
                 self._read.append(_Read(file, end))
         return problems
 
-    def _went_on(self, files: Sequence[JournalFile], limit: tuple[FileId, int]) -> bool:
+    def _went_on(self, files: Sequence[JournalFile], limit: tuple[FileId, int] | None) -> bool:
         """Take over what was appended. False: something else became of the journal too."""
         known = self._read
-        begun = [file for file in files if file.file_id <= limit[0]]
-        if not known or len(begun) < len(known):
+        if known and limit is not None:
+            # Nobody else writes: what is gone was read, and what was compacted says the same again.
+            known = self._read = [read for read in known if read.file.file_id <= limit[0]][-1:]
+        if not known:
             return False
-        if not all(read.is_now(file) for read, file in zip(known, begun, strict=False)):
+        if limit is not None:
+            first = known[0].file.file_id
+            files = [file for file in files if first <= file.file_id <= limit[0] and not file.compacted]
+        if len(files) < len(known):
+            return False
+        if not all(read.is_now(file) for read, file in zip(known, files, strict=False)):
             return False
         try:
-            return all(self._appended(file, limit) for file in begun[len(known) - 1 :])
+            return all(self._appended(file, limit) for file in files[len(known) - 1 :])
         except FileNotFoundError:
             raise
         except OSError:
             return False  # whoever reads all of it says so
 
-    def _appended(self, file: JournalFile, limit: tuple[FileId, int]) -> bool:
+    def _appended(self, file: JournalFile, limit: tuple[FileId, int] | None) -> bool:
         """Take over what is new in the file that was read last, or in one behind it."""
         assert self._read
         read = self._read[-1]

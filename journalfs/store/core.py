@@ -137,6 +137,8 @@ class Core:
     """All that was taken over is measured; False after that failed."""
     _explanations: Explanations | None = None
     _doubted_ns: int | None = None
+    _registered: tuple[int, BindingsState | None] = (-1, None)
+    """With the live state of which epoch, which bindings."""
     _side_key: tuple[int, int] = (-1, -1)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
@@ -208,8 +210,12 @@ class Core:
 
     def register_queues(self) -> None:
         """Give every bound queue its slot before anything refers to it, so that slots follow the bindings."""
-        for queue_id in sorted(self.bindings.queues):
-            self.loader.state.register_queue(queue_id)
+        state, bindings = self.loader.state, self.bindings
+        known, self._registered = self._registered, (self.epoch, bindings)
+        changed = bindings.changed_since(known[1]) if known[0] == self.epoch else None
+        state.unbind_queues(None if changed is None else changed.queues)
+        ids = bindings.queues.keys() if changed is None else changed.queues & bindings.queues.keys()
+        state.bind_queues(sorted(ids))
 
     def measure(self) -> None:
         """Measure what was added; afterwards sizes of lines and files are known without reading."""

@@ -65,13 +65,6 @@ class LostBindings:
         self._hidden = max(0, len(queue_ids) - LOST_QUEUES_SHOWN_MAX)
         return queue_ids[:LOST_QUEUES_SHOWN_MAX]
 
-    def queues_by_address(self) -> dict[str, list[Queue]]:
-        """Bound and lost queues together, each address's by name."""
-        found = {address: list(bound) for address, bound in self.core.bindings.queues_by_address().items()}
-        for queue in self.queues.values():
-            found.setdefault(queue.address, []).append(queue)
-        return found
-
     def addresses(self) -> dict[str, Address]:
         """Addresses of lost queues that no binding names."""
         known = self.core.bindings.addresses
@@ -110,11 +103,9 @@ class LostBindings:
 
     def _in_journal(self) -> set[QueueId]:
         found: set[QueueId] = set()
-        for number, messages in self.core.loader.state.queue_messages().items():
-            queue_id = QueueId(number)
-            if queue_id not in self.core.bindings.queues:
-                self._messages[queue_id] += messages
-                found.add(queue_id)
+        for number, messages in self.core.loader.state.unbound_messages().items():
+            self._messages[QueueId(number)] += messages
+            found.add(QueueId(number))
         return found
 
     def _addresses_by_pages(self) -> dict[QueueId, str]:

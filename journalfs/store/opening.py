@@ -24,7 +24,7 @@ from journalfs.older import derived_from
 from journalfs.paging.address import PagedAddress
 from journalfs.sources import readable
 from journalfs.store.absent import lost_since, missing_file_ids, missing_pages
-from journalfs.store.bindings import read_bindings
+from journalfs.store.bindings import BindingsReader
 from journalfs.store.core import Core
 from journalfs.store.events import Events
 from journalfs.store.index import (
@@ -120,9 +120,8 @@ class Opening:
         return not self.ours and lock_holder(self.layout.node_manager_lock_dir) is not None
 
     def store(self, make: MakeStore[StoreT]) -> StoreT:
-        self.bindings, self.bindings_damage = read_bindings(
-            self.layout.bindings_dir, relative_to=self.layout.root
-        )
+        reader = BindingsReader(self.layout.bindings_dir, relative_to=self.layout.root)
+        self.bindings, self.bindings_damage = reader.read()
         description, state = self._stored
         self._stored = None, None  # a store lives long, and this may be large
         loader = self._resumed(description, state) if description and state else None
@@ -134,6 +133,7 @@ class Opening:
         core.bodies.postpones = self.postpones
         core.loaded.missing = tuple(self.missing)
         store = make(core, None if self.anew else self.index, self._loader)
+        store.resume_bindings(reader)
         if description is not None:
             self._resume_derived(store, description)
         core.measure()
@@ -237,8 +237,7 @@ class Opening:
         describes.
         """
         loader = self._loader(state)
-        for queue_id in sorted(self.bindings.queues):
-            state.register_queue(queue_id)
+        state.bind_queues(sorted(self.bindings.queues))
         self.missing = list(description.missing)
         if not fits(loader, description) or loader.poll(settled=not loader.following) is PollResult.REWRITTEN:
             if not door.is_folder(self.layout.journal_dir):
@@ -253,8 +252,7 @@ class Opening:
     def _scanned(self) -> JournalLoader:
         for _ in range(RELOADS_MAX):
             loader = self._loader()
-            for queue_id in sorted(self.bindings.queues):
-                loader.state.register_queue(queue_id)
+            loader.state.bind_queues(sorted(self.bindings.queues))
             loader.load()
             if loader.poll() is not PollResult.REWRITTEN:
                 break

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from journalfs.bindings.model import Address as AddressModel
 from journalfs.bindings.model import Queue as QueueModel
+from journalfs.store.by_name import ByName
 from journalfs.store.content import QueueContent, total_messages
 from journalfs.store.core import Core
 from journalfs.store.filters import StateFilter
@@ -117,7 +118,7 @@ class StoreAddress:
 
     core: Core
     model: AddressModel
-    bound: dict[str, StoreQueue] = field(default_factory=dict)
+    bound: ByName[StoreQueue] = field(default_factory=ByName)
     mtime_ns: int = 0
 
     @property
@@ -129,7 +130,7 @@ class StoreAddress:
         return self.model.address_id if self.model.address_id is not None else 0
 
     def queues(self) -> Sequence[StoreQueue]:
-        return list(self.bound.values())
+        return self.bound.all()
 
     def queue(self, name: str) -> StoreQueue | None:
         return self.bound.get(name)
@@ -141,8 +142,8 @@ class StoreAddress:
             "address": self.name,
             "id": self.model.address_id,
             "routingTypes": [kind.name for kind in self.model.binding.routing_types],
-            "queues": {name: len(queue) for name, queue in self.bound.items()},
-            "messages": sum(len(queue) for queue in self.bound.values()),
+            "queues": {queue.name: len(queue) for queue in self.queues()},
+            "messages": sum(len(queue) for queue in self.queues()),
             "paging": paged is not None and paged.pages_now(),
             "pages": len(pages),
             "pageBytes": sum(page.stamp.size_bytes for page in paged.files.values()) if paged else 0,
@@ -169,7 +170,7 @@ class StoreAddress:
 
     def held(self) -> Held:
         """What its messages would take in a broker's memory."""
-        return held_in_queues(self.core, self.name, [queue.content.queue_id for queue in self.bound.values()])
+        return held_in_queues(self.core, self.name, [queue.content.queue_id for queue in self.queues()])
 
     def settings_toml(self) -> str:
         from journalfs.store.settings import address_toml  # noqa: PLC0415 - as above

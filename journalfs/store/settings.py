@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import tomli_w
 
-from journalfs.bindings.model import Address, BindingsState, Queue
+from journalfs.bindings.model import Address, Queue
 from journalfs.config.broker_xml import BrokerConfig
 from journalfs.config.in_force import ORIGIN_DEFAULT, SettingInForce, SettingsInForce, settings_toml
 from journalfs.config.shown import store_toml
+from journalfs.format.address_settings import StoredAddressSetting
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
@@ -27,19 +28,19 @@ ROUTING_TYPES: Final = "routing-types"
 class KnownSettings:
     """Settings, and what they were made of."""
 
-    bindings: BindingsState
+    stored: Mapping[str, StoredAddressSetting]
     config: BrokerConfig | None
     settings: SettingsInForce
 
 
 def settings_in_force(core: Core) -> SettingsInForce:
-    """The same object for as long as neither the bindings, which hold changed settings, nor the configuration
-    changed: whoever keeps what it found out keeps the object beside it.
+    """The same object for as long as neither settings in the bindings nor the configuration changed: whoever
+    keeps what it found out keeps the object beside it.
     """
-    bindings, config, known = core.bindings, core.layout.config, core.settings
-    if known is None or known.bindings is not bindings or known.config is not config:
-        stored = {match: setting.values for match, setting in bindings.address_settings.items()}
-        known = core.settings = KnownSettings(bindings, config, SettingsInForce(config, stored))
+    stored, config, known = core.bindings.address_settings, core.layout.config, core.settings
+    if known is None or known.stored is not stored or known.config is not config:
+        values = {match: setting.values for match, setting in stored.items()}
+        known = core.settings = KnownSettings(stored, config, SettingsInForce(config, values))
     return known.settings
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from journalfs import door
+from journalfs.bindings.model import Address as AddressModel
+from journalfs.bindings.model import BindingsState
+from journalfs.bindings.model import Queue as QueueModel
 from journalfs.clock import NS_PER_MS
 from journalfs.config.core_settings import USER_LIMITS
 from journalfs.damage import Damage
@@ -21,7 +25,8 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.limits import FOLLOW_INTERVAL_S, PART_BYTES_MAX, PART_MESSAGES_MAX
 from journalfs.store.absent import lost_since
 from journalfs.store.api import ByteSource, Usage, VirtualDirectory
-from journalfs.store.bindings import BindingsReader, BindingsStamp, bindings_stamp
+from journalfs.store.bindings import BindingsReader, BindingsStamp
+from journalfs.store.by_name import ByName
 from journalfs.store.changes import Changes
 from journalfs.store.configuration import ConfigurationWatch
 from journalfs.store.content import QueueContent
@@ -58,9 +63,12 @@ class JournalStore:
         self.index = index
         self.rebuilds = 0
         self._make_loader = make_loader
-        self._addresses: dict[str, StoreAddress] = {}
+        self._addresses: ByName[StoreAddress] = ByName()
+        self._changed_ms = 0
+        """When addresses or queues came or went last."""
         self._queues: dict[QueueId, StoreQueue] = {}
-        """By address and name."""
+        self._taken: tuple[BindingsState | None, Mapping[QueueId, QueueModel]] = (None, {})
+        """The bindings that are shown, and lost queues."""
         self._page_parts: dict[QueueId, PageParts] = {}
         self._bindings = BindingsReader(core.layout.bindings_dir, relative_to=core.root)
         self._bindings_seen: BindingsStamp = ()
@@ -88,13 +96,20 @@ class JournalStore:
         return self.core.changes
 
     def addresses(self) -> Sequence[StoreAddress]:
-        return list(self._addresses.values())
+        return self._addresses.all()
+
+    @property
+    def addresses_mtime_ns(self) -> int:
+        return self._changed_ms * NS_PER_MS
+
+    def queue_of(self, queue_id: QueueId) -> StoreQueue | None:
+        return self._queues.get(queue_id)
 
     def address(self, name: str) -> StoreAddress | None:
         return self._addresses.get(name)
 
     def queues(self) -> Sequence[StoreQueue]:
-        return list(self._queues.values())
+        return [queue for address in self.addresses() for queue in address.queues()]
 
     def control(self) -> VirtualDirectory:
         from journalfs.store.control import control_tree  # noqa: PLC0415 - few commands show it
@@ -160,7 +175,7 @@ class JournalStore:
             "storeGone": self._gone,
             "generation": core.numbers.generation,
             "addresses": len(self._addresses),
-            "queues": len(self.queues()),
+            "queues": len(self._queues),
             "messages": core.totals.live(),
             "journalFiles": len(core.loader.files),
             "journalBytesScanned": core.loader.bytes_scanned,
@@ -214,13 +229,17 @@ class JournalStore:
     def start(self) -> None:
         """First look after opening: pages, measures, addresses, parts."""
         self.core.live_broker = self._broker_is_there()
-        self._bindings_seen = bindings_stamp(self.core.layout.bindings_dir, relative_to=self.core.root)
+        self._bindings_seen = self._bindings.stamp()
         self._settle()
         self._seal(self.queues())
         self._to_seal = {one.content.queue_id for one in self.queues() if not one.content.is_settled()}
         self.core.bodies.was_measured = self._seal_measured
         self.core.numbers.keep(self._highest_number())
         self._look_at_disk()
+
+    def resume_bindings(self, reader: BindingsReader) -> None:
+        """Go on reading the bindings where the store was opened."""
+        self._bindings = reader
 
     def resume_page_parts(self, parts: Mapping[QueueId, PageParts]) -> None:
         self._page_parts = dict(parts)
@@ -252,33 +271,67 @@ class JournalStore:
         self._take_bindings()
 
     def _take_bindings(self) -> None:
-        core = self.core
-        addresses: dict[str, StoreAddress] = {}
-        known, self._queues = self._queues, {}
-        by_address = core.lost.queues_by_address()
-        models = {**core.bindings.addresses, **core.lost.addresses()}
-        now_ms = core.clock.now_ms()
-        for name in sorted(models):
-            model = models[name]
-            address = self._addresses.get(name)
-            if address is None:
-                address = StoreAddress(core, model, mtime_ns=now_ms * NS_PER_MS)
+        """Show addresses and queues as bindings have them, and lost ones: those that are otherwise."""
+        bindings, lost = self.core.bindings, self.core.lost
+        before, self._taken = self._taken, (bindings, lost.queues)
+        changed = bindings.changed_since(before[0])
+        others = {**before[1], **lost.queues}
+        names = {queue.address for queue in others.values()}
+        if changed is None:
+            ids = {*bindings.queues, *self._queues, *others}
+            names |= bindings.addresses.keys() | {address.name for address in self.addresses()}
+        else:
+            ids, names = {*changed.queues, *others}, names | changed.addresses
+        now_ms, first = self.core.clock.now_ms(), not len(self._addresses)
+        implied = lost.addresses()
+        for name in sorted(names):
+            self._take_address(name, bindings.addresses.get(name) or implied.get(name), now_ms)
+        models = {one: bindings.queues.get(one) or lost.queues.get(one) for one in ids}
+        for queue_id, model in models.items():
+            self._let_queue_go(queue_id, model, now_ms)
+        for model in sorted(filter(None, models.values()), key=attrgetter("name")):
+            self._take_queue(model, now_ms, made_ms=0 if first else now_ms)
+
+    def _take_address(self, name: str, model: AddressModel | None, now_ms: int) -> None:
+        address = self._addresses.get(name)
+        if model is None:
+            self._addresses.drop(name)
+            self._changed_ms = now_ms
+        elif address is None:
+            self._addresses.put(name, StoreAddress(self.core, model, mtime_ns=now_ms * NS_PER_MS))
+            self._changed_ms = now_ms
+        else:
             address.model = model
-            bound: dict[str, StoreQueue] = {}
-            for queue_model in by_address.get(name, ()):
-                queue = known.get(queue_model.queue_id)
-                if queue is None or queue.name != queue_model.name:
-                    parts = self._parts_of(queue_model.queue_id)
-                    queue = StoreQueue(core, queue_model, parts)
-                    queue.made_ms = now_ms if self._addresses else 0
-                    self._tails.look_at(queue_model.queue_id)
-                queue.take_model(queue_model)
-                bound[queue_model.name] = self._queues[queue_model.queue_id] = queue
-            if bound.keys() != address.bound.keys():
-                address.mtime_ns = now_ms * NS_PER_MS
-            address.bound = bound
-            addresses[name] = address
-        self._addresses = addresses
+
+    def _let_queue_go(self, queue_id: QueueId, model: QueueModel | None, now_ms: int) -> None:
+        """Show a queue no more where it was, unless it stays there."""
+        queue = self._queues.get(queue_id)
+        if queue is None:
+            return
+        was = queue.model
+        if model is not None and (model.name, model.address) == (was.name, was.address):
+            return
+        del self._queues[queue_id]
+        address = self._addresses.get(was.address)
+        if address is not None:
+            address.bound.drop(was.name)
+            address.mtime_ns = now_ms * NS_PER_MS
+            self._changed_ms = now_ms
+
+    def _take_queue(self, model: QueueModel, now_ms: int, *, made_ms: int) -> None:
+        queue = self._queues.get(model.queue_id)
+        if queue is not None:
+            queue.take_model(model)
+            return
+        address = self._addresses.get(model.address)
+        assert address is not None, "every queue is bound to an address, be it implied"
+        queue = StoreQueue(self.core, model, self._parts_of(model.queue_id))
+        queue.made_ms = made_ms
+        self._queues[model.queue_id] = queue
+        self._tails.look_at(model.queue_id)
+        address.bound.put(model.name, queue)
+        address.mtime_ns = now_ms * NS_PER_MS
+        self._changed_ms = now_ms
 
     def _parts_of(self, queue_id: QueueId) -> PageParts:
         parts = self._page_parts.get(queue_id)
@@ -473,7 +526,7 @@ class JournalStore:
 
     def _look_at_bindings(self) -> bool:
         core = self.core
-        seen = bindings_stamp(core.layout.bindings_dir, relative_to=core.root)
+        seen = self._bindings.stamp()
         if seen == self._bindings_seen:
             return False
         core.bindings, core.bindings_damage = self._bindings.read(self._bindings_limit())
@@ -529,6 +582,7 @@ class JournalStore:
         self.core.epoch += 1
         self.core.torn.clear()  # slots of the one before
         self.core.edition += old.overwritten or self.core.journal_doubted
+        self.core.register_queues()  # bindings may be others since it was begun
         self.core.measure()
         adopt_parts(loader.state, old.state)
         self.rebuilds += 1
@@ -549,8 +603,7 @@ class JournalStore:
 
     def _loaded(self) -> JournalLoader:
         loader = self._make_loader()
-        for queue_id in sorted(self.core.bindings.queues):
-            loader.state.register_queue(queue_id)
+        loader.state.bind_queues(sorted(self.core.bindings.queues))
         loader.load()
         return loader
 
@@ -591,14 +644,14 @@ class JournalStore:
         if self._snapshots is not None:
             self._snapshots.close()
         try:
-            if self._addresses and not self._is_gone():
+            if len(self._addresses) and not self._is_gone():
                 self._seal(self.queues())  # what was listed as a tail has its name after this, too
             self.save_index()
         finally:
             if self._sealed is not None:
                 self._sealed.close()
         self.core.numbers.give_back()
-        self._addresses = {}
+        self._addresses = ByName()
 
 
 def _sealed_of(content: QueueContent, parts: Iterable[PartInfo]) -> Iterator[SealedPart]:

@@ -8,35 +8,46 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from journalfs.bindings.model import BindingsState, Queue
+from journalfs.ids import QueueId
 from journalfs.store.memory import Held, held_of, is_exempt, weight_of
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
 
 
-@dataclass(frozen=True, slots=True)
 class _Some:
     """Queues, and what each message that counts in one weighs beside its record."""
 
-    ids: array[int]
-    weights: array[int]
+    __slots__ = ("_places", "ids", "weights")
 
-    @classmethod
-    def of(cls, queues: Iterable[Queue]) -> _Some:
-        ids, weights = array("q"), array("i")
+    def __init__(self, queues: Iterable[Queue] = ()) -> None:
+        self.ids, self.weights = array("q"), array("i")
+        self._places: dict[QueueId, int] = {}
         for queue in queues:
-            ids.append(queue.queue_id)
-            weights.append(weight_of(queue.address))
-        return cls(ids, weights)
+            self.put(queue)
+
+    def put(self, queue: Queue) -> None:
+        self.drop(queue.queue_id)
+        self._places[queue.queue_id] = len(self.ids)
+        self.ids.append(queue.queue_id)
+        self.weights.append(weight_of(queue.address))
+
+    def drop(self, queue_id: QueueId) -> None:
+        """The last one takes its place."""
+        place = self._places.pop(queue_id, None)
+        last_id, last_weight = (self.ids.pop(), self.weights.pop()) if place is not None else (0, 0)
+        if place is not None and last_id != queue_id:
+            self.ids[place], self.weights[place] = last_id, last_weight
+            self._places[QueueId(last_id)] = place
 
 
 @dataclass(slots=True)
 class Totals:
     core: Core
     _bindings: BindingsState | None = None
-    _limited: _Some = field(default_factory=lambda: _Some.of(()))
+    _limited: _Some = field(default_factory=_Some)
     """Bound queues of addresses that limits apply to."""
-    _exempt: _Some = field(default_factory=lambda: _Some.of(()))
+    _exempt: _Some = field(default_factory=_Some)
 
     def live(self) -> int:
         """Messages in queues that are shown."""
@@ -55,16 +66,22 @@ class Totals:
 
     def _in_journal(self) -> int:
         self._refresh()
-        lost = _Some.of(self.core.lost.queues.values())
+        lost = _Some(self.core.lost.queues.values())
         return sum(int(self._sums(some).live_count) for some in (self._limited, self._exempt, lost))
 
     def _refresh(self) -> None:
-        bindings = self.core.bindings
-        if bindings is not self._bindings:
-            queues = bindings.queues.values()
-            self._limited = _Some.of(queue for queue in queues if not is_exempt(queue.address))
-            self._exempt = _Some.of(queue for queue in queues if is_exempt(queue.address))
-            self._bindings = bindings
+        before, bindings = self._bindings, self.core.bindings
+        if bindings is before:
+            return
+        self._bindings, changed = bindings, bindings.changed_since(before)
+        if changed is None:
+            self._limited, self._exempt = _Some(), _Some()
+        for queue_id in bindings.queues.keys() if changed is None else changed.queues:
+            queue = bindings.queues.get(queue_id)
+            for some in (self._limited, self._exempt):
+                some.drop(queue_id)
+            if queue is not None:
+                (self._exempt if is_exempt(queue.address) else self._limited).put(queue)
 
     def _sums(self, some: _Some) -> Any:
         return self.core.loader.state.sums(some.ids, some.weights)

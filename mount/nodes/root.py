@@ -28,7 +28,7 @@ class RootDirectory(Place):
         self._control: ControlDirectory | None = None
 
     def mtime_ns(self) -> int:
-        return max((address.mtime_ns for address in self.context.store.addresses()), default=0)
+        return self.context.store.addresses_mtime_ns
 
     def place_name(self) -> PlaceName:
         return ()

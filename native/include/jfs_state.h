@@ -104,7 +104,17 @@ typedef struct {
     uint32_t reserved;
 } jfs_queue_info;
 
+/* Says of queues that a binding names them, and gives them slots. */
+jfs_status jfs_state_bind(jfs_state *state, const int64_t *queue_ids, uint32_t count);
+
+/* Says of queues that no binding names them any more; `queue_ids` NULL: of all. */
+void jfs_state_unbind(jfs_state *state, const int64_t *queue_ids, uint32_t count);
+
 jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
+
+/* The same of those that hold messages and that no binding names. */
+jfs_status jfs_state_unbound(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count);
+
 jfs_status jfs_state_queue(const jfs_state *state, uint32_t slot, jfs_queue_info *out);
 
 /* Ids of the queues whose version is another than `seen` has for their slot; it has them then. With less room

@@ -138,6 +138,7 @@ typedef struct {
     uint32_t tail_from;        /* nothing of the tail lies before this position */
     uint32_t next_part;
     uint32_t empty_parts;
+    uint8_t bound; /* not saved */
 } queue_item;
 
 /* ---- transactions and side records ---- */

@@ -101,6 +101,35 @@ jfs_status jfs_state_queues(const jfs_state *state, jfs_queue_info *out, uint32_
     return listed(state->queues.count, capacity, count);
 }
 
+jfs_status jfs_state_bind(jfs_state *state, const int64_t *queue_ids, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot;
+        const jfs_status status = queue_slot(state, queue_ids[i], &slot);
+        if (status != JFS_OK) return status;
+        state->queues.items[slot].bound = 1;
+    }
+    return JFS_OK;
+}
+
+void jfs_state_unbind(jfs_state *state, const int64_t *queue_ids, uint32_t count) {
+    if (queue_ids == NULL) count = state->queues.count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t slot = queue_ids == NULL ? i : queue_find(state, queue_ids[i]);
+        if (slot != JFS_NONE) state->queues.items[slot].bound = 0;
+    }
+}
+
+jfs_status jfs_state_unbound(const jfs_state *state, jfs_queue_info *out, uint32_t capacity, uint32_t *count) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < state->queues.count; i++) {
+        const queue_item *const queue = &state->queues.items[i];
+        if (queue->bound || (queue->live_count == 0 && queue->delivering_count == 0)) continue;
+        if (found < capacity) jfs_state_queue(state, i, &out[found]);
+        found++;
+    }
+    return listed(found, capacity, count);
+}
+
 jfs_status jfs_state_queues_changed(const jfs_state *state, uint64_t *seen, int64_t *out, uint32_t room,
                                     uint32_t *count) {
     *count = state->queues.count;

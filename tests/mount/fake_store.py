@@ -468,6 +468,10 @@ class FakeStore:
     def addresses(self) -> Sequence[Address]:
         return list(self.by_name.values())
 
+    @property
+    def addresses_mtime_ns(self) -> int:
+        return max((address.mtime_ns for address in self.by_name.values()), default=0)
+
     def address(self, name: str) -> Address | None:
         return self.by_name.get(name)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from journalfs.config.in_force import SettingsInForce
-from journalfs.ids import QueueId
 from journalfs.store.core import Core
 from journalfs.store.memory import Held, is_exempt
 from journalfs.store.settings import settings_in_force
@@ -32,7 +31,6 @@ class AddressLimits:
     """A broker's management: nothing is counted and nothing held up."""
     counted: bool = False
     """Whether a limit, its own or that of all addresses, needs to know what it holds."""
-    queues: tuple[QueueId, ...] = ()
 
     @property
     def limited(self) -> bool:
@@ -95,8 +93,7 @@ class LimitsInForce:
         settings = self._current()
         limits = self._found.get(address)
         if limits is None:
-            queues = tuple(queue.queue_id for queue in self._core.bindings.queues_of(address))
-            limits = _limits(settings, address, queues)
+            limits = _limits(settings, address)
             if not limits.exempt and (limits.limited or self._everywhere.limited):
                 limits = replace(limits, counted=True)
             self._found[address] = limits
@@ -120,7 +117,7 @@ class LimitsInForce:
         return settings
 
 
-def _limits(settings: SettingsInForce, address: str, queues: tuple[QueueId, ...]) -> AddressLimits:
+def _limits(settings: SettingsInForce, address: str) -> AddressLimits:
     if is_exempt(address):
         return AddressLimits(exempt=True)
 
@@ -140,7 +137,6 @@ def _limits(settings: SettingsInForce, address: str, queues: tuple[QueueId, ...]
             limit_bytes // number("page-size-bytes") if pages_limited and limit_bytes >= 0 else NO_LIMIT
         ),
         page_limit_messages=number("page-limit-messages") if pages_limited else NO_LIMIT,
-        queues=queues,
     )
 
 

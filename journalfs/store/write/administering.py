@@ -24,7 +24,7 @@ from journalfs.format.record_types import BindingType
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.store.core import Core
-from journalfs.store.settings import PAUSED, ROUTING_TYPES
+from journalfs.store.settings import PAUSED, ROUTING_TYPES, settings_in_force
 from journalfs.store.write.deleted import Deleted, Was
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.queue_settings import (
@@ -394,8 +394,7 @@ class Administering:
         return self.journals.ids.draw()
 
     def _in_force(self) -> SettingsInForce:
-        stored = {match: setting.values for match, setting in self._state.address_settings.items()}
-        return SettingsInForce(self.core.layout.config, stored)
+        return settings_in_force(self.core)
 
     def _said_routing(self, address: str, setting: str) -> RoutingType | None:
         """None where no setting says it."""

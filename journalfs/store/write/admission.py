@@ -272,7 +272,8 @@ class Admission:
         return account
 
     def _measure(self, address: str) -> Held:
-        return held_in_queues(self._core, address, self.in_force.of(address).queues)
+        queues = self._core.bindings.queues_of(address)
+        return held_in_queues(self._core, address, [queue.queue_id for queue in queues])
 
     # ---- being taken ----
 
@@ -353,7 +354,7 @@ class Admission:
         limits = self.in_force.of(address)
         if not limits.counted:
             return NOTHING
-        return held_at_most(address, messages, max(1, len(limits.queues)))
+        return held_at_most(address, messages, max(1, len(self._core.bindings.queues_of(address))))
 
     def staged(self, address: str, position: int, held: Held) -> None:
         """Messages were staged for an address that take so much; they count with `position`."""

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from journalfs.bindings.model import Address, Queue
+from journalfs.engine.waiting import Slices
 from journalfs.errors import JournalfsError
 from journalfs.store.core import Core
 from journalfs.store.write.address_rules import AddressRules
@@ -64,7 +65,9 @@ class AutoDeleting:
     # ---- queues ----
 
     async def _scan_queues(self, first: bool, awaited: Sequence[str]) -> None:
+        slices = Slices()
         for queue in list(self.core.bindings.queues.values()):
+            await slices.pause()
             if not queue.binding.auto_delete or queue.lost or queue.address in awaited:
                 continue
             use = self.uses.queue(queue.queue_id)
@@ -109,7 +112,9 @@ class AutoDeleting:
     # ---- addresses ----
 
     async def _scan_addresses(self, first: bool, awaited: Sequence[str]) -> None:
+        slices = Slices()
         for address in list(self.core.bindings.addresses.values()):
+            await slices.pause()
             if address.address_id is None or not address.binding.auto_created or address.name in awaited:
                 continue
             use = self.uses.address(address.name)

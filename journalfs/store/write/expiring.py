@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 
 from journalfs.config.in_force import SettingsInForce
 from journalfs.damage import FileStamp
-from journalfs.engine.waiting import checkpoint
+from journalfs.engine.waiting import Slices, checkpoint
 from journalfs.errors import Gone, JournalfsError
-from journalfs.ids import MessageId, PageNumber
+from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.limits import EXPIRED_BYTES_MAX, EXPIRED_MESSAGES_MAX
 from journalfs.paging.address import PagedAddress
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import PageRun, Run
 from journalfs.store.settings import settings_in_force
+from journalfs.store.store import JournalStore
 from journalfs.store.undeliverable import Why
 from journalfs.store.write.address_rules import AddressRules
 from journalfs.store.write.leaving import chosen_runs
@@ -42,7 +43,7 @@ class Expiring:
 
     core: Core
     rules: AddressRules
-    queues: Callable[[], Sequence[StoreQueue]]
+    store: JournalStore
     forward: Callable[[StoreQueue, Sequence[Run], Why], Awaitable[int]]
     may_leave: Callable[[StoreQueue, Why], bool]
     enabled: bool = True
@@ -80,12 +81,13 @@ class Expiring:
 
     async def _forward_failed(self) -> int:
         left = 0
-        for queue in self.queues():
+        slices = Slices()
+        for queue in self.store.queues():
+            await slices.pause()
             runs = queue.content.failed()
             for run in runs if runs and self.may_leave(queue, Why.KILLED) else ():
                 for few in run.split(EXPIRED_MESSAGES_MAX):
                     left += await self.forward(queue, [few], Why.KILLED)
-            await checkpoint()
         return left
 
     def _keeps(self, address: str) -> bool:
@@ -98,13 +100,15 @@ class Expiring:
         """What expired, some messages of one queue at a time, in the order of delivery. Scheduled ones that
         are not due do not expire, nor do those that a prepared transaction took.
         """
-        queues = {queue.slot: queue for queue in self.queues() if not self._keeps(queue.model.address)}
         ids = sorted(self.core.loader.state.expired(self.core.clock.now_ms()))
         for at in range(0, len(ids), EXPIRED_MESSAGES_MAX):
             for slot, messages in self._by_queue(ids[at : at + EXPIRED_MESSAGES_MAX]).items():
-                if slot in queues and self.may_leave(queues[slot], Why.EXPIRED):
+                queue = self.store.queue_of(QueueId(self.core.loader.state.queue(slot).queue_id))
+                if queue is None or self._keeps(queue.model.address):
+                    continue
+                if self.may_leave(queue, Why.EXPIRED):
                     for together in _in_bounds(messages):
-                        yield queues[slot], together
+                        yield queue, together
 
     def _by_queue(self, message_ids: Sequence[int]) -> dict[int, list[tuple[int, MessageId, int]]]:
         """By queue slot: priority, id and length of the record, highest priority first."""
@@ -147,7 +151,8 @@ class Expiring:
     async def _scan_page(self, address: str, paged: PagedAddress, number: PageNumber) -> int:
         left, found, next_ms = 0, 0, 0
         stamp = paged.files[number].stamp
-        bound = [queue for queue in self.queues() if queue.model.address == address]
+        shown = self.store.address(address)
+        bound = () if shown is None else shown.queues()
         live = [paged.live(number, queue.content.queue_id) for queue in bound]
         # All of it before the first are sent on: the page may go with them.
         over = [queue.content.page_expired(number, there) for queue, there in zip(bound, live, strict=True)]

@@ -9,11 +9,11 @@ message each come to the limit exactly, however many publish at the same time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from journalfs.ids import QueueId
+from journalfs.bindings.model import Queue
 from journalfs.paging.address import PagedAddress
 from journalfs.store.core import Core
 from journalfs.store.write.address_limits import AddressLimits
@@ -33,11 +33,11 @@ class _Most:
 
     paged: PagedAddress
     version: int
-    queues: tuple[QueueId, ...]
+    queues: Sequence[Queue]
     messages: int
 
-    def is_of(self, paged: PagedAddress, queues: tuple[QueueId, ...]) -> bool:
-        return self.paged is paged and self.version == paged.version and self.queues == queues
+    def is_of(self, paged: PagedAddress, queues: Sequence[Queue]) -> bool:
+        return self.paged is paged and self.version == paged.version and self.queues is queues
 
 
 class PageRoom:
@@ -76,23 +76,23 @@ class PageRoom:
         return None if limit is None else PagesReached(limit, False)
 
     def _by(self, address: str, limits: AddressLimits, more: int) -> str | None:
-        messages = self._most_known(address, limits) + more if limits.page_limit_messages >= 0 else 0
+        messages = self._most_known(address) + more if limits.page_limit_messages >= 0 else 0
         return limits.pages_reached(self._paging.page_count(address), messages)
 
     def _unknown(self, address: str) -> int:
         """Messages of which it is not known yet whether they count."""
         return self._paging.messages_unknown(address) + self._entering[address]
 
-    def _most_known(self, address: str, limits: AddressLimits) -> int:
+    def _most_known(self, address: str) -> int:
         """How many messages the queue has in pages that has most of them there, as of the last look."""
         paged = self._core.pages.get(address)
         if paged is None:
             return 0
-        known = self._most.get(address)
-        if known is None or not known.is_of(paged, limits.queues):
+        known, queues = self._most.get(address), self._core.bindings.queues_of(address)
+        if known is None or not known.is_of(paged, queues):
             counts = (
-                sum(paged.count(number, queue) for number in paged.numbers()) for queue in limits.queues
+                sum(paged.count(number, queue.queue_id) for number in paged.numbers()) for queue in queues
             )
-            known = _Most(paged, paged.version, limits.queues, max(counts, default=0))
+            known = _Most(paged, paged.version, queues, max(counts, default=0))
             self._most[address] = known
         return known.messages

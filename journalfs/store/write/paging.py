@@ -540,7 +540,7 @@ class Paging:
         queue is done with it, or there were later ones; then behind all of them.
         """
         cursors = self._core.cursors
-        queues = {int(one.queue_id) for one in self._core.bindings.queues.values() if one.address == address}
+        queues = {int(one.queue_id) for one in self._core.bindings.queues_of(address)}
         last = max(paged.files, default=PageNumber(0)) if paged is not None else PageNumber(0)
         # What the journal says of pages that are gone must not come to be said of new ones.
         places = (*cursors.places(), *cursors.delivering)

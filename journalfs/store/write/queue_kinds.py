@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from heapq import heapify, heappop, heappush
@@ -126,7 +126,7 @@ class QueueKinds:
     core: Core
     removing: Removing
     _bindings: BindingsState | None = None
-    _special: frozenset[QueueId] = frozenset()
+    _special: set[QueueId] = field(default_factory=set)
     _kinds: dict[QueueId, tuple[_Asked, tuple[_Kind, ...]]] = field(default_factory=dict)
     """Of queues that were sent to, or that something came back to, and what was asked of each then."""
     _later: list[tuple[int, QueueId, MessageId]] = field(default_factory=list)
@@ -158,15 +158,16 @@ class QueueKinds:
             self._failures = self.removing.failures
             self._kinds.clear()
         if self._bindings is not self.core.bindings:
-            self._bindings = self.core.bindings
-            bound = self._bindings.queues
-            special = frozenset(one for one, queue in bound.items() if _Asked.by(queue).anything)
-            before, self._special = self._special, special
-            self._unknown = (self._unknown & self._special) | (self._special - before)
-            self._forget_times(before - self._special)
-            for queue_id, (asked, _) in list(self._kinds.items()):
-                queue = bound.get(queue_id)
-                if queue is None or _Asked.by(queue) != asked:
+            before, self._bindings = self._bindings, self.core.bindings
+            changed, bound = self._bindings.changed_since(before), self._bindings.queues
+            ids = self._special | bound.keys() if changed is None else changed.queues
+            special = {one for one in ids if one in bound and _Asked.by(bound[one]).anything}
+            gone = (ids & self._special) - special
+            self._unknown = (self._unknown - gone) | (special - self._special)
+            self._special = (self._special - gone) | special
+            self._forget_times(gone)
+            for queue_id in ids & self._kinds.keys():
+                if queue_id not in special or _Asked.by(bound[queue_id]) != self._kinds[queue_id][0]:
                     del self._kinds[queue_id]
 
     def forget(self, queues: Iterable[QueueId]) -> None:
@@ -177,7 +178,7 @@ class QueueKinds:
         self._forget_times(some)
         self._unknown |= some & self._special
 
-    def _forget_times(self, queues: frozenset[QueueId]) -> None:
+    def _forget_times(self, queues: Set[QueueId]) -> None:
         if queues:
             self._later = [one for one in self._later if one[1] not in queues]
             heapify(self._later)

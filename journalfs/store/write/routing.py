@@ -96,12 +96,12 @@ class Routing:
     _turns: Turns = field(default_factory=Turns)
     _bindings: BindingsState | None = None
     _syntax: WildcardSyntax = field(default_factory=WildcardSyntax)
-    _wild: tuple[str, ...] = ()
-    """Wildcard addresses of these bindings that have queues."""
+    _wild: Sequence[str] = ()
+    """Wildcard addresses of these bindings that have queues, by name."""
     _besides: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _together: dict[str, Sequence[Queue]] = field(default_factory=dict)
     """Of these bindings, by address: the queues that get what is sent to it."""
-    _routes: dict[tuple[str, str | None], AnyRoute | None] = field(default_factory=dict)
+    _routes: dict[str, dict[str | None, AnyRoute | None]] = field(default_factory=dict)
     """Of these bindings, by address and queue."""
     _selectors: dict[str, Selector] = field(default_factory=dict)
     _told: set[QueueId] = field(default_factory=set)
@@ -158,10 +158,10 @@ class Routing:
         moment decides. `queue`: to that one. Raises `NoRoute`.
         """
         self._refresh()
-        key = address, queue
-        if key not in self._routes:
-            self._routes[key] = self._route(address, queue)
-        route = self._routes[key]
+        routes = self._routes.setdefault(address, {})
+        if queue not in routes:
+            routes[queue] = self._route(address, queue)
+        route = routes[queue]
         if route is not None and len(route.in_turn) > 1 and any(map(self.consumers_of, route.in_turn)):
             return None
         return route
@@ -194,12 +194,20 @@ class Routing:
     # ---- which queues there are ----
 
     def _refresh(self) -> None:
-        if self._bindings is self.core.bindings:
+        before, bindings = self._bindings, self.core.bindings
+        if before is bindings:
             return
-        self._bindings = self.core.bindings
-        self._syntax = settings_in_force(self.core).wildcards
-        bound = {queue.address for queue in self._bindings.queues.values()}
-        self._wild = tuple(sorted(filter(self._syntax.is_wild, bound))) if self._syntax.routes else ()
+        self._bindings, syntax = bindings, settings_in_force(self.core).wildcards
+        changed = bindings.changed_since(before) if syntax == self._syntax else None
+        self._syntax, bound = syntax, bindings.by_address.keys()
+        names = bound if changed is None else changed.addresses
+        wild = {name for name in names if syntax.routes and syntax.is_wild(name)}
+        if changed is not None and not wild:
+            for name in names:
+                self._routes.pop(name, None)
+                self._together.pop(name, None)
+            return
+        self._wild = sorted({*wild, *(() if changed is None else self._wild)} & bound)
         for known in (self._routes, self._besides, self._together):
             known.clear()
 

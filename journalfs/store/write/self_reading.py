@@ -51,6 +51,7 @@ class SelfReadingStore(JournalStore):
         self._unsealed = self._failure_told = False
         journals.messages.pool.held = core.is_rendered
         journals.messages.before_emptying = self._let_files_go
+        journals.bindings.before_emptying = self._let_bindings_go
         journals.messages.upkeep.gone = self._lost_file
         journals.messages.committer.while_waiting = self._while_waiting
 
@@ -190,6 +191,12 @@ class SelfReadingStore(JournalStore):
             if result is PollResult.REWRITTEN:
                 await self._reload()
 
+    async def _let_bindings_go(self) -> None:
+        """Take over what files say that are about to be emptied: only those that stay are read again."""
+        self._bindings_seen = ()
+        if self._look_at_bindings():
+            self._take_over(True, PollResult.UNCHANGED)
+
     def _replace_loader(self, loader: JournalLoader) -> None:
         super()._replace_loader(loader)
         # What it says of pages comes into view with the rest: a message that was moved is in one queue.
@@ -240,4 +247,8 @@ class SelfReadingStore(JournalStore):
         return False
 
     def _bindings_limit(self) -> tuple[FileId, int] | None:
-        return self.journals.bindings.durable_end()
+        writer = self.journals.bindings
+        if writer.committer.reached_position >= writer.position:
+            # All is durable, so that a file counts which nothing was written to yet.
+            return writer.current.file_id, writer.current.records_end
+        return writer.durable_end()

@@ -153,7 +153,7 @@ class WritingStore(SelfReadingStore):
 
     def _prepare_own_work(self, duplicates: DuplicateIds) -> None:
         core = self.core
-        self.expiring = Expiring(core, self._rules, self.queues, self._forward, self._forwarding.may_leave)
+        self.expiring = Expiring(core, self._rules, self, self._forward, self._forwarding.may_leave)
         self._deleting = Deleting(
             core,
             self.journals,
