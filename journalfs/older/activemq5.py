@@ -106,6 +106,11 @@ class Content:
         self.prepared: dict[Transaction, InDoubt] = {}
         self._sent = 0
 
+    def messages(self) -> int:
+        """How many there are, those of subscriptions as often as they are in one."""
+        subscribed = (one.messages for known in self.topics.values() for one in known.values())
+        return sum(map(len, self.queues.values())) + sum(map(len, subscribed))
+
     def queue(self, name: str) -> Messages:
         return self.queues.setdefault(name, {})
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from journalfs import door
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.openwire import OpenWireBatch
 from journalfs.errors import DecodeError, SelectorError
 from journalfs.format.bindings import RoutingType
+from journalfs.format.encoding import nullable_simple_string
 from journalfs.format.xid import Xid
 from journalfs.ids import QueueId
 from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send, Subscribed, Taken
@@ -28,6 +31,11 @@ from journalfs.older.openwire_core import (
 )
 from journalfs.selector import Selector, compile_selector
 
+TOGETHER_MAX: Final = 4096
+"""Messages of which the core is asked at once."""
+MAPPED_MAX: Final = 64
+"""Journal files."""
+
 Load = Callable[[Place], bytes]
 """The OpenWire command of a message from its type on. Raises `DecodeError`, `OSError`."""
 
@@ -39,6 +47,27 @@ class Places:
         self._files = files
         self._root = root
         self._open: dict[int, int] = {}
+        self._mapped: dict[int, MappedFile] = {}
+
+    def mapped(self, file: int) -> MappedFile:
+        """The file for the core. One that cannot be had is empty, and `read` says why."""
+        if file not in self._mapped:
+            while len(self._mapped) >= MAPPED_MAX:
+                self._mapped.pop(next(iter(self._mapped))).close()
+            self._mapped[file] = self._map(file)
+        return self._mapped[file]
+
+    def _map(self, file: int) -> MappedFile:
+        try:
+            mapped = MappedFile(self._files[file])
+        except (KeyError, OSError):
+            return MappedFile.without_content(self.name(file))
+        mapped.detach()
+        return mapped
+
+    def size_bytes(self) -> int:
+        """Of all files together."""
+        return sum(path.stat().st_size for path in self._files.values())
 
     def read(self, file: int, offset: int, length: int) -> bytes:
         """Fewer bytes where the file ends. Raises `DecodeError` when there is no such file, `OSError`."""
@@ -56,6 +85,9 @@ class Places:
         for descriptor in self._open.values():
             os.close(descriptor)
         self._open.clear()
+        for mapped in self._mapped.values():
+            mapped.close()
+        self._mapped.clear()
 
 
 class _Queue:
@@ -65,20 +97,70 @@ class _Queue:
         self.id = queue
         self._selector = selector
 
+    @property
+    def gets_all(self) -> bool:
+        return self._selector is None
+
     def gets(self, message: OpenWireMessage, form: CoreForm) -> bool:
         return self._selector is None or self._selector.accepts(selectable(message, form))
+
+
+class _Waiting:
+    """Messages that are written together: by the core, but for those that are anything but usual."""
+
+    def __init__(self, writer: ContentWriter, *, topic: bool) -> None:
+        self._writer = writer
+        self._topic = topic
+        self._begin()
+
+    def _begin(self) -> None:
+        self._batch = OpenWireBatch(layout=self._writer.layout, topic=self._topic)
+        self._destinations: list[Destination] = []
+        self._found: list[Place] = []
+        self._queues: list[Sequence[_Queue]] = []
+
+    def add(self, destination: Destination, place: Place, queues: Sequence[_Queue]) -> None:
+        batch = self._batch
+        if place.file not in batch.files:
+            batch.file(place.file, self._writer.places.mapped(place.file))
+        address = self._writer.address(destination.name)
+        batch.add(place.file, place.offset, place.length, address, [one.id for one in queues])
+        self._destinations.append(destination)
+        self._found.append(place)
+        self._queues.append(queues)
+        if len(batch) >= TOGETHER_MAX:
+            self.write()
+
+    def write(self) -> None:
+        """All, in their order. Nothing waits then."""
+        count, at, out = len(self._batch), 0, self._writer.out
+        while at < count:
+            at = out.openwire(self._batch, at)
+            if at < count:
+                self._writer.write_one(self._destinations[at], self._found[at], self._queues[at])
+                at += 1
+        out.progress(int(self._writer.bytes_each * count))
+        self._begin()
 
 
 class ContentWriter:
     """Writes one `Content`; `places` names files for what is said of damage."""
 
-    def __init__(self, out: DerivedStore, load: Load, places: Places, *, hide_taken: bool) -> None:
-        self._out = out
+    def __init__(
+        self, out: DerivedStore, load: Load, places: Places, *, layout: int, hide_taken: bool
+    ) -> None:
+        """`layout`: how `load` finds what has no length, for the core (`engine.openwire`)."""
+        self.out = out
         self._load = load
-        self._places = places
+        self.places = places
+        self.layout = layout
         self._hide_taken = hide_taken
         """Whether the broker hides what a transaction in doubt has acknowledged."""
         self._ids: dict[tuple[str, str], int] = {}
+        self._addresses: dict[str, bytes] = {}
+        """Names, encoded."""
+        self.bytes_each = 0.0
+        """Of the source, for the progress bar."""
         self._subscriptions: dict[tuple[str, str], _Queue] = {}
 
     def write(self, content: Content) -> None:
@@ -88,8 +170,9 @@ class ContentWriter:
             for one in found.operations
             if isinstance(one, Taken)
         }
+        self.bytes_each = self.places.size_bytes() / max(content.messages(), 1)
         for name, messages in content.queues.items():
-            queue = self._out.queue(name, name, RoutingType.ANYCAST)
+            queue = self.out.queue(name, name, RoutingType.ANYCAST)
             self._write_queue(name, queue, messages, wanted)
         self._make_subscriptions(content)
         self._write_topics(content, wanted)
@@ -99,14 +182,17 @@ class ContentWriter:
     def _write_queue(
         self, name: str, queue: QueueId, messages: Messages, wanted: set[tuple[str, str]]
     ) -> None:
-        destination = Destination(False, name)
+        destination, waiting = Destination(False, name), _Waiting(self, topic=False)
+        queues = [_Queue(queue, None)]
         for identity, place in messages.items():
-            decoded = self._decoded(place, destination)
-            if decoded is None:
+            if (destination.qualified, identity) not in wanted:
+                waiting.add(destination, place, queues)
                 continue
-            message_id = self._put(destination, decoded, [queue])
-            if (destination.qualified, identity) in wanted:
+            waiting.write()
+            message_id = self.write_one(destination, place, queues)
+            if message_id is not None:
                 self._ids[destination.qualified, identity] = message_id
+        waiting.write()
 
     # -- topics ----------------------------------------------------------------------------------------------
 
@@ -114,14 +200,14 @@ class ContentWriter:
         """A queue for each, by the name that a 2.x broker gives it."""
         addresses: dict[str, str] = {}
         for topic, known in content.topics.items():
-            self._out.address(topic, RoutingType.MULTICAST)
+            self.out.address(topic, RoutingType.MULTICAST)
             for key, one in known.items():
                 address = wildcard_address(one.asked) if one.asked != topic else topic
                 name = subscription_queue(one.client, one.name)
                 if addresses.setdefault(name, address) != address:
                     # Brokers that wrote no end of a subscription know it again, on the topic it was on.
                     name = f"{name}.{topic}"
-                    self._out.note(
+                    self.out.note(
                         "subscription-renamed",
                         f"the subscription {one.name} of client {one.client} is on several topics: "
                         f"that on {topic} is the queue {name}",
@@ -134,29 +220,43 @@ class ContentWriter:
             try:
                 selector = compile_selector(one.selector)
             except SelectorError as error:
-                self._out.note("selector-not-kept", f"the queue {name} has no filter: {error}")
+                self.out.note("selector-not-kept", f"the queue {name} has no filter: {error}")
         filter_text = core_filter(one.selector) if selector is not None and one.selector else None
-        queue = self._out.queue(name, address, RoutingType.MULTICAST, filter=filter_text)
+        queue = self.out.queue(name, address, RoutingType.MULTICAST, filter=filter_text)
         facts = {"clientId": one.client, "name": one.name, "topic": one.asked, "selector": one.selector}
-        self._out.jms(f"subscription.{name}", {**facts, "queue": name})
+        self.out.jms(f"subscription.{name}", {**facts, "queue": name})
         return _Queue(queue, selector)
 
     def _write_topics(self, content: Content, wanted: set[tuple[str, str]]) -> None:
         """All topics by turns, in the order of the journal: a subscription with wildcards is on several."""
         each = (_merged(topic, known) for topic, known in content.topics.items())
+        waiting = _Waiting(self, topic=True)
         for topic, identity, place, keys in heapq.merge(*each, key=lambda one: one.place[:2]):
             destination = Destination(True, topic)
-            decoded = self._decoded(place, destination)
-            if decoded is None:
-                continue
             queues = [self._subscriptions[topic, key] for key in keys]
-            got = [queue.id for queue in queues if queue.gets(*decoded)]
-            if got:
-                message_id = self._put(destination, decoded, got)
-                if (destination.qualified, identity) in wanted:
-                    self._ids[destination.qualified, identity] = message_id
+            if (destination.qualified, identity) not in wanted and all(one.gets_all for one in queues):
+                waiting.add(destination, place, queues)
+                continue
+            waiting.write()
+            message_id = self.write_one(destination, place, queues)
+            if message_id is not None:
+                self._ids[destination.qualified, identity] = message_id
+        waiting.write()
 
     # -- messages --------------------------------------------------------------------------------------------
+
+    def write_one(self, destination: Destination, place: Place, queues: Sequence[_Queue]) -> int | None:
+        """One message that nobody looked at; its id. None: it is in no queue, or cannot be read."""
+        decoded = self._decoded(place, destination)
+        if decoded is None:
+            return None
+        got = [one.id for one in queues if one.gets(*decoded)]
+        return self._put(destination, decoded, got) if got else None
+
+    def address(self, name: str) -> bytes:
+        if name not in self._addresses:
+            self._addresses[name] = nullable_simple_string(name)
+        return self._addresses[name]
 
     def _decoded(self, place: Place, destination: Destination) -> tuple[OpenWireMessage, CoreForm] | None:
         """None, and said, where it cannot be read."""
@@ -164,18 +264,18 @@ class ContentWriter:
             message = decode_message(self._load(place))
             return message, self._form(message, destination)
         except (DecodeError, OSError, IndexError) as error:
-            name, reason = self._places.name(place.file), f"a message of {destination.qualified}: {error}"
-            self._out.damage(name, place.offset, place.length, "garbage", reason)
+            name, reason = self.places.name(place.file), f"a message of {destination.qualified}: {error}"
+            self.out.damage(name, place.offset, place.length, "garbage", reason)
             return None
 
     def _form(self, message: OpenWireMessage, destination: Destination) -> CoreForm:
         if message.blob_url is not None:
             text = "a blob message has a URL (property __HDR_BLOB_URL) in place of a body"
-            self._out.note("blob-message", text)
+            self.out.note("blob-message", text)
         form = core_form(message, topic=destination.topic)
         if form.nested:
             text = f"{destination.qualified}: maps and lists within properties or maps are JSON in a string"
-            self._out.note("nested-value", text)
+            self.out.note("nested-value", text)
         return form
 
     def _put(
@@ -186,11 +286,11 @@ class ContentWriter:
         tx: int | None = None,
     ) -> int:
         message, form = decoded
-        message_id = self._out.next_id()
-        self._out.message(message_id, destination.name, form.header, form.body, queues, tx=tx)
+        message_id = self.out.next_id()
+        self.out.message(message_id, destination.name, form.header, form.body, queues, tx=tx)
         if message.redeliveries > 0 and tx is None:
             for queue in queues:
-                self._out.delivery_count(message_id, queue, message.redeliveries)
+                self.out.delivery_count(message_id, queue, message.redeliveries)
         return message_id
 
     # -- transactions in doubt -------------------------------------------------------------------------------
@@ -199,13 +299,13 @@ class ContentWriter:
         xid = found.transaction
         if not isinstance(xid, XaTransaction):
             return
-        tx = self._out.next_id()
+        tx = self.out.next_id()
         for one in found.operations:
             if isinstance(one, Send):
                 self._send(one, tx, content)
             else:
                 self._take(one, tx, found)
-        self._out.prepare(tx, Xid(xid.format_id, xid.branch, xid.global_id))
+        self.out.prepare(tx, Xid(xid.format_id, xid.branch, xid.global_id))
 
     def _send(self, one: Send, tx: int, content: Content) -> None:
         destination = one.destination
@@ -220,25 +320,25 @@ class ContentWriter:
             keys = [(destination.name, key) for key in content.topics.get(destination.name, {})]
             queues = [self._subscriptions[key].id for key in keys if self._subscriptions[key].gets(*decoded)]
         else:
-            queues = [self._out.queue(destination.name, destination.name, RoutingType.ANYCAST)]
+            queues = [self.out.queue(destination.name, destination.name, RoutingType.ANYCAST)]
         if queues:
             self._put(destination, decoded, queues, tx)
 
     def _take(self, one: Taken, tx: int, found: InDoubt) -> None:
         if not self._hide_taken:
             text = f"{one.destination.qualified}: what a transaction in doubt acknowledged is still delivered"
-            self._out.note("acknowledgement-in-doubt", text)
+            self.out.note("acknowledgement-in-doubt", text)
             return
         message_id = self._ids.get((one.destination.qualified, one.id))
         if message_id is None:
             return
         if one.subscription is None:
-            queue: QueueId | None = self._out.queues.get(one.destination.name)
+            queue: QueueId | None = self.out.queues.get(one.destination.name)
         else:
             known = self._subscriptions.get((one.destination.name, one.subscription))
             queue = known.id if known is not None else None
         if queue is not None:
-            self._out.acknowledge(message_id, queue, tx=tx)
+            self.out.acknowledge(message_id, queue, tx=tx)
 
 
 _ORDER: Final = itemgetter(0)

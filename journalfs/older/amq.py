@@ -6,6 +6,7 @@ from pathlib import Path
 
 from journalfs import door
 from journalfs.damage import Damage
+from journalfs.engine.openwire import AMQ
 from journalfs.errors import DecodeError
 from journalfs.older import kaha
 from journalfs.older.activemq5 import Content, Place
@@ -41,7 +42,9 @@ def fill_amq(source: Source, out: DerivedStore) -> None:
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
     places = Places(logs, source.root)
     try:
-        ContentWriter(out, lambda place: _command(places, place), places, hide_taken=False).write(content)
+        ContentWriter(out, lambda place: _command(places, place), places, layout=AMQ, hide_taken=False).write(
+            content
+        )
     finally:
         places.close()
 

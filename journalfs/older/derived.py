@@ -21,6 +21,7 @@ from journalfs import door
 from journalfs.damage import Damage, name_of
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.older import Counts, rewrite_journal
+from journalfs.engine.openwire import OpenWireBatch
 from journalfs.engine.scan import Scan
 from journalfs.format import bindings as bound
 from journalfs.format.address_settings import SettingValue
@@ -176,6 +177,22 @@ class JournalFiles:
             if first == len(scan):
                 return undecoded
             self.begin(self._file_id + 1)
+
+    def take_openwire(self, batch: OpenWireBatch, first: int, message_id: int, body_bytes_max: int) -> int:
+        """Append records of messages of ActiveMQ 5 from number `first` on, the first with that id. Returns
+        the number of the first of which none was made: the caller makes that one.
+        """
+        self.make_room(0)
+        made, done = batch.records(
+            first,
+            message_id=message_id,
+            rid=self.rid,
+            room_bytes=max(self._file_bytes - self._size_bytes, 0),
+            body_bytes_max=body_bytes_max,
+        )
+        self.put(made.memory)
+        self._flush()
+        return done
 
     def _flush(self) -> None:
         assert self._file is not None
@@ -353,6 +370,14 @@ class DerivedStore:
         record = encode_message(message_id, encoded, body, header)
         self.record(RecordKind.ADD, message_id, MessageType.MESSAGE, record, tx=tx)
         self.references(message_id, queues, tx=tx)
+
+    def openwire(self, batch: OpenWireBatch, first: int) -> int:
+        """Messages of ActiveMQ 5 from number `first` of a batch on, each with an id of its own. Returns the
+        number of the first that is anything but usual, for `message`, or how many there are.
+        """
+        done = self._journal.take_openwire(batch, first, self._next_id, self.RECORD_BYTES_MAX)
+        self._next_id += done - first
+        return done
 
     def large_body(self, message_id: int) -> BinaryIO:
         """A new file for the body of a large message; give it with `large_message` afterwards."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from journalfs import door
 from journalfs.damage import Damage
+from journalfs.engine.openwire import KAHADB
 from journalfs.errors import DecodeError
 from journalfs.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
 from journalfs.older.activemq5_store import ContentWriter, Places
@@ -86,7 +87,9 @@ def _fill(source: Source, folder: Path, out: DerivedStore, committed: set[Transa
         out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
     places = Places(log_files(folder), source.root)
     try:
-        writer = ContentWriter(out, partial(command_at, places), places, hide_taken=replay.hides_taken)
+        writer = ContentWriter(
+            out, partial(command_at, places), places, layout=KAHADB, hide_taken=replay.hides_taken
+        )
         writer.write(replay.content)
     finally:
         places.close()

@@ -25,6 +25,9 @@ PAGE: Final = struct.Struct(">bqqi")
 FREE, PART, END = range(3)
 REDO: Final = struct.Struct(">qqi")
 _PAGE_NUMBER: Final = struct.Struct(">q")
+_LENGTH: Final = struct.Struct(">H")
+_PLACE: Final = struct.Struct(">ii")
+_PLACE_SIZED: Final = struct.Struct(">iii")
 _SETTING: Final = re.compile(rb"^(\w+)=(.*?)\s*$", re.MULTILINE)
 DEPTH_MAX: Final = 64
 NEXT_MARK: Final = 1
@@ -210,16 +213,23 @@ class Index:
         """By the number that a destination gave them."""
         found: dict[int, tuple[str, Place]] = {}
         for root in trees.order:
-            for number, (identity, place) in self._pages.tree(root, Loose.i64, self._keys):
+            for number, (identity, file, offset) in self._pages.tree(root, Loose.i64, self._keys):
                 assert isinstance(number, int), "it was read as one"
-                found[number] = identity, Place(place.file, place.offset, 0, number)
+                found[number] = identity, Place(file, offset, 0, number)
         return found
 
-    def _keys(self, reader: Loose) -> tuple[str, Location]:
-        identity, location = _utf(reader), _location(reader)
-        if self.version >= 6:
-            reader.i32()
-        return identity, location
+    def _keys(self, reader: Loose) -> tuple[str, int, int]:
+        """What every message has: its id, and where it lies."""
+        data, at = reader.data, reader.at + _LENGTH.size
+        if at > len(data):
+            raise DecodeError(at, "an entry of the index is cut off")
+        end = at + _LENGTH.unpack_from(data, at - _LENGTH.size)[0]
+        form = _PLACE_SIZED if self.version >= 6 else _PLACE
+        if end + form.size > len(data):
+            raise DecodeError(at, "an entry of the index is cut off")
+        reader.at = end + form.size
+        file, offset, *_ = form.unpack_from(data, end)
+        return modified_utf8(bytes(data[at:end])), file, offset
 
     def _fill_topic(
         self,

@@ -204,14 +204,21 @@ class _Bytes:
     def i8(self) -> int:
         return self.take(1)[0]
 
+    def number(self, form: struct.Struct) -> int:
+        at = self.at
+        if at + form.size > len(self.data):
+            raise DecodeError(at, f"{form.size} bytes expected, {len(self.data) - at} are left")
+        self.at = at + form.size
+        return int(form.unpack_from(self.data, at)[0])
+
     def i16(self) -> int:
-        return int(_I16.unpack(self.take(2))[0])
+        return self.number(_I16)
 
     def i32(self) -> int:
-        return int(_I32.unpack(self.take(4))[0])
+        return self.number(_I32)
 
     def sized_utf(self) -> bytes:
-        return self.take(int(_U16.unpack(self.take(2))[0]))
+        return self.take(self.number(_U16))
 
 
 class Loose(_Bytes):
@@ -223,7 +230,7 @@ class Loose(_Bytes):
         return self.take(1)[0] != 0
 
     def i64(self) -> int:
-        return int(_I64.unpack(self.take(8))[0])
+        return self.number(_I64)
 
     def text(self) -> str | None:
         return modified_utf8(self.sized_utf()) if self.boolean() else None

@@ -5,6 +5,7 @@
 
 #include "bytes.h"
 #include "jfs_guard.h"
+#include "older.h"
 #include "properties.h"
 
 enum {
@@ -39,7 +40,7 @@ typedef struct {
     int compressed;
 } older_message;
 
-static jfs_status make_room(jfs_older_out *out, uint64_t wanted) {
+jfs_status jfs_older_make_room(jfs_older_out *out, uint64_t wanted) {
     if (out->capacity - out->size >= wanted) return JFS_OK;
     uint64_t capacity = out->capacity == 0 ? 1 << 16 : out->capacity;
     while (capacity - out->size < wanted) capacity *= 2;
@@ -255,7 +256,7 @@ static uint8_t *put_message(uint8_t *to, const older_message *message, uint32_t 
 static jfs_status add_payload(jfs_older_out *out, jfs_view payload, int type, uint32_t flags, int unscheduled) {
     older_message message = {0};
     jfs_reader reader = jfs_reader_over(payload);
-    jfs_status status = make_room(out, 3 * payload.bytes + ROOM_BYTES);
+    jfs_status status = jfs_older_make_room(out, 3 * payload.bytes + ROOM_BYTES);
     if (status != JFS_OK) return status;
     uint8_t *const from = out->bytes + out->size;
     uint8_t *to = from;
@@ -435,7 +436,7 @@ static jfs_status add_record(const journal_job *job, const jfs_record *record) {
     const uint32_t flags = job->place->flags;
     const jfs_view body = {job->bytes + record->body_offset, record->body_bytes};
     const uint64_t begin = out->size;
-    jfs_status status = make_room(out, body.bytes + ROOM_BYTES);
+    jfs_status status = jfs_older_make_room(out, body.bytes + ROOM_BYTES);
     if (status != JFS_OK) return status;
     uint8_t kind = record->kind;
     if ((flags & JFS_OLDER_RECOVER) != 0 && kind == JFS_ADD_TX) kind = JFS_ADD;
@@ -461,7 +462,7 @@ static jfs_status add_record(const journal_job *job, const jfs_record *record) {
         if (status != JFS_OK) return status;
         store_u32(out->bytes + length_at, (uint32_t)(out->size - body_at));
     }
-    status = make_room(out, 4);
+    status = jfs_older_make_room(out, 4);
     if (status != JFS_OK) return status;
     out->size += 4;
     store_u32(out->bytes + out->size - 4, (uint32_t)(out->size - begin));
@@ -581,7 +582,7 @@ static jfs_status add_page_record(const page_job *job, jfs_view content, uint32_
     jfs_older_out *out = job->out;
     const uint32_t count = number < job->routed ? job->starts[number + 1] - job->starts[number] : 0;
     const uint64_t begin = out->size;
-    jfs_status status = make_room(out, content.bytes + ROOM_BYTES + 8 * (uint64_t)count);
+    jfs_status status = jfs_older_make_room(out, content.bytes + ROOM_BYTES + 8 * (uint64_t)count);
     if (status != JFS_OK) return status;
     jfs_reader reader = jfs_reader_over(content);
     uint8_t *to = out->bytes + out->size;
@@ -598,7 +599,7 @@ static jfs_status add_page_record(const page_job *job, jfs_view content, uint32_
         const uint64_t length_at = out->size;
         if (large) out->size += 4;
         status = add_payload(out, message, large ? LARGE : LEGACY, job->flags, 0);
-        if (status == JFS_OK) status = make_room(out, jfs_left(&reader) + ROOM_BYTES + 8 * (uint64_t)count);
+        if (status == JFS_OK) status = jfs_older_make_room(out, jfs_left(&reader) + ROOM_BYTES + 8 * (uint64_t)count);
         if (status != JFS_OK) return status;
         if (large) store_u32(out->bytes + length_at, (uint32_t)(out->size - length_at - 4));
         out->size = (uint64_t)(put_queues(job, out->bytes + out->size, number, &reader) - out->bytes);
