@@ -162,7 +162,10 @@ class Content:
 
     def note(self, transaction: Transaction, operation: Send | Taken) -> None:
         """An operation of a transaction that has not ended."""
-        self.open.setdefault(transaction, InDoubt(transaction)).operations.append(operation)
+        found = self.open.get(transaction)
+        if found is None:
+            found = self.open[transaction] = InDoubt(transaction)
+        found.operations.append(operation)
 
     def do(self, transaction: Transaction | None, operation: Send | Taken) -> None:
         if transaction is None:

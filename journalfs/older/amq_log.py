@@ -8,10 +8,11 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from journalfs import door
 from journalfs.damage import Damage
+from journalfs.engine.replay import Row, amq_rows
 from journalfs.older.activemq5 import Place
 
 HEAD_BYTES: Final = 29
@@ -32,38 +33,42 @@ def log_files(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-class Frame(NamedTuple):
-    place: Place
-    payload: memoryview
-    """The command from its type on."""
-
-
-def frames(content: bytes, number: int, name: str, damage: list[Damage]) -> Iterator[Frame]:
-    """The commands of one data log in order. What is no record is passed over and noted in `damage`, with
-    what lies behind it still found; the zeros of a file that was not closed are its end.
+def commands(content: bytes, number: int, name: str, damage: list[Damage]) -> Iterator[Row | Place]:
+    """The commands of one data log in order: taken apart by the core as far as they are regular, else where
+    they lie. What is no record is passed over and noted in `damage`, with what lies behind it still found;
+    the zeros of a file that was not closed are its end.
     """
-    view = memoryview(content)
     at = 0
     while at < len(content):
-        size = _frame_bytes(content, at)
-        if size is None:
-            found = _next_frame(content, at)
-            if found is None and not any(view[at : at + 1 << 16]) and not content[at:].strip(b"\0"):
-                return
-            end = len(content) if found is None else found
-            reason = "no record begins here" if found else "no record from here to the end of the file"
-            damage.append(Damage(name, at, end - at, "garbage", reason))
-            at = end
+        regular, behind = amq_rows(content, at)
+        yield from regular
+        if behind > at:
+            at = behind
             continue
-        if content[at + 4] == USER_RECORD and size > HEAD_BYTES + TAIL_BYTES + 4:
-            start = at + HEAD_BYTES + 4
-            length = int(_SIZE.unpack_from(content, at + HEAD_BYTES)[0])
-            if 0 < length <= size - HEAD_BYTES - TAIL_BYTES - 4:
-                yield Frame(Place(number, start, length), view[start : start + length])
-            else:
-                reason = f"a command cannot have {length} bytes in a record of {size}"
-                damage.append(Damage(name, at, size, "garbage", reason))
-        at += size
+        found, at = _next(content, at, number, name, damage)
+        if found is not None:
+            yield found
+
+
+def _next(content: bytes, at: int, number: int, name: str, damage: list[Damage]) -> tuple[Place | None, int]:
+    """The command at an offset, if one is there, and where what is behind it begins."""
+    size = _frame_bytes(content, at)
+    if size is None:
+        found = _next_frame(content, at)
+        if found is None and not content[at:].strip(b"\0"):
+            return None, len(content)
+        end = len(content) if found is None else found
+        reason = "no record begins here" if found else "no record from here to the end of the file"
+        damage.append(Damage(name, at, end - at, "garbage", reason))
+        return None, end
+    if content[at + 4] == USER_RECORD and size > HEAD_BYTES + TAIL_BYTES + 4:
+        start = at + HEAD_BYTES + 4
+        length = int(_SIZE.unpack_from(content, at + HEAD_BYTES)[0])
+        if 0 < length <= size - HEAD_BYTES - TAIL_BYTES - 4:
+            return Place(number, start, length), at + size
+        reason = f"a command cannot have {length} bytes in a record of {size}"
+        damage.append(Damage(name, at, size, "garbage", reason))
+    return None, at + size
 
 
 def _frame_bytes(content: bytes, at: int) -> int | None:

@@ -13,6 +13,7 @@ from typing import Final
 from journalfs import door
 from journalfs.damage import Damage
 from journalfs.engine.openwire import KAHADB
+from journalfs.engine.replay import Row
 from journalfs.errors import DecodeError
 from journalfs.older.activemq5 import Content, Place, Send, Taken, content_of, read_file
 from journalfs.older.activemq5_store import ContentWriter, Places
@@ -26,10 +27,12 @@ from journalfs.older.kahadb_log import (
     destination_of,
     log_files,
     records,
+    rows,
+    transaction_in,
     transaction_of,
     varint,
 )
-from journalfs.older.openwire import LocalTransaction, Transaction, decode_subscription
+from journalfs.older.openwire import Destination, LocalTransaction, Transaction, decode_subscription
 from journalfs.older.reading import Source
 
 SCHEDULER: Final = "scheduler"
@@ -120,6 +123,10 @@ class Replay:
         self.said = "the whole journal was replayed"
         self.hides_taken = True
         """Whether what a transaction in doubt acknowledged is not delivered: not so before ActiveMQ 5.6."""
+        self._destinations: dict[bytes, Destination] = {}
+        """As they are encoded."""
+        self._last_transaction: tuple[bytes, Transaction | None] = (b"", None)
+        """The same: what one did lies together."""
 
     def run(self) -> None:
         indexed = self._from_index()
@@ -159,11 +166,13 @@ class Replay:
     ) -> None:
         name = self._called(path)
         content = content_of(path, name, self._damage)
-        for record in records(content, name, self._damage, first):
+        for record in rows(content, name, self._damage, first):
             if skip is not None and (number, record.start) == skip:
                 continue
             try:
-                if record.command == Command.REWRITTEN_FILE:
+                if isinstance(record, Row) and record.usual:
+                    self._apply_usual(number, record, content)
+                elif record.command == Command.REWRITTEN_FILE:
                     if _is_superseded(Fielded(content, record.offset, record.length), files):
                         return
                 else:
@@ -172,7 +181,30 @@ class Replay:
                 reason = f"a command: {error}"
                 self._damage.append(Damage(name, record.start, record.length, "garbage", reason))
 
-    def _apply(self, number: int, record: Record, content: bytes) -> None:
+    def _apply_usual(self, number: int, row: Row, content: bytes) -> None:
+        """A message that is added or removed."""
+        named = content[row.destination : row.destination + row.destination_bytes]
+        destination = self._destinations.get(named)
+        if destination is None:
+            destination = self._destinations[named] = destination_of(Fielded(named, 0, len(named)))
+        transaction = None
+        if row.transaction:
+            said = content[row.transaction : row.transaction + row.transaction_bytes]
+            if said != self._last_transaction[0]:
+                self._last_transaction = said, transaction_in(Fielded(said, 0, len(said)))
+            transaction = self._last_transaction[1]
+        identity = content[row.id : row.id + row.id_bytes].decode("utf-8", "replace")
+        if row.command == Command.REMOVE:
+            key = content[row.extra : row.extra + row.extra_bytes].decode("utf-8", "replace")
+            self.content.do(transaction, Taken(destination, identity, key if row.extra else None))
+            return
+        place = Place(number, row.extra + 4, row.extra_bytes - 4)
+        if transaction is None:
+            self.content.send(destination, identity, place)
+        else:
+            self.content.note(transaction, Send(destination, identity, place))
+
+    def _apply(self, number: int, record: Record | Row, content: bytes) -> None:
         fields = Fielded(content, record.offset, record.length)
         match record.command:
             case Command.ADD:

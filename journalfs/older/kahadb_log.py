@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from journalfs import door
 from journalfs.damage import Damage
+from journalfs.engine.replay import Row, kahadb_rows
 from journalfs.errors import DecodeError
 from journalfs.older.openwire import Destination, LocalTransaction, Transaction, XaTransaction
 
@@ -88,28 +89,47 @@ def records(content: bytes, name: str, damage: list[Damage], start: int = 0) -> 
     """
     at = start
     while at < len(content):
-        if content.startswith(END_OF_FILE, at):
-            return
-        head = _head(content, at)
-        if head is None:
-            found = content.find(BATCH_START, at + 1)
-            if found < 0 and not content[at:].strip(b"\0"):
-                return
-            end = len(content) if found < 0 else found
-            reason = "no record begins here" if found >= 0 else "no record from here to the end of the file"
-            damage.append(Damage(name, at, end - at, "garbage", reason))
-            at = end
+        found, at = _next(content, at, name, damage)
+        if found is not None:
+            yield found
+
+
+def rows(content: bytes, name: str, damage: list[Damage], start: int = 0) -> Iterator[Row | Record]:
+    """The same, taken apart by the core as far as it is regular."""
+    at = start
+    while at < len(content):
+        regular, behind = kahadb_rows(content, at)
+        yield from regular
+        if behind > at:
+            at = behind
             continue
-        size, kind = head
-        if kind == BATCH_RECORD:
-            _check(content, at, name, damage)
-        else:
-            record = _record(content, at, size)
-            if record is None:
-                damage.append(Damage(name, at, size, "garbage", "a record without a command"))
-            else:
-                yield record
-        at += size
+        found, at = _next(content, at, name, damage)
+        if found is not None:
+            yield found
+
+
+def _next(content: bytes, at: int, name: str, damage: list[Damage]) -> tuple[Record | None, int]:
+    """The command at an offset, if one is there, and where what is behind it begins."""
+    if content.startswith(END_OF_FILE, at):
+        return None, len(content)
+    head = _head(content, at)
+    if head is None:
+        found = content.find(BATCH_START, at + 1)
+        if found < 0 and not content[at:].strip(b"\0"):
+            return None, len(content)
+        end = len(content) if found < 0 else found
+        reason = "no record begins here" if found >= 0 else "no record from here to the end of the file"
+        damage.append(Damage(name, at, end - at, "garbage", reason))
+        return None, end
+    size, kind = head
+    record = None
+    if kind == BATCH_RECORD:
+        _check(content, at, name, damage)
+    else:
+        record = _record(content, at, size)
+        if record is None:
+            damage.append(Damage(name, at, size, "garbage", "a record without a command"))
+    return record, at + size
 
 
 def _head(content: bytes, at: int) -> tuple[int, int] | None:
@@ -236,9 +256,11 @@ def destination_of(fields: Fielded) -> Destination:
 
 def transaction_of(command: Fielded) -> Transaction | None:
     """Of the commands that can be part of one: field 1."""
-    if not command.has(1):
-        return None
-    found = command.message(1)
+    return transaction_in(command.message(1)) if command.has(1) else None
+
+
+def transaction_in(found: Fielded) -> Transaction | None:
+    """Of the field itself."""
     if found.has(1):
         local = found.message(1)
         return LocalTransaction(local.text(1), signed(local.number(1), 64))

@@ -493,9 +493,24 @@ def decode_tight_destination(payload: bytes) -> Destination:
 
 def decode_transaction_id(payload: bytes | memoryview) -> Transaction:
     """The id of a transaction as a command of its own, in loose encoding."""
-    found = _transaction(Loose(b"\1" + bytes(payload)))
+    found = transaction_in(b"\1" + bytes(payload))
     assert found is not None  # it is marked as present
     return found
+
+
+def destination_in(encoded: bytes) -> Destination | None:
+    """A field of a command in loose encoding, from the mark of presence on. Raises `DecodeError`."""
+    return _destination(Loose(encoded))
+
+
+def transaction_in(encoded: bytes) -> Transaction | None:
+    """The same."""
+    return _transaction(Loose(encoded))
+
+
+def producer_in(encoded: bytes) -> str | None:
+    """The same."""
+    return _producer(Loose(encoded))
 
 
 def message_head(payload: bytes | memoryview) -> MessageHead:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from journalfs.engine.checksum import crc32c
 from journalfs.engine.lines import LineBatch
 from journalfs.store import open_store
-from tests.frozen import FILE_STORES, unpack
+from tests.frozen import FILE_STORES, OLDER_STORES, unpack
 from tests.reference.journal import JournalFile, read_folder
 from tests.reference.pages import page
 
@@ -103,6 +103,20 @@ def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
         yield "checkpoint", opened.core.loader.state.save()
 
 
+def older_seeds(store: Path) -> Iterator[bytes]:
+    """Pieces of journals and pages of older brokers, with what they are before them."""
+    for path in sorted(store.rglob("*")):
+        for what, pattern in enumerate(("db-*.log", "data-*", "*-data-*.*", "*.page")):
+            if path.is_file() and path.match(pattern):
+                yield bytes((what, 1)) + path.read_bytes()[:FILE_BYTES]
+                break
+
+
+def _write(folder: Path, seed: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
+
+
 def main() -> None:
     target_root = Path(sys.argv[1])
     made: dict[str, int] = {}
@@ -117,9 +131,12 @@ def main() -> None:
                     continue
                 shapes.add((target, len(seed)))
                 made[target] = made.get(target, 0) + 1
-                path = target_root / target / hashlib.sha256(seed).hexdigest()[:16]
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(seed)
+                _write(target_root / target, seed)
+        for archive in sorted(set(OLDER_STORES.values())):
+            unpack(archive, Path(folder, archive))
+            for seed in older_seeds(Path(folder, archive)):
+                made["older"] = made.get("older", 0) + 1
+                _write(target_root / "older", seed)
     print(*(f"{count} seeds for {target}" for target, count in sorted(made.items())), sep="\n")
 
 

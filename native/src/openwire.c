@@ -139,3 +139,89 @@ int jfs_openwire_parse(jfs_view command, openwire_message *message) {
     jfs_take64(&reader); /* when it left a broker */
     return !reader.bad;
 }
+
+/* -- heads -------------------------------------------------------------------------------------------------------- */
+
+enum { MESSAGE_ACK = 22, TOPIC_ACK = 50, QUEUE_ACK = 52 };
+
+static jfs_view since(const jfs_reader *reader, const uint8_t *begin) {
+    return (jfs_view){begin, (uint64_t)(reader->at - begin)};
+}
+
+static jfs_view span_destination(jfs_reader *reader) {
+    const uint8_t *const begin = reader->at;
+    take_destination(reader);
+    return since(reader, begin);
+}
+
+static jfs_view span_transaction(jfs_reader *reader) {
+    const uint8_t *const begin = reader->at;
+    skip_transaction(reader);
+    return since(reader, begin);
+}
+
+/* An id of another protocol is not usual. */
+static void span_id(jfs_reader *reader, openwire_head *head) {
+    if (!take_object(reader, MESSAGE_ID) || (has_foreign_id(reader) && take_text(reader).present)) {
+        reader->bad = 1;
+        return;
+    }
+    const uint8_t *const begin = reader->at;
+    take_producer(reader);
+    head->producer = since(reader, begin);
+    head->sequence = (int64_t)jfs_take64(reader);
+    jfs_take64(reader);
+}
+
+static void head_of_message(jfs_reader *reader, openwire_head *head) {
+    jfs_take32(reader);
+    jfs_take8(reader);
+    take_producer(reader);
+    head->destination = span_destination(reader);
+    head->transaction = span_transaction(reader);
+    take_destination(reader);
+    span_id(reader, head);
+}
+
+static void head_of_queue_ack(jfs_reader *reader, openwire_head *head) {
+    head->destination = span_destination(reader);
+    if (!take_object(reader, MESSAGE_ACK)) reader->bad = 1;
+    jfs_take32(reader);
+    jfs_take8(reader);
+    take_destination(reader);
+    head->transaction = span_transaction(reader);
+    skip_consumer(reader);
+    jfs_take8(reader);
+    openwire_head first = {0};
+    if (jfs_left(reader) > 0 && reader->at[0] == 0)
+        jfs_take8(reader); /* of a range only the last is named */
+    else
+        span_id(reader, &first);
+    span_id(reader, head);
+}
+
+static void head_of_topic_ack(jfs_reader *reader, openwire_head *head) {
+    head->destination = span_destination(reader);
+    span_id(reader, head);
+    jfs_take64(reader);
+    const uint8_t *const begin = reader->at;
+    take_text(reader);
+    take_text(reader);
+    head->subscription = since(reader, begin);
+    head->transaction = span_transaction(reader);
+}
+
+int jfs_openwire_head(jfs_view command, openwire_head *head) {
+    jfs_reader reader = jfs_reader_over(command);
+    const uint8_t kind = jfs_take8(&reader);
+    memset(head, 0, sizeof *head);
+    if (kind >= OPENWIRE_MESSAGE && kind <= OPENWIRE_TEXT + 1)
+        head_of_message(&reader, head);
+    else if (kind == QUEUE_ACK)
+        head_of_queue_ack(&reader, head);
+    else if (kind == TOPIC_ACK)
+        head_of_topic_ack(&reader, head);
+    else
+        return 0;
+    return !reader.bad;
+}

@@ -58,4 +58,15 @@ typedef struct {
 /* Whether the command, from its type on, is a message of a usual kind. */
 int jfs_openwire_parse(jfs_view command, openwire_message *message);
 
+/* What replaying asks of a command: where it lies, as it is encoded. */
+typedef struct {
+    jfs_view transaction, destination;
+    jfs_view producer; /* of the message's id, from its type on */
+    jfs_view subscription; /* its name and its client */
+    int64_t sequence;
+} openwire_head;
+
+/* Of a message, or an acknowledgement of a queue or a topic. */
+int jfs_openwire_head(jfs_view command, openwire_head *head);
+
 #endif

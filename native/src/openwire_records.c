@@ -8,6 +8,7 @@
 
 #include "blake2b.h"
 #include "bytes.h"
+#include "fields.h"
 #include "jfs_guard.h"
 #include "jfs_openwire.h"
 #include "jfs_scan.h"
@@ -549,30 +550,14 @@ static jfs_status put_message(const job *j, uint32_t number, jfs_view command, i
     return JFS_OK;
 }
 
-static uint64_t take_varint(jfs_reader *reader) {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 63; shift += 7) {
-        const uint8_t byte = jfs_take8(reader);
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) return value;
-    }
-    reader->bad = 1;
-    return 0;
-}
-
 /* The last field of that number that is bytes, or nothing. */
-static jfs_view take_field(jfs_view fields, uint64_t wanted) {
+static jfs_view last_field(jfs_view fields, uint64_t wanted) {
     jfs_reader reader = jfs_reader_over(fields);
     jfs_view found = NOTHING;
     while (!reader.bad && jfs_left(&reader) > 0) {
-        const uint64_t tag = take_varint(&reader);
-        jfs_view value = NOTHING;
-        switch (tag & 7) {
-        case 0: take_varint(&reader); break;
-        case 2: value = jfs_take(&reader, take_varint(&reader)); break;
-        default: reader.bad = 1;
-        }
-        if (tag == (wanted << 3 | 2)) found = value;
+        uint64_t tag;
+        const jfs_view value = take_field(&reader, &tag);
+        if (tag == (wanted << 3 | FIELD_BYTES)) found = value;
     }
     return reader.bad ? NOTHING : found;
 }
@@ -588,9 +573,9 @@ static jfs_view in_kahadb(jfs_view file, uint64_t offset) {
     jfs_take(&reader, HEAD_BYTES);
     const uint8_t kind = jfs_take8(&reader);
     jfs_view fields = jfs_take(&reader, take_varint(&reader));
-    if (kind == UPDATE) fields = take_field(fields, INNER);
+    if (kind == UPDATE) fields = last_field(fields, INNER);
     if (reader.bad || (kind != ADD && kind != UPDATE)) return NOTHING;
-    const jfs_view message = take_field(fields, MESSAGE);
+    const jfs_view message = last_field(fields, MESSAGE);
     return message.bytes < LENGTH_BYTES ? NOTHING : (jfs_view){message.at + LENGTH_BYTES, message.bytes - LENGTH_BYTES};
 }
 
