@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from weakref import WeakValueDictionary
 
-from journalfs.store.api import KeptPermissions, Permissions, Queue, QueuePath, Snapshot, Store, WritableStore
+from journalfs.store.api import (
+    KeptPermissions,
+    Permissions,
+    Queue,
+    QueuePath,
+    Removed,
+    Snapshot,
+    Store,
+    WritableStore,
+)
 from journalfs_mount.caching import Caching, caching_for
 from journalfs_mount.detached import Detachment
 from journalfs_mount.endings import Endings
@@ -34,6 +44,10 @@ if TYPE_CHECKING:
 _ONLY_READS: Final = "mounted to be read only; mount it without --read-only or -o ro to change the store"
 _BROWSES: Final = "mounted with -o browse: nothing is taken away"
 _NEVER_CHANGES: Final = "a snapshot never changes; it is removed as a whole, by rmdir of its directory"
+WAS_REMOVED: Final = (
+    "this was removed, and goes by itself; mv it into the directory of a queue to have it back, or all that "
+    "one command removed by journalfs undo MNT"
+)
 
 SlotTable: TypeAlias = "dict[int, tuple[MountContext, str, str]]"
 
@@ -45,9 +59,11 @@ class MountContext:
         "_changing",
         "_own_slots",
         "_queues",
+        "_removed_context",
         "_slots_given",
         "_snapshots",
         "_staging",
+        "brings_back",
         "caching",
         "detachment",
         "endings",
@@ -63,6 +79,7 @@ class MountContext:
         "present",
         "publications",
         "publishing",
+        "removed",
         "report",
         "shares",
         "staged_directories",
@@ -75,9 +92,17 @@ class MountContext:
     nodes: NodeTable[Node]
 
     def __init__(
-        self, store: Store, options: MountOptions, report: MountReport, *, of: MountContext | None = None
+        self,
+        store: Store,
+        options: MountOptions,
+        report: MountReport,
+        *,
+        of: MountContext | None = None,
+        brings_back: Removed | None = None,
     ) -> None:
-        """`of` for the context of what never changes within a mount: a snapshot."""
+        """`of` for the context of what nobody changes within a mount: a snapshot, or what was removed, which
+        `brings_back` has.
+        """
         self.store = store
         self.options = options
         self.report = report
@@ -86,9 +111,17 @@ class MountContext:
         self._changing: WritableStore | None = None
         if not (options.read_only or store.read_only or self.fixed):
             self._changing = cast(WritableStore, store)
+        self.brings_back = brings_back
+        self.removed: Removed | None = None
+        if self._changing is not None and not options.browse:
+            self.removed = self._changing.keep_removed()
+        self._removed_context: MountContext | None = None
         changes = (options.follow or self._changing is not None) and not self.fixed
+        changes |= brings_back is not None
         read_only = self._changing is None
         self.caching: Caching = caching_for(changes=changes, read_only=read_only)
+        if brings_back is not None:
+            self.caching = replace(self.caching, name_s=0.0, directory_attributes_s=0.0)
         self.present = Presenter(options, store.hidden_bits, mounted_ns=report.started_ms * 1_000_000)
         self.kept_permissions: KeptPermissions = store.permissions if of is None else of.kept_permissions
         self.publications = Publications()
@@ -128,6 +161,8 @@ class MountContext:
     def changing(self) -> WritableStore:
         """The store, to be changed. Refused on a mount that changes nothing, and in a snapshot."""
         if self._changing is None:
+            if self.brings_back is not None:
+                raise Refused(errno.EROFS, WAS_REMOVED)
             raise Refused(errno.EROFS, _NEVER_CHANGES if self.fixed else _ONLY_READS)
         return self._changing
 
@@ -200,6 +235,15 @@ class MountContext:
             context = MountContext(store, self.options, self.report, of=self)
             self._snapshots[snapshot.identity] = context
         return context
+
+    def of_removed(self, removed: Removed, store: Store) -> MountContext:
+        """The context of what was removed, as it is now: always the same one."""
+        if self._removed_context is None:
+            self._removed_context = MountContext(
+                store, self.options, self.report, of=self, brings_back=removed
+            )
+        self._removed_context.store = store
+        return self._removed_context
 
     def snapshot_open(self, snapshot: Snapshot) -> bool:
         """Whether somebody has a file of a snapshot open."""

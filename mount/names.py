@@ -26,6 +26,8 @@ from journalfs.ids import MessageId
 
 CONTROL_DIRECTORY: Final = b".journalfs"
 SNAPSHOTS_DIRECTORY: Final = b"snapshots"
+REMOVED_DIRECTORY: Final = b"removed"
+UNDO_NAME: Final = b".undo"
 TAIL_NAME: Final = b"_tail.jsonl"
 ALL_NAME: Final = b".all.jsonl"
 MESSAGES_DIRECTORY: Final = b".messages"

@@ -37,7 +37,7 @@ from pyfuse3 import (
     XAttrNameT,
 )
 
-from journalfs.store.api import Bytes
+from journalfs.store.api import REMOVER, Bytes
 from journalfs_mount.callers import EndingCaller, is_java
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, guarded, refuse
@@ -56,6 +56,7 @@ from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
+from journalfs_mount.proc import process_group_of
 from journalfs_mount.refusals import Refused
 from journalfs_mount.removals import Removals
 from journalfs_mount.shares import MAKER, OWNER, Share
@@ -393,6 +394,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def unlink(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
+        REMOVER.set(process_group_of(ctx.pid))
         async with self._named(parent_inode, name) as node:
             if isinstance(node, Directory):
                 raise refuse(errno.EISDIR)
@@ -602,15 +604,16 @@ class Operations(pyfuse3.Operations):
             await self._found(node, thread)
         return node
 
-    async def _directory(self, inode: int, name: bytes) -> Directory:
-        """A directory that is about to get or lose `name`."""
+    async def _directory(self, inode: int, name: bytes, *, loses: bool = False) -> Directory:
+        """A directory that is about to get or lose `name`. What was removed is moved back out of one."""
         if len(name) > NAME_BYTES_MAX:
             raise refuse(errno.ENAMETOOLONG)
         node = await self._settled(inode)
         if node.opens:
             await node.open_up()
-        with self._context.noted(_path_in(node, name)):
-            node.context.changing()
+        if not loses or node.context.brings_back is None:
+            with self._context.noted(_path_in(node, name)):
+                node.context.changing()
         if not isinstance(node, Directory):
             raise refuse(errno.ENOTDIR)
         return node
@@ -618,7 +621,7 @@ class Operations(pyfuse3.Operations):
     @asynccontextmanager
     async def _named(self, parent_inode: int, name: bytes) -> AsyncIterator[Node]:
         """The node of a name that is to be removed or moved."""
-        parent = await self._directory(parent_inode, name)
+        parent = await self._directory(parent_inode, name, loses=True)
         node = parent.child(name)
         try:
             with self._context.noted(_path_in(parent, name)):

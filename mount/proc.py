@@ -65,3 +65,11 @@ def flags_of_opened(process: int, inode: int) -> Iterator[int]:
         said = content_if_there(f"{folder}/{name}")
         if wanted in said:
             yield int(said.partition(b"flags:\t")[2].partition(b"\n")[0], 8)
+
+
+def process_group_of(thread: int) -> int:
+    """What a shell starts together: a command, or several in a pipeline. 0 where nobody can say."""
+    try:
+        return os.getpgid(thread)
+    except OSError:
+        return 0

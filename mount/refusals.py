@@ -23,6 +23,10 @@ CALLERS_MAX: Final = 256
 """Callers whose faults are remembered, the last ones."""
 
 
+COMES_BACK: Final = "; what was removed comes back by journalfs undo MNT"
+"""For who removed something to put something else in its place, and learns now that it cannot."""
+
+
 class Refused(Exception):  # noqa: N818  (says what happened, as those of journalfs.errors)
     """A change that the mount does not make. `reason` is for the one who asked."""
 

@@ -21,7 +21,7 @@ from journalfs_mount.nodes.message import MessageFile
 from journalfs_mount.nodes.part import LinesFile, TailFile
 from journalfs_mount.readings import Readings
 from journalfs_mount.recent import Recent
-from journalfs_mount.refusals import Refused
+from journalfs_mount.refusals import COMES_BACK, Refused
 
 if TYPE_CHECKING:
     from journalfs_mount.context import MountContext
@@ -46,7 +46,7 @@ _ADDRESS_KEPT: Final = (
 )
 _MADE_AGAIN: Final = (
     "it was removed, which acknowledged what it held, and is made anew by the same program: what that writes "
-    "is published as new messages; copy into the queue under another name"
+    f"is published as new messages; copy into the queue under another name{COMES_BACK}"
 )
 
 

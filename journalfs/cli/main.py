@@ -40,6 +40,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "repair": ("journalfs.cli.convert:repair", "Carry all that is intact into a new store."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
     "take": ("journalfs.cli.take:take", "Take messages, each acknowledged when its command ended well."),
+    "undo": ("journalfs.cli.undo:undo", "Bring back what was removed or taken through a mount."),
     "umount": ("journalfs.cli.mount:umount", "Unmount a store and wait until it is let go of."),
     "why": ("journalfs.cli.why:why", "Say why a mount refused something, and what to do."),
 }

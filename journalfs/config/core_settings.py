@@ -113,6 +113,7 @@ CORE_SETTINGS: Final = (
     _setting("persist-delivery-count-before-delivery", Kind.BOOLEAN, False),
     _own("selection-memory-bytes", Kind.BYTES, 64 * 1024 * 1024, "bytes", 0),
     _own("removed-keep-s", Kind.INTEGER, 60, "s", 0),
+    _own("removed-keep-bytes", Kind.BYTES, 1024 * 1024 * 1024, "bytes", 0),
 )
 
 USER_LIMITS: Final = ("user-waiting-max", "user-streams-max", "user-open-max")
@@ -136,6 +137,7 @@ AT_ONCE: Final = frozenset(
         "id-cache-size",
         "persist-id-cache",
         "persist-delivery-count-before-delivery",
+        "removed-keep-bytes",
         "removed-keep-s",
         "selection-memory-bytes",
     }

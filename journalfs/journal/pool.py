@@ -25,6 +25,23 @@ from journalfs.limits import JOURNAL_HEADER_BYTES, LENGTHENED_BYTES
 
 VERSION, USER_VERSION = 2, 0
 ATTIC = "attic"
+KEPT = "removed"
+"""Folder of files that are free, must not stay where they are, and hold what somebody may ask for yet."""
+
+KEPT_SHARE = 3
+"""So many times the room of what is kept is to be free on the disk, or the oldest of it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file that holds what may be asked for, and whose room is not used meanwhile. `life`: its name in the
+    journal then, and its id.
+    """
+
+    life: tuple[str, FileId]
+    name: str
+    """The name that it has now."""
+    size_bytes: int
 
 
 @dataclass(slots=True)
@@ -47,6 +64,10 @@ class WriteFile:
     """Behind the last record, before what a flush was filled up with."""
     previous: tuple[int, int] = NOWHERE
     """Id of the file that was written before this one, and where its records end."""
+    was: FileId | None = None
+    """Of a free file, the id that what it still holds belongs to, if somebody may ask for that."""
+    kept: bool = False
+    """And others are used before it."""
     retained: bool = False
     """The history has it, or need not have it."""
     going: bool = False
@@ -106,6 +127,11 @@ class FilePool:
         self._note_deleted = note_deleted
         self.last_id = last_id
         self._one_at_a_time = threading.RLock()
+        self.keeps = False
+        """What files hold that become free may be asked for: they are used last (see `kept`)."""
+        self._aside: list[KeptFile] = []
+        self._extra = 0
+        """Files that were made since others were kept."""
         self.free: deque[WriteFile] = deque()
         self.crowded = False
         """The disk is as full as it may be: free files are room for others, and not kept."""
@@ -129,6 +155,16 @@ class FilePool:
 
     def create(self, file_id: FileId) -> WriteFile:
         """Make a file that nothing can mistake for a journal file before it is one. Raises OSError."""
+        try:
+            return self._create(file_id)
+        except OSError:
+            if not self._aside:
+                raise
+            for kept in list(self._aside):
+                self.let_go(kept)
+            return self._create(file_id)
+
+    def _create(self, file_id: FileId) -> WriteFile:
         backend, size = self._backend, self._settings.file_size_bytes
         name = f"{self._settings.prefix}-{file_id}.{self._settings.extension}"
         temporary = f"{name}.tmp"
@@ -164,9 +200,10 @@ class FilePool:
         """
         with self._doubtful(file.name):
             if self._backend.is_linked(file.name):
-                self._remove(file)
+                self._discard(file, file.was if file.kept else None)
                 return self.create(file_id)
             again = WriteFile(file.name, file_id, file.size_bytes, end=self.first_record)
+            again.was, again.kept = file.was, file.kept
             while self._holds_records_of(again):
                 again.file_id = self.new_id()
             self._backend.write_at(again.name, 0, encode_header(again.file_id, self._backend.alignment_bytes))
@@ -204,24 +241,22 @@ class FilePool:
     def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
         settings, backend = self._settings, self._backend
         if file.lengthened or backend.is_linked(file.name) or self._is_short(file):
-            self._remove(file)
+            self._discard(file, file.file_id)
         elif not self.usable(file):
             backend.make_folder(ATTIC)
             if backend.folder_size(ATTIC) < settings.attic_files_max:
                 self._tell_deleted(file)
                 backend.rename(file.name, f"{ATTIC}/{file.name}")
             else:
-                self._remove(file)
+                self._discard(file, file.file_id)
         elif self.held(file.name) or self._beyond_the_pool(files_in_use):
-            self._remove(file)
+            self._discard(file, file.file_id)
         else:
-            return self.reinitialise(file, self.new_id())
+            free = self.reinitialise(file, self.new_id())
+            free.kept, free.was = self.keeps, file.file_id if self.keeps else None
+            return free
         backend.sync_directory()
         return None
-
-    def _remove(self, file: WriteFile) -> None:
-        self._tell_deleted(file)
-        self._backend.remove(file.name)
 
     def _tell_deleted(self, file: WriteFile) -> None:
         """It had its id, and those between the number in its name and that one, or, if compaction gave it its
@@ -231,6 +266,66 @@ class FilePool:
             number = number_of(file.name, extension=self._settings.extension) or file.file_id
             last = file.file_id if number <= file.file_id else self.last_id
             self._note_deleted([(number, last), (file.file_id, file.file_id)])
+
+    # ---- what may be asked for yet ----
+
+    def _discard(self, file: WriteFile, life: FileId | None) -> None:
+        """Take a file out of the journal, with or without what it holds (`life`)."""
+        self._tell_deleted(file)
+        if life is None or not self.keeps:
+            self._backend.remove(file.name)
+            return
+        kept = KeptFile((file.name, life), f"{KEPT}/{file.name}.{life}", file.size_bytes)
+        self._backend.make_folder(KEPT)
+        self._backend.rename(file.name, kept.name)
+        self._aside.append(kept)
+
+    def kept(self) -> list[KeptFile]:
+        """All that is kept, the oldest first. It takes room on the disk that nothing else would."""
+        return [*self._aside, *(one for one, kept in self._as_it_was() if kept)]
+
+    def as_it_was(self) -> list[KeptFile]:
+        """The same, and free files that nobody has used yet."""
+        return [*self._aside, *(one for one, _ in self._as_it_was())]
+
+    def _as_it_was(self) -> list[tuple[KeptFile, bool]]:
+        return [
+            (KeptFile((file.name, file.was), file.name, file.size_bytes), file.kept)
+            for file in list(self.free)
+            if file.was is not None
+        ]
+
+    def let_go(self, kept: KeptFile) -> None:
+        """It need not be kept any more. Raises OSError."""
+        with self._one_at_a_time:
+            if kept in self._aside:
+                self._aside.remove(kept)
+                self._backend.remove(kept.name)
+            for file in self.free:
+                file.kept &= (file.name, file.was) != kept.life
+
+    def let_go_of_all(self) -> None:
+        """Nothing need be kept any more, nor what was made meanwhile. Raises OSError."""
+        with self._one_at_a_time:
+            for kept in self.kept():
+                self.let_go(kept)
+            extra, self._extra = self._extra, 0
+            self._delete(min(extra, len(self.free) - 1))
+
+    def _make_unkept(self) -> None:
+        """Have the first free file one that need not be kept, if the disk has room for another."""
+        if self.crowded or not self.keeps or not any(file.kept for file in self.free):
+            return
+        unkept = next((file for file in self.free if not file.kept), None)
+        if unkept is not None:
+            self.free.remove(unkept)
+        else:
+            kept_bytes = sum(one.size_bytes for one in self.kept())
+            if self._backend.free_bytes() < KEPT_SHARE * kept_bytes:
+                return  # what is kept makes way
+            unkept = self.create(self.new_id())
+            self._extra += 1
+        self.free.appendleft(unkept)
 
     def _is_short(self, file: WriteFile) -> bool:
         """Whether compaction may have made it on a full disk: the attic would keep its room."""
@@ -280,7 +375,10 @@ class FilePool:
         be: nothing is left then for what makes room, until it is made. Raises OSError.
         """
         with self._one_at_a_time:
+            for kept in list(self._aside):
+                self.let_go(kept)
             while self.free and self._backend.free_bytes() < needed_bytes:
+                self.free[-1].kept = False
                 self._delete(1)
 
     def can_make_way(self) -> int:
@@ -291,7 +389,7 @@ class FilePool:
         """They hold nothing, so it does not matter in which order they go; those stay that are used next."""
         for _ in range(count):
             with self._doubtful(self.free[-1].name):
-                self._remove(self.free[-1])
+                self._discard(self.free[-1], self.free[-1].was if self.free[-1].kept else None)
             self.free.pop()
         if count > 0:
             with self._doubtful(ATTIC):
@@ -325,6 +423,7 @@ class FilePool:
     def prepare(self, *, above: int) -> None:
         """Have the oldest free file ready to be taken, a new one if there is none. Raises OSError."""
         with self._one_at_a_time:
+            self._make_unkept()
             if not self.free:
                 self.free.append(self.create(self.new_id()))
             elif self.free[0].file_id <= above or self._backend.is_linked(self.free[0].name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from journalfs import door
 from journalfs.format.large_file import format_large_name
 from journalfs.ids import MessageId
+from journalfs.large.aside import Aside
 
 _NO_LINKS: Final = frozenset(
     (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
@@ -33,9 +34,10 @@ class NewBody:
 class BodyWriter:
     """Makes and removes body files. Every method may raise OSError, and takes as long as the disk does."""
 
-    def __init__(self, directory: Path, *, sync: bool) -> None:
-        """`sync`: as `large-message-sync` says."""
+    def __init__(self, directory: Path, aside: Aside, *, sync: bool) -> None:
+        """`sync`: as `large-message-sync` says. `aside`: where bodies go that are removed."""
         self.directory = directory
+        self.aside = aside
         self._sync = sync
         self.removals = threading.Lock()
         """While somebody has it no body is removed."""
@@ -66,7 +68,7 @@ class BodyWriter:
         descriptor = door.create(path)
         try:
             for piece in pieces:
-                write_all(descriptor, piece)
+                write_all(descriptor, piece, self.aside.let_go_of_all)
             if self._sync:
                 os.fsync(descriptor)
         finally:
@@ -82,16 +84,30 @@ class BodyWriter:
         """Remove those that are there."""
         with self.removals:
             for message_id in message_ids:
+                self.aside.keep(self.path(message_id))
                 door.remove_if_there(self.path(message_id))
 
     def path(self, message_id: MessageId) -> Path:
         return self.directory / format_large_name(message_id)
 
 
-def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
-    """Write all of it, however many calls that takes. Nothing holds on to `data` afterwards."""
+def no_room() -> bool:
+    """None can be made."""
+    return False
+
+
+def write_all(
+    descriptor: int, data: bytes | bytearray | memoryview, make_room: Callable[[], bool] = no_room
+) -> None:
+    """Write all of it, however many calls that takes. Nothing holds on to `data` afterwards. `make_room` is
+    called on a full disk: whether it made some.
+    """
     done = 0
     with memoryview(data) as view:
         while done < len(view):
             with view[done:] as rest:
-                done += os.write(descriptor, rest)
+                try:
+                    done += os.write(descriptor, rest)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC or not make_room():
+                        raise

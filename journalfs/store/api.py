@@ -8,13 +8,20 @@ unless said otherwise.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from journalfs.ids import MessageId
 
 Bytes: TypeAlias = bytes | memoryview
+
+QueuePath: TypeAlias = tuple[str, str]
+"""Names of an address and of a queue bound to it."""
+
+REMOVER: Final[ContextVar[int]] = ContextVar("remover", default=0)
+"""The process group that asks for what is done; 0: nobody can say."""
 
 
 class ByteSource(Protocol):
@@ -430,6 +437,27 @@ class Snapshots(Protocol):
         """Remove one; what was opened of it can be read no longer."""
 
 
+class Removed(Protocol):
+    """What was removed through a store since it was opened, as far as its bytes are still there."""
+
+    def status(self) -> Mapping[str, object]:
+        """What it is by command, and how much room is kept for it."""
+
+    async def opened(self) -> Store:
+        """All of it, the newest first, as it is now."""
+
+    async def undo_last(self, *, plans: bool = False) -> Mapping[QueuePath, int]:
+        """Bring back what the last command removed, to the queues that it came from: how many messages to
+        which. All in one transaction; queues that are gone are made again. `plans`: only say it.
+        """
+
+    async def undo_since(self, time_ms: int, *, plans: bool = False) -> Mapping[QueuePath, int]:
+        """The same of all that was removed since then."""
+
+    async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
+        """Bring back messages that were in `source`, to any queue; how many were there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Permissions:
     """Who may do what with something. -1: whoever has the mount."""
@@ -538,10 +566,6 @@ class Store(Protocol):
         """Write the index if it is newer than the stored one, and let go of every file."""
 
 
-QueuePath: TypeAlias = tuple[str, str]
-"""Names of an address and of a queue bound to it."""
-
-
 class Patience(Protocol):
     """How somebody waits for room in a full address."""
 
@@ -643,6 +667,9 @@ class WritableStore(Store, Protocol):
     def consumer(self, queue: QueuePath, selectors: Sequence[str] = ()) -> Consumer:
         """A new consumer of a queue, or of what selectors leave of it. Raises `TooManyConsumers`."""
 
+    def keep_removed(self) -> Removed:
+        """What is removed from here on, kept as settings say."""
+
     async def create_address(self, name: str) -> None: ...
 
     async def delete_address(self, name: str) -> None:
@@ -700,6 +727,9 @@ class WritableStore(Store, Protocol):
 
     def replaced(self, what: str, reason: str) -> None:
         """Note there that messages were acknowledged by somebody who seems not to have meant to."""
+
+    def emptied(self, what: str, reason: str) -> None:
+        """Note there that all was removed that a name stood for which stays."""
 
     def set_aside(self, what: str, files: Sequence[Path]) -> None:
         """Keep files of a staged directory that was published and that are not, and note there where."""

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from journalfs import door
 from journalfs.bindings.model import Address as AddressModel
@@ -56,6 +56,8 @@ MESSAGES_FREE_SHOWN = 2**31
 
 class JournalStore:
     """A store that is read and never changed. Made by `open_store`."""
+
+    queue_type: ClassVar[type[StoreQueue]] = StoreQueue
 
     def __init__(self, core: Core, index: Path | None, make_loader: Callable[[], JournalLoader]) -> None:
         self.core = core
@@ -325,7 +327,7 @@ class JournalStore:
             return
         address = self._addresses.get(model.address)
         assert address is not None, "every queue is bound to an address, be it implied"
-        queue = StoreQueue(self.core, model, self._parts_of(model.queue_id))
+        queue = self.queue_type(self.core, model, self._parts_of(model.queue_id))
         queue.made_ms = made_ms
         self._queues[model.queue_id] = queue
         self._tails.look_at(model.queue_id)

@@ -16,6 +16,7 @@ from journalfs.config.database import DatabaseSettings
 from journalfs.engine.logged import LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.ids import MessageId
+from journalfs.large.aside import Aside
 from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.older.reading import deriving, keep, remove_derived
 from journalfs.tables.database import Database
@@ -73,8 +74,8 @@ class OwnedTables:
             LoggedBackend(bindings_dir, bindings, self._failed),
         )
 
-    def bodies(self, directory: Path) -> BodyWriter:
-        return TableBodies(directory, self)
+    def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
+        return TableBodies(directory, aside, self)
 
     def pages(self) -> PageStore:
         return TablePages(self)
@@ -103,8 +104,8 @@ class OwnedTables:
 class TableBodies(BodyWriter):
     """Bodies of large messages: rows first, and files for whoever reads."""
 
-    def __init__(self, directory: Path, owned: OwnedTables) -> None:
-        super().__init__(directory, sync=False)
+    def __init__(self, directory: Path, aside: Aside, owned: OwnedTables) -> None:
+        super().__init__(directory, aside, sync=False)
         self._owned, self._database = owned, owned.database
         self._table = owned.database.tables.large
 

@@ -18,7 +18,7 @@ from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import no_such_name, refuse
 from journalfs_mount.inodes import ROOT, node_key, parent_and_name
 from journalfs_mount.readings import Growing
-from journalfs_mount.refusals import Refused
+from journalfs_mount.refusals import COMES_BACK, Refused
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.staged import Staged
@@ -217,8 +217,15 @@ async def move_messages(
     part: str | None = None,
 ) -> int:
     """Messages of `source` are renamed into `target`: they are moved to its queue, or sent back to where they
-    came from. How many were there. `part` is the store's name for all of them, where it has one.
+    came from; what was removed is there again. How many were there. `part` is the store's name for all of
+    them, where it has one.
     """
+    if context.brings_back is not None:
+        back = target.receiving_queue()
+        if back is None:
+            raise Refused(errno.EPERM, "removed messages come back into the directory of a queue")
+        target.context.changing()
+        return await context.brings_back.move(source, message_ids(), back)
     store = context.removing()
     if target.redrives:
         return sum((await store.redrive(source, message_ids())).sent.values())
@@ -333,11 +340,10 @@ class Directory(Node):
         raise Refused(errno.EPERM, "nothing is written here: messages go into an address or a queue")
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
-        raise Refused(errno.EPERM, "no directory is made here")
+        raise Refused(errno.EPERM, f"no directory is made here{COMES_BACK}")
 
     async def remove_directory(self) -> None:
-        why = "this directory always stays; messages that were removed from it are acknowledged"
-        raise Refused(errno.EPERM, why)
+        raise Refused(errno.EPERM, f"this directory always stays{COMES_BACK}")
 
     async def receive(self, staged: Staged, name: bytes) -> None:
         """A staged file or directory gets a name here."""

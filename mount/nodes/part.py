@@ -19,7 +19,7 @@ from journalfs_mount.names import ALL_NAME, TAIL_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile, Selection, move_messages
 from journalfs_mount.nodes.tail import TailSource
 from journalfs_mount.nodes.written import NOT_EMPTIED, Target, WritingFile
-from journalfs_mount.refusals import Refused
+from journalfs_mount.refusals import COMES_BACK, Refused
 
 if TYPE_CHECKING:
     from journalfs_mount.nodes.view import ViewDirectory
@@ -28,6 +28,8 @@ _PART_IS_THERE: Final = (
     "a part of this name is there already, and parts do not change: write under a new name; all messages of "
     "a queue are copied by cp FROM/.all.jsonl TO/copy.jsonl"
 )
+
+EMPTIED: Final = f"all that it held is removed, and the name stays{COMES_BACK}"
 
 _REMOVED_AS_ONE: Final = (
     "what a selection or a state lists is not removed file by file, as a job does with a place that it is to "
@@ -192,7 +194,14 @@ class TailFile(LinesFile):
 
     async def remove(self) -> None:
         self._refuse_became_part()
+        held = not self.holds_nothing()
         await super().remove()
+        self._emptied(held=held)
+
+    def _emptied(self, *, held: bool) -> None:
+        """A name that stays tells nobody that what he removed to replace it is gone."""
+        if held and self._name in (TAIL_NAME, ALL_NAME):
+            self.context.changing().emptied(self.path(), EMPTIED)
 
     async def move(self, target: Directory, name: bytes) -> None:
         self._refuse_became_part()
@@ -207,6 +216,7 @@ class TailFile(LinesFile):
         """unlink, by whoever saw what it held at some moment."""
         self._refuse_listed()
         await self.context.removing().acknowledge_shown(self._directory.queue_path(), shown)
+        self._emptied(held=bool(shown.parts or shown.message_ids))
 
     def _name_in_store(self) -> str:
         return self._name.decode()
@@ -256,6 +266,9 @@ class AllFile(TailFile):
 
     __slots__ = ()
 
+    def __init__(self, context: MountContext, directory: ViewDirectory) -> None:
+        super().__init__(context, directory, ALL_NAME)
+
     def open(self) -> OpenedFile:
         fixed = self.context.caching.tail_is_fixed
         view = self._directory.view()
@@ -274,9 +287,6 @@ class AllFile(TailFile):
 
     def _is_written_to(self) -> bool:
         return False
-
-    def _name_in_store(self) -> str:
-        return ALL_NAME.decode()
 
     def _now(self) -> Part:
         return self._directory.view().all()

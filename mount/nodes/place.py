@@ -12,13 +12,14 @@ from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.errors import BadEnvelope
 from journalfs.store.api import Permissions
+from journalfs_mount.context import WAS_REMOVED
 from journalfs_mount.interruptions import CALLING, RenamersPatience
 from journalfs_mount.makers import JOB_DIRECTORY, is_left, note_maker
 from journalfs_mount.names import SETTINGS_NAME, TAIL_NAME, is_reserved, is_tail_name
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
 from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
-from journalfs_mount.refusals import Refused
+from journalfs_mount.refusals import COMES_BACK, Refused
 from journalfs_mount.shares import MAKER
 from journalfs_mount.staging import PlaceName
 from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
@@ -143,7 +144,7 @@ class Place(Directory):
             await self.publish(staged, name)
 
     async def move(self, target: Directory, name: bytes) -> None:
-        raise Refused(errno.EPERM, _KEEP_NAMES)
+        raise Refused(errno.EPERM, _KEEP_NAMES if self.context.brings_back is None else WAS_REMOVED)
 
     def _drop_abandoned(self, name: bytes) -> None:
         """Forget what the tasks of a job wrote whose process has ended without it."""
@@ -164,7 +165,7 @@ class Place(Directory):
 
     async def _make_shown(self, name: bytes) -> Node:
         """A directory with a plain name."""
-        raise Refused(errno.EPERM, "a queue holds messages and no directories")
+        raise Refused(errno.EPERM, f"a queue holds messages and no directories{COMES_BACK}")
 
     async def publish(self, staged: Staged, name: bytes) -> None:
         """What is staged becomes messages in here; `name` says what one is, where it is a file."""
@@ -224,6 +225,9 @@ class Place(Directory):
     @staticmethod
     def _refuse_reserved(name: bytes, fate: Fate) -> None:
         if fate is Fate.VIEW:
-            raise Refused(errno.EPERM, _IN_PLACE if name == SETTINGS_NAME else "this name is that of a view")
+            raise Refused(
+                errno.EPERM,
+                _IN_PLACE if name == SETTINGS_NAME else f"this name is that of a view{COMES_BACK}",
+            )
         if fate is Fate.SINK_LOG:
             raise Refused(errno.EPERM, _SINK_LOG_REASON)

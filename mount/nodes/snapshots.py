@@ -18,9 +18,10 @@ from journalfs.store.api import Snapshot
 from journalfs_mount.caching import SELDOM_S
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
-from journalfs_mount.names import SNAPSHOTS_DIRECTORY, STATUS_NAME, encode_name
+from journalfs_mount.names import REMOVED_DIRECTORY, SNAPSHOTS_DIRECTORY, STATUS_NAME, encode_name
 from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
+from journalfs_mount.nodes.removed import RemovedDirectory
 from journalfs_mount.nodes.root import RootDirectory
 from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.refusals import Refused
@@ -33,7 +34,9 @@ _KEEPS_NAME = (
 
 
 class ControlNode(VirtualDirectoryNode):
-    """`.journalfs/`: what the store makes up, and its snapshots, of which a snapshot has none."""
+    """`.journalfs/`: what the store makes up, its snapshots, of which a snapshot has none, and what was
+    removed.
+    """
 
     __slots__ = ()
     private: ClassVar[bool] = True
@@ -41,12 +44,17 @@ class ControlNode(VirtualDirectoryNode):
     def find(self, name: bytes) -> Node | None:
         if name == SNAPSHOTS_DIRECTORY and not self.context.fixed:
             return self.enter(name, partial(SnapshotsDirectory, self.context, self.inode))
+        removed = self.context.removed
+        if name == REMOVED_DIRECTORY and removed is not None:
+            return self.enter(name, partial(RemovedDirectory, self.context, self.inode, removed))
         return super().find(name)
 
     def entries(self) -> Sequence[Entry]:
         entries = list(super().entries())
         if not self.context.fixed:
             entries.append((SNAPSHOTS_DIRECTORY, partial(self.child, SNAPSHOTS_DIRECTORY)))
+        if self.context.removed is not None:
+            entries.append((REMOVED_DIRECTORY, partial(self.child, REMOVED_DIRECTORY)))
         return entries
 
 

@@ -187,6 +187,22 @@ jfs_status jfs_state_ref(const jfs_state *state, uint32_t ref, jfs_ref_info *out
 /* *ref is JFS_NONE if the message is not in the queue (references that are delivering are found too). */
 jfs_status jfs_state_find(const jfs_state *state, uint32_t slot, int64_t message_id, uint32_t *ref);
 
+/* Where the record of a message lies, and when it is due in a queue (0: it is). */
+typedef struct {
+    int64_t message_id;
+    int64_t scheduled_ms;
+    uint32_t file_slot;
+    uint32_t body_offset;
+    uint32_t body_bytes;
+    uint8_t source;
+} jfs_record_place;
+
+/* Of those that are in the queue, *found many; used[s] becomes 1 for each file slot s below `file_count` that one of
+ * them lies in.
+ */
+jfs_status jfs_state_record_places(const jfs_state *state, uint32_t slot, const int64_t *ids, uint32_t count,
+                                   jfs_record_place *out, uint32_t *found, uint8_t *used, uint32_t file_count);
+
 /* References of one message in all queues. */
 jfs_status jfs_state_message_refs(const jfs_state *state, int64_t message_id, uint32_t *out, uint32_t capacity,
                                   uint32_t *count);

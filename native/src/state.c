@@ -200,6 +200,28 @@ jfs_status jfs_state_find(const jfs_state *state, uint32_t slot, int64_t message
     return JFS_OK;
 }
 
+jfs_status jfs_state_record_places(const jfs_state *state, uint32_t slot, const int64_t *ids, uint32_t count,
+                                   jfs_record_place *out, uint32_t *found, uint8_t *used, uint32_t file_count) {
+    jfs_ref_info info;
+    *found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t ref;
+        const jfs_status status = jfs_state_find(state, slot, ids[i], &ref);
+        if (status != JFS_OK) return status;
+        if (ref == JFS_NONE || jfs_state_ref(state, ref, &info) != JFS_OK) continue;
+        out[(*found)++] = (jfs_record_place){
+            .message_id = ids[i],
+            .scheduled_ms = info.scheduled_ms,
+            .file_slot = info.file_slot,
+            .body_offset = info.body_offset,
+            .body_bytes = info.body_bytes,
+            .source = info.source,
+        };
+        if (info.file_slot < file_count) used[info.file_slot] = 1;
+    }
+    return JFS_OK;
+}
+
 jfs_status jfs_state_message_refs(const jfs_state *state, int64_t message_id, uint32_t *out, uint32_t capacity,
                                   uint32_t *count) {
     const uint32_t message = message_find(state, message_id);

@@ -461,7 +461,7 @@ def test_a_view_stays_when_all_in_it_is_removed(address: Address) -> None:
     ((what, why),) = address.refusals()
     assert what == f"{address.first.path.name}/{view}: EPERM"
     assert "always stays" in why
-    assert "acknowledged" in why
+    assert "undo" in why
 
 
 @pytest.mark.rule("S-3", "S-82")

@@ -82,6 +82,10 @@ class Copies:
         """Whether messages may be put into the queue as the records that they are."""
         return source.model.address == self.address
 
+    def _is_noted(self, source: QueueContent) -> bool:
+        """Whether all that changes of a message is what is noted on it."""
+        return not self.keeps_records(source) and self._rules.expiry(self.address) == AS_STATED
+
     async def add_journal(self, transaction: Transaction, source: QueueContent, ids: array[int]) -> None:
         """Stage copies of messages of the journal, in their order: of most of them many in one go, and of the
         rest (large and AMQP ones, those that are not due) a few.
@@ -105,8 +109,7 @@ class Copies:
         That is so until others go on.
         """
         run = run_of(source, ids)
-        as_it_is = not self.keeps_records(source) and self._rules.expiry(self.address) == AS_STATED
-        if not as_it_is or len(run) != len(ids):
+        if not self._is_noted(source) or len(run) != len(ids):
             return None, len(ids)
         fields = self._publishing.copy_fields(
             transaction.tx, self.address, self._queue, source.name, restores=self.restores
@@ -143,6 +146,18 @@ class Restored(Copies):
 
     def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
         return restored(message).expiring_at(self._rules.expiry(self.address).expiration_ms(0, source.now_ms))
+
+
+class BroughtBack(Copies):
+    """Copies of messages that were removed: in the address that they were in as they were, and in another as
+    a move would have brought them there.
+    """
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        return False
+
+    def _is_noted(self, source: QueueContent) -> bool:
+        return source.model.address != self.address and super()._is_noted(source)
 
 
 def restored(message: Outgoing) -> Outgoing:

@@ -66,6 +66,11 @@ class Deleted:
     def queue_was_deleted(self, queue: Queue) -> None:
         self._queues.add((queue.address, queue.name), Was(queue.binding, queue.paused_itself))
 
+    def remember(self, queue: Queue) -> None:
+        """It is about to be made again, however long ago it was deleted."""
+        if self.queue(queue.address, queue.name) is None:
+            self.queue_was_deleted(queue)
+
     def address(self, name: str) -> Was[AddressBinding] | None:
         """What an address of this name was that was deleted lately."""
         return self._addresses.get(name)

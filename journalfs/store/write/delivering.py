@@ -423,7 +423,8 @@ class QueueDelivery:
 
     async def acknowledge(self, delivery: Delivery, chosen: Chosen) -> None:
         try:
-            await self.handing.leaving.consume(chosen)
+            consumer = delivery.consumer
+            await self.handing.leaving.consume(chosen, consumer, lambda: consumer.closed)
         except BaseException:
             await self.returned(chosen)
             raise

@@ -18,7 +18,9 @@ from journalfs.config.journal_settings import journal_settings
 from journalfs.config.layout import locate_store
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
+from journalfs.large.aside import Aside
 from journalfs.large.writing import BodyWriter
+from journalfs.store.write.keeping import aside_of
 from journalfs.store.write.opening import Taking
 from journalfs.store.write.store import SyncMode, WritingStore
 
@@ -36,7 +38,7 @@ class Owned(Protocol):
     def backends(self, journal_dir: Path, bindings_dir: Path) -> tuple[DiskBackend, DiskBackend]:
         """Of the message journal, and of the bindings journal."""
 
-    def bodies(self, directory: Path) -> BodyWriter: ...
+    def bodies(self, directory: Path, aside: Aside) -> BodyWriter: ...
 
     def pages(self) -> PageStore: ...
 
@@ -105,4 +107,4 @@ class TakingElsewhere(Taking):
         return self.owned.pages()
 
     def bodies(self) -> BodyWriter:
-        return self.owned.bodies(self.layout.large_dir)
+        return self.owned.bodies(self.layout.large_dir, aside_of(self.layout.root))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from itertools import compress, groupby
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,15 +16,19 @@ from journalfs.format import record_bodies
 from journalfs.format.record_types import MessageType
 from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
+from journalfs.large.writing import BodyWriter
 from journalfs.limits import ROUTED_PIECE_MESSAGES
 from journalfs.store.api import Shown
 from journalfs.store.content import QueueContent
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
-from journalfs.store.write.copies import Copies, Restored, run_of
+from journalfs.store.write.copies import BroughtBack, Copies, Restored, run_of
+from journalfs.store.write.keeping import Back, Keeping
 from journalfs.store.write.paced import Paced, Transaction, pieces
 from journalfs.store.write.paged import Paged as PagedStore
+from journalfs.store.write.paging import PageTransaction
+from journalfs.store.write.removals import always
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routed
 from journalfs.store.write.sending import Sending
@@ -59,7 +64,14 @@ class Leaving:
     """Cancelled before all of a change is staged, nothing happened; from then on it is done to its end."""
 
     def __init__(
-        self, store: WritingStore, removing: Removing, sending: Sending, paged: PagedStore, paced: Paced
+        self,
+        store: WritingStore,
+        removing: Removing,
+        sending: Sending,
+        paged: PagedStore,
+        *,
+        paced: Paced,
+        bodies: BodyWriter,
     ) -> None:
         self._store = store
         self._removing = removing
@@ -68,10 +80,21 @@ class Leaving:
         self._paged = paged
         self._paced = paced
         self.uses = Uses(store.core)
+        self.keeping = Keeping(store.core, store.journals, bodies, store.bring_back)
 
     async def acknowledge(self, queue: StoreQueue, choose: Choice) -> int:
         """Take messages out of a queue; how many were there. Raises `HeldByReaders`."""
-        return await self._leave(self._removing.choose(queue.content, choose(queue)), self._stage)
+        removal = self.keeping.begin(queue.model)
+
+        async def stage(chosen: Chosen) -> Position:
+            if removal is not None:
+                await removal.note_all(chosen)
+            return await self._stage(chosen)
+
+        left = await self._leave(self._removing.choose(queue.content, choose(queue)), stage)
+        if removal is not None and left:
+            self.keeping.removals.add(removal)
+        return left
 
     async def move(self, source: StoreQueue, target: StoreQueue, choose: Choice, *, full: bool) -> int:
         """The same, and put them into another queue; into the pages of its address if that pages, or is
@@ -121,9 +144,18 @@ class Leaving:
         await self.clear(chosen)
         return len(chosen)
 
-    async def consume(self, chosen: Chosen) -> None:
-        """What was chosen is acknowledged on return. Whoever chose lets go, and clears it away."""
+    async def consume(
+        self, chosen: Chosen, by: Hashable | None = None, is_over: Callable[[], bool] = always
+    ) -> None:
+        """What was chosen is acknowledged on return. Whoever chose lets go, and clears it away. `by`: who
+        took it, until `is_over`; None: nobody did.
+        """
+        removal = None if by is None else self.keeping.begin(chosen.content.model, by, is_over)
+        if removal is not None:
+            await removal.note_all(chosen)
         await self._settle(await self._stage(chosen))
+        if removal is not None:
+            self.keeping.removals.add(removal)
 
     async def _settle(self, position: Position) -> None:
         await unbroken(lambda: self._store.settled(position))
@@ -175,6 +207,73 @@ class Leaving:
             await self._paged.consumed(address, {one.number for one in chosen.paged})
         await self._removing.clear(chosen, self._paced.pauses())
         self._store.admission.look_again()
+
+    # ---- what comes back ----
+
+    async def bring_back(self, backs: Sequence[tuple[Back, StoreQueue, bool]]) -> None:
+        """Publish messages of other stores anew in queues, all in one transaction; into the pages of an
+        address if that pages, or is full (the third of each) and is to.
+        """
+        await self._store.journals.make_room()
+        kinds = self._sending.kinds
+        special = [kinds.special((target.content.queue_id,)) for _, target, _ in backs]
+        async with AsyncExitStack() as stack:
+            copied: list[Copies] = []
+            for _, target, _ in backs:
+                copies = self._copies(BroughtBack, target.model.address, target)
+                copied.append(await stack.enter_async_context(copies))
+            await self._settle(await self._stage_back(backs, copied))
+        for (_, target, _), knew in zip(backs, special, strict=True):
+            to = (target.content.queue_id,)
+            if not knew and kinds.special(to):
+                kinds.forget(to)  # it became one meanwhile
+        self._store.admission.look_again()
+
+    async def _stage_back(
+        self, backs: Sequence[tuple[Back, StoreQueue, bool]], copied: Sequence[Copies]
+    ) -> Position:
+        numbered: list[tuple[Copies, list[tuple[MessageId, Outgoing]], frozenset[MessageId]]] = []
+        with ExitStack() as held:
+            async with self._paced.transaction() as transaction:
+                written: list[PageTransaction] = []
+                for (back, target, full), copies in zip(backs, copied, strict=True):
+                    address, queue = target.model.address, target.content.queue_id
+                    source, few = back.source.content, pieces(back.ids, ROUTED_PIECE_MESSAGES)
+                    pages_now = self._sending.paging.pages_now(address)
+                    if pages_now or (full and self._sending.takes_pages(address)):
+                        pages = held.enter_context(
+                            self._sending.paging.transaction(address, transaction.tx, (address,))
+                        )
+                        written.append(pages)
+                        for ids in few:
+                            some, large = await copies.numbered(source, run_of(source, ids))
+                            routed = [(one, Routed(message, (queue,), address)) for one, message in some]
+                            await pages.add(routed, large)
+                            await transaction.after(len(some))
+                    elif self._sending.kinds.special((queue,)):
+                        for ids in few:
+                            numbered.append((copies, *await copies.numbered(source, run_of(source, ids))))
+                    else:
+                        await copies.add_journal(transaction, source, back.ids)
+                for pages in written:
+                    await pages.stage()
+                return self._commit_back(transaction, numbered)
+
+    def _commit_back(
+        self,
+        transaction: Transaction,
+        numbered: Sequence[tuple[Copies, list[tuple[MessageId, Outgoing]], frozenset[MessageId]]],
+    ) -> Position:
+        """What leaves a queue for others that come is known of one transaction at a time."""
+        try:
+            for copies, some, large in numbered:
+                copies.stage_at_once_in(transaction.tx, some, large)
+            position = transaction.commit()
+        except JournalfsError:
+            self._removing.nothing_replaced()
+            raise
+        self._removing.replaced(position)
+        return position
 
     # ---- what is staged ----
 

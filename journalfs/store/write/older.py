@@ -26,6 +26,7 @@ from journalfs.engine.page_file import PageStore
 from journalfs.errors import NotAStore, NotInOlderStore, OlderStore
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
+from journalfs.large.aside import Aside
 from journalfs.large.writing import BodyWriter
 from journalfs.older.adapters import adapter_for
 from journalfs.older.hornetq_log import (
@@ -170,8 +171,8 @@ class OwnedHornetq:
             LoggedBackend(bindings_dir, HornetqBindings(self._bindings), self._failed),
         )
 
-    def bodies(self, directory: Path) -> BodyWriter:
-        return BodyWriter(self._source.large_dir, sync=True)
+    def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
+        return BodyWriter(self._source.large_dir, aside, sync=True)
 
     def pages(self) -> PageStore:
         return HornetqPages(self._source.paging_dir)

@@ -45,6 +45,7 @@ from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
 from journalfs.store.write.disk_limits import disk_limits
 from journalfs.store.write.journals import Journals, open_journals
+from journalfs.store.write.keeping import aside_of, sweep
 from journalfs.store.write.orphans import set_orphans_aside
 from journalfs.store.write.store import SyncMode, WritingStore
 from journalfs.store.write.unkept import UnkeptStore, temporary_layout, temporary_settings
@@ -191,6 +192,7 @@ class Taking:
             if words := take_words(store.core.root):
                 store.core.events.add("mount-lost", words)
             store.snapshotting.sweep()
+            sweep(self.layout.root, self.layout.journal_dir)
             delete_unreferenced(store.core, journals)
             store.flushed.recover()
             self.set_orphans_aside(store.core)
@@ -227,7 +229,9 @@ class Taking:
         )
 
     def bodies(self) -> BodyWriter:
-        return BodyWriter(self.layout.large_dir, sync=self.settings.large_message_sync)
+        return BodyWriter(
+            self.layout.large_dir, aside_of(self.layout.root), sync=self.settings.large_message_sync
+        )
 
     def pages(self) -> PageStore:
         return PageStore(datasync=self.settings.journal_datasync)

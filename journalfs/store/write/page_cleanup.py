@@ -315,6 +315,8 @@ class PageCleanup:
     async def _remove_file(self, path: Path, large: list[MessageId], instead: Path | None) -> None:
         def remove() -> None:
             self.bodies.remove(large)
+            if instead is None:
+                self.bodies.aside.keep(path)
             self.paging.pages.remove(path, instead=instead)
 
         try:
@@ -445,6 +447,8 @@ class PageCleanup:
 
         def remove() -> None:
             self.bodies.remove(large)
+            for path in pages:
+                self.bodies.aside.keep(path)
             self.paging.pages.remove_folder(paged.path)
 
         pages = {page.path for page in paged.files.values()}

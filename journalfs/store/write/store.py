@@ -44,6 +44,7 @@ from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.flushed import Flushed, path_of
 from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
+from journalfs.store.write.keeping import Back, Keeping
 from journalfs.store.write.leaving import Choice, Leaving, chosen_runs, shown_runs
 from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.paced import Paced
@@ -130,7 +131,7 @@ class WritingStore(SelfReadingStore):
         self.ways = FindingWays(self._routing, self._sending, self.admission)
         core.limits_of = self.admission.acting
         paced = Paced(journals, self._catch_up_with_the_disk)
-        self._leaving = Leaving(self, self._removing, self._sending, self._paged, paced)
+        self._leaving = Leaving(self, self._removing, self._sending, self._paged, paced=paced, bodies=bodies)
         self._publication = Publication(self._sending, paced, self.admission.weigh)
         self._forwarding = Forwarding(
             core,
@@ -185,6 +186,8 @@ class WritingStore(SelfReadingStore):
             "sync": str(self.sync),
             "nodeId": str(self._lock.node_id),
             **self.journals.status(),
+            "removedMessages": len(self.keeping.removals),
+            "removedBytesHeld": self.keeping.held_bytes,
             **self.admission.status_of_all(),
         }
 
@@ -386,6 +389,43 @@ class WritingStore(SelfReadingStore):
         self.admission.moved(target[0])
         return moved
 
+    # -- bringing back ---------------------------------------------------------------------------------------
+
+    def keep_removed(self) -> Keeping:
+        self.keeping.on = True
+        return self.keeping
+
+    @property
+    def keeping(self) -> Keeping:
+        return self._leaving.keeping
+
+    async def bring_back(self, backs: Sequence[Back]) -> None:
+        """Publish messages of other stores anew, all in one transaction. Queues that are gone are made again
+        before that, with the settings that they had.
+        """
+        self._writable()
+        some = [one for one in backs if one.ids]
+        if not some:
+            return
+        for one in some:
+            await self._made_again(one)
+        addresses = sorted({one.target[0] for one in some})
+        full = {one: self.admission.decide_move("", one) is Action.PAGE for one in addresses}
+        async with self._arrivals.bringing(*addresses):
+            found = [(one, self._queue(one.target), full[one.target[0]]) for one in some]
+            await self._leaving.bring_back(found)
+        for address in addresses:
+            self.admission.moved(address)
+
+    async def _made_again(self, back: Back) -> None:
+        address, name = back.target
+        if back.made is None or self.core.bindings.queue_named(name) is not None:
+            return
+        self._deleted.remember(back.made)
+        if self.address(address) is None:
+            await self.create_address(address)
+        await self.create_queue(address, name)
+
     async def send_to_dead_letters(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
         """Send messages that were delivered in vain too often to the dead-letter address of their queue's
         address, or drop them if there is none and they may be; how many left.
@@ -566,6 +606,7 @@ class WritingStore(SelfReadingStore):
                 self._clear_replaced()
                 await self._paged.look()
                 await trio.to_thread.run_sync(self._removing.remove_bodies)
+                await self.keeping.look()
                 await self.flushed.tidy()
                 await self.configuration.look()
                 await self.admission.scan_disk()
@@ -587,6 +628,9 @@ class WritingStore(SelfReadingStore):
 
     def replaced(self, what: str, reason: str) -> None:
         self.core.events.add("replaced", f"{what}: {reason}", what=what, reason=reason)
+
+    def emptied(self, what: str, reason: str) -> None:
+        self.core.events.add("emptied", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
 
     def set_aside(self, what: str, files: Sequence[Path]) -> None:
         self.flushed.set_aside_files(what, files)
@@ -619,6 +663,7 @@ class WritingStore(SelfReadingStore):
             self.flushed.close()
             try:
                 self._paged.close()
+                self.keeping.close()
             finally:
                 self.journals.close()
             self._removing.remove_bodies()

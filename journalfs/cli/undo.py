@@ -1,0 +1,84 @@
+"""`journalfs undo`: what was removed or taken through a mount is in its queues again."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from journalfs.cli.common import SEPARATOR, GivenPath, json_option, write_json
+from journalfs.cli.mounts import the_mount
+from journalfs.clock import SystemClock
+from journalfs.errors import SystemFailure, WrongCall
+
+UNDO: Final = ".journalfs/removed/.undo"
+ANSWER_BYTES_MAX: Final = 64 << 20
+
+_AGO: Final = re.compile(r"(\d{1,6})([smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@click.command(epilog="Example: journalfs undo /mnt --since 10m --dry-run")
+@click.argument("mountpoint", type=GivenPath(), required=False)
+@click.option("--since", metavar="TIME", help="All since 10m (ago), 14:30 or 2026-01-31T14:30 (local time).")
+@click.option("--dry-run", is_flag=True, help="Change nothing; say what would come back.")
+@json_option
+def undo(*, mountpoint: Path | None, since: str | None, dry_run: bool, as_json: bool) -> None:
+    """Bring back what was removed or taken through the mount at MOUNTPOINT, or around the working directory.
+
+    Without --since: what the last command removed, that is one process group, or one reader of `.take`
+    that has ended. Messages go to the queues that they came from, which are made again if they are gone.
+    """
+    root = the_mount(mountpoint)
+    line = "last" if since is None else f"since {_since_ms(since, SystemClock().now_ms())}"
+    queues = _ask(root / UNDO, f"dry-run {line}" if dry_run else line)
+    if as_json:
+        write_json(queues)
+    else:
+        for one in queues:
+            said = "would come back" if dry_run else "came back"
+            click.echo(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {said}")
+    if not queues:
+        click.echo(f"{root}: nothing was removed that could be brought back", err=True)
+        raise SystemExit(1)
+
+
+def _ask(file: Path, line: str) -> list[dict[str, Any]]:
+    import msgspec  # noqa: PLC0415
+
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, line.encode())
+            answer = os.pread(descriptor, ANSWER_BYTES_MAX, 0)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise WrongCall(f"{file.parents[2]}: this mount removes nothing (--read-only or -o browse)") from None
+    except OSError as error:
+        raise SystemFailure.from_os(error, file, doing="bring removed messages back") from error
+    found: list[dict[str, Any]] = msgspec.json.decode(answer)["queues"]
+    return found
+
+
+def _since_ms(text: str, now_ms: int) -> int:
+    """A time before now, both in milliseconds since 1970. Raises WrongCall."""
+    ago = _AGO.fullmatch(text)
+    now = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
+    try:
+        if ago is not None:
+            found = now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        elif re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
+            hours, minutes, *rest = map(int, text.split(":"))
+            found = now.replace(hour=hours, minute=minutes, second=rest[0] if rest else 0, microsecond=0)
+            found -= timedelta(days=found > now)
+        else:
+            found = datetime.fromisoformat(text)
+            found = found if found.tzinfo is not None else found.astimezone()
+    except (ValueError, OverflowError):
+        raise WrongCall(f"--since {text}: a time is 10m, 14:30 or 2026-01-31T14:30") from None
+    return max(0, (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))

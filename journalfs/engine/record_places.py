@@ -1,0 +1,74 @@
+"""Where the records of many messages lie, asked of a live state at once: 32 bytes a message."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from journalfs.engine._native import ffi, lib
+from journalfs.engine.lines import uninitialized
+from journalfs.engine.state import LiveState
+from journalfs.engine.status import check
+from journalfs.ids import MessageId
+
+_PLACE: Final = struct.Struct("@qqIIIB3x")
+"""`jfs_record_place`."""
+
+PLACE_BYTES: Final = _PLACE.size
+
+
+class RecordPlace(NamedTuple):
+    """`due_ms`: when the message is due in its queue; 0: it is. `source`: how its bytes begin."""
+
+    message_id: MessageId
+    due_ms: int
+    file_slot: int
+    offset: int
+    size_bytes: int
+    source: int
+
+
+class RecordPlaces:
+    """Of messages of one queue, in the order in which they were asked for, without those that were not there.
+    `file_slots`: all that they lie in.
+    """
+
+    __slots__ = ("_items", "file_slots")
+
+    def __init__(self) -> None:
+        self._items = bytearray()
+        self.file_slots: set[int] = set()
+
+    def add(self, state: LiveState, slot: int, ids: array[int], slot_limit: int) -> None:
+        """Those of messages that a queue has now."""
+        items, used = (
+            uninitialized("jfs_record_place[]", len(ids)),
+            ffi.new("uint8_t[]", max(slot_limit, 1)),
+        )
+        given, found = ffi.from_buffer("int64_t[]", ids), ffi.new("uint32_t *")
+        status = lib.jfs_state_record_places(
+            state.pointer, slot, given, len(ids), items, found, used, slot_limit
+        )
+        check(status, f"looking at queue slot {slot}")
+        self._items += ffi.buffer(items, found[0] * PLACE_BYTES)
+        marks = bytes(ffi.buffer(used, slot_limit))
+        at = marks.find(1)
+        while at >= 0:
+            self.file_slots.add(at)
+            at = marks.find(1, at + 1)
+
+    def take_in(self, later: RecordPlaces) -> None:
+        self._items += later._items
+        self.file_slots |= later.file_slots
+
+    def __len__(self) -> int:
+        return len(self._items) // PLACE_BYTES
+
+    def __iter__(self) -> Iterator[RecordPlace]:
+        return map(RecordPlace._make, _PLACE.iter_unpack(self._items))
+
+    def newest_first(self) -> Iterator[RecordPlace]:
+        for at in range(len(self._items) - PLACE_BYTES, -1, -PLACE_BYTES):
+            yield RecordPlace._make(_PLACE.unpack_from(self._items, at))

@@ -1,0 +1,241 @@
+"""What was taken out of queues lately: which messages, where their bytes lie, and by whose command.
+
+A removal costs a note of 32 bytes a message here and nothing on the disk. What was noted can be had back as
+long as its journal files are not used again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from journalfs.bindings.model import Queue
+from journalfs.clock import Clock
+from journalfs.engine.record_places import PLACE_BYTES, RecordPlaces
+from journalfs.engine.waiting import checkpoint
+from journalfs.ids import FileId, MessageId, PageNumber
+from journalfs.store.api import REMOVER, QueuePath
+from journalfs.store.write.removing import Chosen
+
+TOGETHER_MS: Final = 10_000
+"""Removals of one process group are of one command as long as no more than this lies between two."""
+
+NOTED_BYTES_MAX: Final = 128 << 20
+"""Memory for notes; the oldest go first."""
+
+NOTE_BYTES: Final = 512
+"""Of a note, roughly, beside what it has for each message."""
+
+MERGED_MS: Final = 500
+"""Messages of one queue that one command removes one by one within so long are noted together."""
+
+Life: TypeAlias = tuple[str, FileId]
+"""Name and id of a journal file: with another id it holds other records."""
+
+
+@dataclass(slots=True)
+class Command:
+    """Removals that belong together."""
+
+    number: int
+    by: Hashable
+    """A process group, or the reader of a stream."""
+    first_ms: int
+    last_ms: int
+    is_over: Callable[[], bool]
+    """False while a reader has its stream open."""
+
+
+@dataclass(frozen=True, slots=True)
+class InPage:
+    """Messages in one page; its number may come again with others."""
+
+    path: Path
+    number: PageNumber
+    indexes: array[int]
+    ids: array[int]
+
+
+@dataclass(slots=True)
+class Removal:
+    """Messages of one queue that left it at once."""
+
+    command: Command
+    begun_ms: int
+    queue: Queue
+    time_ms: int = 0
+    """When it was durable."""
+    places: RecordPlaces = field(default_factory=RecordPlaces)
+    lives: dict[int, Life] = field(default_factory=dict)
+    """By the slots that `places` name."""
+    paged: list[InPage] = field(default_factory=list)
+    back: set[int] = field(default_factory=set)
+    """Messages that were brought back since."""
+    count: int = 0
+    merged: bool = False
+    """Messages were removed one after the other."""
+
+    @property
+    def path(self) -> QueuePath:
+        return self.queue.address, self.queue.name
+
+    @property
+    def left(self) -> int:
+        """Messages that can be brought back yet, if what they lie in is there."""
+        return self.count - len(self.back)
+
+    def note(self, chosen: Chosen, ids: array[int]) -> None:
+        """Note where some messages of the journal lie, which are about to leave."""
+        content = chosen.content
+        files = content.files
+        before = len(self.places)
+        self.places.add(content.state, content.slot, ids, files.slot_limit)
+        for slot in self.places.file_slots - self.lives.keys():
+            file = files.read_file(slot).file
+            self.lives[slot] = file.name, file.file_id
+        self.count += len(self.places) - before
+
+    async def note_all(self, chosen: Chosen) -> None:
+        """Note all of them, while others are served."""
+        for at, ids in enumerate(chosen.pieces()):
+            if at:
+                await checkpoint()
+            self.note(chosen, ids)
+        paged = chosen.content.paged
+        for one in chosen.paged if paged is not None else ():
+            assert paged is not None
+            indexes = array("I", one.claim.ids)
+            found = chosen.content.page_columns(one.number, indexes).ids
+            self.paged.append(InPage(paged.files[one.number].path, one.number, indexes, found))
+            self.count += len(indexes)
+            await checkpoint()
+
+    @property
+    def noted_bytes(self) -> int:
+        return PLACE_BYTES * self.count + NOTE_BYTES
+
+    def takes_in(self, later: Removal) -> bool:
+        """Make one of this and of a message that was removed just after it by the same command; False: it is
+        another's, or much.
+        """
+        if (
+            later.command is not self.command
+            or later.queue.queue_id != self.queue.queue_id
+            or later.time_ms - self.begun_ms >= MERGED_MS
+            or later.count != 1
+            or not (self.merged or self.count == 1)
+            or self.back
+            or any(self.lives.get(slot, life) != life for slot, life in later.lives.items())
+        ):
+            return False
+        self.places.take_in(later.places)
+        self.lives |= later.lives
+        self.paged += later.paged
+        self.count += later.count
+        self.time_ms = later.time_ms
+        self.merged = True
+        return True
+
+    def ids(self) -> Iterator[MessageId]:
+        yield from (place.message_id for place in self.places)
+        for page in self.paged:
+            yield from map(MessageId, page.ids)
+
+
+def always() -> bool:
+    return True
+
+
+class Removals:
+    """All that are noted, the oldest first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._noted: deque[Removal] = deque()
+        self._noted_bytes = 0
+        self._commands = 0
+        self._last: dict[Hashable, Command] = {}
+        self.version = 0
+        """Another one whenever something came or went."""
+
+    def __iter__(self) -> Iterator[Removal]:
+        return iter(self._noted)
+
+    def __len__(self) -> int:
+        return sum(removal.left for removal in self._noted)
+
+    def __bool__(self) -> bool:
+        return bool(self._noted)
+
+    def begin(
+        self, queue: Queue, by: Hashable | None = None, is_over: Callable[[], bool] = always
+    ) -> Removal:
+        """One that is about to happen; `add` it when it did. `by`: the reader of a stream who takes them."""
+        now_ms = self._clock.now_ms()
+        who = REMOVER.get() if by is None else by
+        known = self._last.get(who)
+        if known is None or (by is None and now_ms - known.last_ms > TOGETHER_MS):
+            self._commands += 1
+            known = self._last[who] = Command(self._commands, who, now_ms, now_ms, is_over)
+        return Removal(known, now_ms, queue)
+
+    def add(self, removal: Removal) -> None:
+        """It is durable. Those of a stream come one by one, and are kept together."""
+        removal.time_ms = removal.command.last_ms = self._clock.now_ms()
+        last = self._noted[-1] if self._noted else None
+        if last is not None and last.takes_in(removal):
+            self._noted_bytes += PLACE_BYTES
+        else:
+            self._noted.append(removal)
+            self._noted_bytes += removal.noted_bytes
+            while self._noted_bytes > NOTED_BYTES_MAX and len(self._noted) > 1:
+                self._forget_oldest()
+        self._taken_in()
+
+    def _taken_in(self) -> None:
+        self.version += 1
+        if len(self._last) > 64 + 2 * len(self._noted):
+            there = {removal.command.number for removal in self._noted}
+            self._last = {by: one for by, one in self._last.items() if one.number in there}
+
+    def _forget_oldest(self) -> None:
+        self._noted_bytes -= self._noted.popleft().noted_bytes
+
+    def keep_only(self, is_there: Callable[[Removal], bool]) -> None:
+        """Forget the oldest, as long as nothing can be brought back of them any more."""
+        while self._noted and not (self._noted[0].left and is_there(self._noted[0])):
+            self._forget_oldest()
+            self.version += 1
+
+    def came_back(self, removals: Iterator[Removal] | list[Removal], ids: set[int] | None = None) -> None:
+        """All messages of some, or of these those that are among `ids`, were brought back."""
+        for removal in removals:
+            removal.back |= {one for one in removal.ids() if ids is None or one in ids}
+        self.version += 1
+
+    def by_command(self) -> list[list[Removal]]:
+        """The removals of each command of which something is left, the newest command first."""
+        found: dict[int, list[Removal]] = {}
+        for removal in self._noted:
+            if removal.left:
+                found.setdefault(removal.command.number, []).append(removal)
+        return sorted(found.values(), key=lambda one: one[-1].command.last_ms, reverse=True)
+
+    def last(self) -> list[Removal]:
+        """Those of the newest command that is over; empty: there is none."""
+        return next((one for one in self.by_command() if one[0].command.is_over()), [])
+
+    def since(self, time_ms: int) -> list[Removal]:
+        return [removal for removal in self._noted if removal.left and removal.time_ms >= time_ms]
+
+
+def queues_of(removals: list[Removal]) -> Counter[QueuePath]:
+    """How many messages of each queue are left of some."""
+    counts: Counter[QueuePath] = Counter()
+    for removal in removals:
+        counts[removal.path] += removal.left
+    return counts

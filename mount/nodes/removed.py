@@ -1,0 +1,130 @@
+"""`.journalfs/removed/`: what was removed lately, by address and queue, and the ways back.
+
+It is read as the mount itself is. What is renamed from here to a queue is in that again; `.undo` brings back
+what a whole command removed.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+from pyfuse3 import EntryAttributes, SetattrFields
+
+from journalfs.errors import JournalfsError
+from journalfs.store.api import QueuePath, Removed
+from journalfs_mount.context import MountContext
+from journalfs_mount.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
+from journalfs_mount.nodes.base import Directory, Node, OpenedFile
+from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.nodes.virtual import VirtualFileNode
+from journalfs_mount.refusals import Refused
+from journalfs_mount.report import RenderedFile, TextSource, json_text
+
+DIGITS_MAX: Final = 20
+_ASKED: Final = "it takes `last`, or `since` and a time in milliseconds since 1970; before them `dry-run`"
+
+
+class RemovedDirectory(RootDirectory):
+    """The root of what was removed, as it is when somebody looks."""
+
+    __slots__ = ("_failure", "_mount", "_removed")
+
+    opens: ClassVar[bool] = True
+    private: ClassVar[bool] = True
+
+    def __init__(self, context: MountContext, parent_inode: int, removed: Removed) -> None:
+        super().__init__(context, parent_inode)
+        self._mount = context
+        self._removed = removed
+        self._failure: JournalfsError | None = None
+
+    async def open_up(self) -> None:
+        try:
+            self.context = self._mount.of_removed(self._removed, await self._removed.opened())
+        except JournalfsError as error:
+            self._failure = error
+        else:
+            self._failure = None
+
+    def mtime_ns(self) -> int:
+        return self._mount.now_ns()
+
+    def attributes(self) -> EntryAttributes:
+        return self._mount.present.directory(
+            self.inode, mtime_ns=self.mtime_ns(), name_s=0.0, attributes_s=0.0, private=True
+        )
+
+    def find(self, name: bytes) -> Node | None:
+        if name == STATUS_NAME:
+            return self.enter(name, partial(VirtualFileNode, self._mount, self._status))
+        if name == UNDO_NAME:
+            return self.enter(name, partial(UndoFile, self._mount, self._removed))
+        if self._failure is not None:
+            raise self._failure
+        return None if name == CONTROL_DIRECTORY else super().find(name)
+
+    def _status(self) -> RenderedFile:
+        return RenderedFile(lambda: json_text(self._removed.status()), self.mtime_ns)
+
+    async def make_directory(self, name: bytes, mode: int) -> Node:
+        return await Directory.make_directory(self, name, mode)
+
+    async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+        return await Directory.create(self, name, flags, mode)
+
+
+class UndoFile(Node):
+    """Who writes `last` or `since MILLISECONDS` to it has that brought back, and reads what came back."""
+
+    __slots__ = ("_removed",)
+
+    def __init__(self, context: MountContext, removed: Removed) -> None:
+        super().__init__(context)
+        self._removed = removed
+
+    def attributes(self) -> EntryAttributes:
+        now_ns = self.context.now_ns()
+        return self.context.present.own_file(self.inode, mtime_ns=now_ns, given=self.permissions())
+
+    def open(self) -> OpenedFile:
+        return self.open_to_write(0)
+
+    def open_to_write(self, flags: int) -> OpenedFile:
+        return Undoing(self, self._removed)
+
+    def change_attributes(
+        self, wanted: EntryAttributes, fields: SetattrFields, opened: OpenedFile | None
+    ) -> None:
+        """Accepted: a shell empties what it writes to."""
+
+
+class Undoing(OpenedFile):
+    """One opening of it: each write is one line, and done when it returns."""
+
+    __slots__ = ("_node", "_removed")
+
+    def __init__(self, node: UndoFile, removed: Removed) -> None:
+        now_ns = node.context.now_ns()
+        super().__init__(node.inode, now_ns, TextSource(b""), direct_io=True, keep_cache=False)
+        self._node = node
+        self._removed = removed
+
+    async def write(self, offset: int, data: bytes) -> None:
+        context = self._node.context
+        with context.noted(self._node.path):
+            context.removing()
+            back = await self._undo(data.split())
+        queues = [{"address": path[0], "queue": path[1], "messages": n} for path, n in back.items()]
+        self.source = TextSource(json_text({"queues": queues}))
+
+    async def _undo(self, words: Sequence[bytes]) -> Mapping[QueuePath, int]:
+        plans, removed = words[:1] == [b"dry-run"], self._removed
+        match words[plans:]:
+            case [b"last"]:
+                return await removed.undo_last(plans=plans)
+            case [b"since", time_ms] if time_ms.isdigit() and len(time_ms) < DIGITS_MAX:
+                return await removed.undo_since(int(time_ms), plans=plans)
+        raise Refused(errno.EINVAL, _ASKED)
