@@ -17,6 +17,9 @@ from tests.tidy.sources import ROOT
 USE = sorted((ROOT / "docs" / "use").glob("*.md"))
 RULES = rules()
 
+WORDS_MOST = {"use": 9_700, "operate": 2_830, "recipes": 1_400, "": 43_300}
+"""Words below each folder of docs/, as `wc -w` counts them; in the last row all, with README.md."""
+
 
 def words(text: str) -> int:
     return len([word for word in re.sub(r"\]\([^)]*\)", "]", text).split() if re.search(r"\w", word)])
@@ -28,7 +31,16 @@ def test_a_page_of_use_fits_two_screens(path: Path) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 200
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 200
+    assert len(text.split()) <= 1_130
+
+
+@pytest.mark.parametrize("folder", WORDS_MOST)
+def test_documents_have_few_words(folder: str) -> None:
+    """A page that gains a rule loses as many words elsewhere."""
+    paths = [*(ROOT / "docs" / folder).rglob("*.md"), *([] if folder else [ROOT / "README.md"])]
+    assert sum(len(path.read_text().split()) for path in paths) <= WORDS_MOST[folder]
 
 
 @pytest.mark.parametrize("path", USE, ids=lambda path: path.name)
