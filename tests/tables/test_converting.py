@@ -56,7 +56,9 @@ def test_there_and_back(
 
 
 @pytest.mark.rule("S-237")
-@pytest.mark.parametrize("step", ["bodies", "packed", "committed"])
+@pytest.mark.parametrize(
+    "step", [*(pytest.param(one, marks=pytest.mark.long) for one in ("bodies", "packed")), "committed"]
+)
 def test_taken_up_after_a_kill(
     step: str, stores: PristineStores, empty_database: Callable[[str], str], tmp_path: Path
 ) -> None:
