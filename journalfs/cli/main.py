@@ -18,6 +18,7 @@ EXIT_INTERRUPTED: Final = 128 + 2
 """As if SIGINT had ended the command."""
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "backup": ("journalfs.cli.backup:backup", "Copy a store to where its earlier copies are."),
     "browse": ("journalfs.cli.cat:cat", "The same as cat."),
     "cat": ("journalfs.cli.cat:cat", "Print messages as lines, all or those a selector accepts."),
     "check": ("journalfs.cli.check:check", "Read everything and list what is damaged."),
@@ -38,6 +39,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "put": ("journalfs.cli.put:put", "Publish files, or what comes on the input."),
     "recover": ("journalfs.cli.convert:recover", "Bring acknowledged messages back into a new store."),
     "repair": ("journalfs.cli.convert:repair", "Carry all that is intact into a new store."),
+    "restore": ("journalfs.cli.backup:restore", "Make a new store of a backup."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
     "take": ("journalfs.cli.take:take", "Take messages, each acknowledged when its command ended well."),
     "undo": ("journalfs.cli.undo:undo", "Bring back what was removed or taken through a mount."),

@@ -20,15 +20,20 @@ def the_mount(path: Path | None) -> Path:
     """The mount that `path` lies in; without one that of the working directory, or the only one there is.
     Raises WrongCall.
     """
-    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts  # noqa: PLC0415
-
     found = mount_of(Path.cwd() if path is None else path)
     if found is not None:
         return found
     if path is not None:
         raise WrongCall(f"{path}: lies in no journalfs mount; mounts are listed by findmnt -t fuse.journalfs")
-    roots = sorted({one.path for one in mounts() if one.filesystem == FILESYSTEM_TYPE})
+    roots = mount_roots()
     if len(roots) != 1:
-        others = ", ".join(roots) or "there is none"
+        others = ", ".join(map(str, roots)) or "there is none"
         raise WrongCall(f"say which mount is meant ({others})")
-    return Path(roots[0])
+    return roots[0]
+
+
+def mount_roots() -> list[Path]:
+    """Where journalfs is mounted."""
+    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts  # noqa: PLC0415
+
+    return sorted({Path(one.path) for one in mounts() if one.filesystem == FILESYSTEM_TYPE})

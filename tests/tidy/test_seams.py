@@ -11,6 +11,9 @@ from tests.tidy.sources import ROOT, Source, python_sources
 
 MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
+    "journalfs/backup/backups.py": "writes the files of a store that is restored, by their descriptors",
+    "journalfs/backup/contents.py": "asks which mount has a store, and has it make a snapshot",
+    "journalfs/backup/places.py": "keeps backups where somebody said: no store's files",
     "journalfs/cli/put.py": "copies files into a mount",
     "journalfs/cli/take.py": "reads a stream of a mount",
     "journalfs/cli/undo.py": "asks a mount to bring messages back",
@@ -47,6 +50,8 @@ MAY_OPEN_FILES: dict[str, str] = {
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""
 
 REACHES_BY_PATH: dict[str, str] = {
+    "journalfs/backup/contents.py": "a mount, from outside, and /proc",
+    "journalfs/backup/places.py": "where backups lie: its caller's own folder",
     "journalfs/cli/lazy.py": "/dev/null",
     "journalfs/cli/mount.py": "the path that was given, which its caller means with all its links",
     "journalfs/cli/pipelines/common.py": "where a pipeline's result goes: its caller's own folder",

@@ -1,0 +1,306 @@
+"""Making, listing, removing and restoring backups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from journalfs import door
+from journalfs.backup.contents import BESIDE, Content, Contents, contents_of, now_name
+from journalfs.backup.manifest import (
+    BACKUPS,
+    FORMAT,
+    OBJECTS,
+    PIECE_BYTES,
+    SUFFIX,
+    BackedUpFile,
+    Manifest,
+    decode,
+    encode,
+    hash_of,
+    manifest_name,
+    object_name,
+)
+from journalfs.backup.places import Place, place_at
+from journalfs.clock import Clock, SystemClock
+from journalfs.config.layout import plan_store
+from journalfs.errors import Damaged, NoSuchName, SystemFailure, WrongCall
+
+ATTEMPTS_MAX: Final = 5
+"""A broker may take a journal file into use again while it is copied."""
+
+_ZEROS: Final = bytes(PIECE_BYTES)
+_FOLDERS: Final = ("large-messages", "paging", "bindings", "journal")
+"""The journal last: it makes the others a store."""
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What a backup came to."""
+
+    name: str
+    how: str
+    files: int
+    content_bytes: int
+    new_bytes: int
+    """Of pieces that no earlier backup had."""
+
+    def line(self) -> str:
+        beside = "; a broker was running: what it did meanwhile may be there in part" * (self.how == BESIDE)
+        return f"{self.name}: {self.files} files, {self.content_bytes} bytes, {self.new_bytes} new{beside}"
+
+
+@dataclass(slots=True)
+class Backups:
+    """Those at one place. Every call raises `SystemFailure` where the place or a store cannot be reached."""
+
+    place: Place
+    clock: Clock = field(default_factory=SystemClock)
+    advance: Callable[[int], None] = lambda count: None
+
+    @classmethod
+    def at(cls, text: str, advance: Callable[[int], None] = lambda count: None) -> Backups:
+        """Raises `DependencyMissing`."""
+        return cls(place_at(text), advance=advance)
+
+    # ---- listing ----
+
+    def names(self) -> list[str]:
+        """Names, the oldest first."""
+        found = (name.rpartition("/")[2] for name in self.place.names(BACKUPS))
+        return sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX))
+
+    def manifest(self, name: str | None = None) -> Manifest:
+        """Of a backup; None: of the newest. Raises `NoSuchName`, `Damaged`."""
+        if name is None:
+            names = self.names()
+            if not names:
+                raise NoSuchName(f"{self.place.shown}: there is no backup; journalfs backup makes one")
+            name = names[-1]
+        content = self.place.read(manifest_name(name)) if "/" not in name else None
+        if content is None:
+            raise NoSuchName(f"{name}: there is no such backup; journalfs backup list names them")
+        return decode(content, f"{self.place.shown}/{manifest_name(name)}")
+
+    # ---- making ----
+
+    def make(self, path: Path, mounted: Path | None) -> Made:
+        """Back up the store at `path`, or what is mounted there: `mounted` is the store's own path then.
+        Raises what `locate_store` raises.
+        """
+        with self.place.alone(), contents_of(path, mounted) as contents:
+            before = self._newest()
+            for attempt in range(ATTEMPTS_MAX):
+                try:
+                    return self._made(contents, before)
+                except _Changed as changed:
+                    if attempt + 1 == ATTEMPTS_MAX:
+                        raise SystemFailure(
+                            f"{path}: the store changed while it was copied, {ATTEMPTS_MAX} times: "
+                            f"{changed}; give the mountpoint of a mount for writing, or stop the broker"
+                        ) from None
+        raise AssertionError
+
+    def _newest(self) -> Manifest | None:
+        for name in reversed(self.names()):
+            with suppress(Damaged, NoSuchName):  # what it says is copied anew
+                return self.manifest(name)
+        return None
+
+    def _made(self, contents: Contents, before: Manifest | None) -> Made:
+        state = contents.state()
+        # Beside a broker that maps its files their times do not say what they hold.
+        tells = before is not None and BESIDE not in (before.how, contents.how)
+        known = {file.path: file for file in before.files} if before is not None and tells else {}
+        have = before.hashes() if before is not None else set()
+        pieces = _Pieces(self.place, have)
+        files = []
+        try:
+            for one in contents.files():
+                files.append(self._file(one, known.get(one.name), pieces, contents))
+        except FileNotFoundError as error:
+            raise _Changed(error.filename) from error
+        except OSError as error:
+            raise SystemFailure.from_os(error, error.filename, doing="read the store") from error
+        if contents.state() != state:
+            raise _Changed(contents.layout.journal_dir)
+        self.place.sync()
+        created_ms = self.clock.now_ms()
+        manifest = Manifest(
+            format=FORMAT,
+            name=self._free_name(created_ms),
+            created_ms=created_ms,
+            source=os.fsdecode(os.fsencode(contents.source)),
+            how=contents.how,
+            journal_file_bytes=contents.journal_file_bytes,
+            files=files,
+        )
+        self.place.write(manifest_name(manifest.name), encode(manifest))
+        self.place.sync()
+        return Made(manifest.name, manifest.how, len(files), manifest.content_bytes, pieces.new_bytes)
+
+    def _free_name(self, created_ms: int) -> str:
+        """Not before those that are there, whatever the clock says."""
+        there = self.names()
+        name = now_name(created_ms)
+        while there and name <= there[-1]:
+            created_ms += 1
+            name = now_name(created_ms) if created_ms % 1000 else f"{there[-1]}+"
+        return name
+
+    def _file(
+        self, one: Content, known: BackedUpFile | None, pieces: _Pieces, contents: Contents
+    ) -> BackedUpFile:
+        with door.opened(one.path) as descriptor:
+            found = os.fstat(descriptor)
+            content_bytes = found.st_size if one.bytes_max is None else min(one.bytes_max, found.st_size)
+            same = known is not None and (
+                (known.inode, known.mtime_ns, known.content_bytes)
+                == (found.st_ino, found.st_mtime_ns, content_bytes)
+            )
+            if known is not None and same:
+                self.advance(content_bytes)
+                return known
+            hashes = []
+            for at in range(0, content_bytes, PIECE_BYTES):
+                piece = _read_at(descriptor, at, min(PIECE_BYTES, content_bytes - at))
+                if len(piece) < min(PIECE_BYTES, content_bytes - at):
+                    raise _Changed(one.path)
+                hashes.append(pieces.put(piece))
+                self.advance(len(piece))
+            size_bytes = found.st_size
+            if one.name.startswith("journal/") and size_bytes > contents.journal_file_bytes >= content_bytes:
+                size_bytes = contents.journal_file_bytes  # what has a second name is longer than brokers like
+            return BackedUpFile(one.name, size_bytes, content_bytes, found.st_mtime_ns, found.st_ino, hashes)
+
+    # ---- removing ----
+
+    def prune(self, keep: int) -> list[str]:
+        """Remove all backups but the newest `keep`, and the pieces that none of those has; what was removed.
+        Raises `Damaged` where a backup that stays cannot be read: its pieces are not known then.
+        """
+        if keep < 1:
+            raise WrongCall(f"--keep {keep}: at least one backup stays")
+        with self.place.alone():
+            names = self.names()
+            gone, kept = names[:-keep], names[-keep:]
+            needed = {piece for name in kept for piece in self.manifest(name).hashes()}
+            for name in gone:
+                self.place.remove(manifest_name(name))
+            self.place.sync()
+            for name in [*self.place.names(OBJECTS)]:
+                if name.rpartition("/")[2] not in needed:
+                    self.place.remove(name)
+        return gone
+
+    # ---- restoring ----
+
+    def restore(self, destination: Path, name: str | None = None) -> Manifest:
+        """Make the store `destination` of a backup; None: of the newest. Each piece is checked. Raises
+        `NoSuchName`, `Damaged`, and `WrongCall` where something is there already.
+        """
+        manifest = self.manifest(name)
+        destination = Path(os.path.abspath(destination))
+        layout = plan_store(destination)
+        staging = destination.parent / f".{destination.name}.unfinished"
+        try:
+            if door.exists(staging):
+                door.remove_tree(staging)
+            door.make_folders(staging, mode=0o700)
+            for folder in _FOLDERS:
+                door.make_folders(staging / folder)
+            for file in manifest.files:
+                self._restore(file, staging)
+            places = (layout.large_dir, layout.paging_dir, layout.bindings_dir, layout.journal_dir)
+            self._move(staging, destination, dict(zip(_FOLDERS, places, strict=True)))
+        except OSError as error:
+            raise SystemFailure.from_os(error, error.filename or staging, doing="restore") from error
+        return manifest
+
+    def _restore(self, file: BackedUpFile, staging: Path) -> None:
+        path = staging / file.path
+        if not path.is_relative_to(staging) or ".." in path.parts:
+            raise Damaged(self.place.shown, 0, f"a backup names the file {file.path!r}")
+        door.make_folders(path.parent)
+        descriptor = door.create(path)
+        try:
+            for index, piece_hash in enumerate(file.pieces):
+                length, at = file.length_of(index), index * PIECE_BYTES
+                if piece_hash is not None:
+                    content = piece_of(self.place, piece_hash, length, f"{file.path} at byte {at}")
+                    os.pwrite(descriptor, content, at)
+                self.advance(length)
+            os.ftruncate(descriptor, file.size_bytes)
+            if file.path.startswith(("journal/", "bindings/")) and file.size_bytes:
+                os.posix_fallocate(descriptor, 0, file.size_bytes)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _move(self, staging: Path, destination: Path, places: dict[str, Path]) -> None:
+        for folder in _FOLDERS:
+            for parent, _, _ in door.below(staging / folder):
+                door.sync(parent)
+        door.sync(staging)
+        inside = all(place.is_relative_to(destination) for place in places.values())
+        if inside and not door.exists(destination):
+            door.rename(staging, destination)
+            door.sync(destination.parent)
+            return
+        for folder, place in places.items():
+            door.make_folders(place.parent)
+            if door.is_folder(place):
+                door.remove_folder(place)  # `plan_store` has seen that nothing is in it
+            door.rename(staging / folder, place)
+            door.sync(place.parent)
+        for name in door.names(staging):
+            if name not in _FOLDERS and not door.exists(destination / name):
+                door.rename(staging / name, destination / name)
+        door.remove_tree(staging)
+
+
+class _Changed(Exception):  # noqa: N818 - named as what happened
+    """A file went, or became another, while it was copied."""
+
+
+@dataclass(slots=True)
+class _Pieces:
+    """Writes pieces that are not there."""
+
+    place: Place
+    have: set[str]
+    new_bytes: int = 0
+
+    def put(self, piece: bytes) -> str | None:
+        if piece == (_ZEROS if len(piece) == PIECE_BYTES else bytes(len(piece))):
+            return None
+        found = hash_of(piece)
+        if found not in self.have:
+            self.place.write(object_name(found), piece)
+            self.have.add(found)
+            self.new_bytes += len(piece)
+        return found
+
+
+def _read_at(descriptor: int, at: int, length: int) -> bytes:
+    pieces = []
+    while length and (piece := os.pread(descriptor, length, at)):
+        pieces.append(piece)
+        at, length = at + len(piece), length - len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def piece_of(place: Place, piece_hash: str, length: int, of: str) -> bytes:
+    """A piece that is what it has to be. Raises `Damaged`."""
+    name = object_name(piece_hash)
+    content = place.read(name)
+    if content is None:
+        raise Damaged(f"{place.shown}/{name}", 0, f"a piece of {of} is not there")
+    if len(content) != length or hash_of(content) != piece_hash:
+        raise Damaged(f"{place.shown}/{name}", 0, f"a piece of {of} is not what was written")
+    return content

@@ -1,0 +1,95 @@
+"""What a backup is: the files of a store, each as the pieces that its content is put together of.
+
+`backups/NAME.json` names it, `objects/XX/HASH` are pieces, each by the BLAKE2b-256 of its bytes. Backups
+share pieces, so one costs what changed since the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from journalfs.engine.checksum import crc32c
+from journalfs.errors import Damaged
+
+FORMAT: Final = 1
+PIECE_BYTES: Final = 1 << 20
+"""Every piece of a file but its last one."""
+
+BACKUPS, OBJECTS = "backups", "objects"
+SUFFIX: Final = ".json"
+
+
+class BackedUpFile(msgspec.Struct, frozen=True):
+    """One file. `pieces`: the hash of each, `None` where all is zeros. The facts of the file as it was say
+    whether it is the same the next time.
+    """
+
+    path: str
+    """Below the store: `journal/…`, `bindings/…`, `paging/…`, `large-messages/…`, or a file of ours."""
+    size_bytes: int
+    content_bytes: int
+    """So much was read; zeros follow."""
+    mtime_ns: int
+    inode: int
+    pieces: list[str | None]
+
+    def length_of(self, index: int) -> int:
+        """Of a piece."""
+        return min(PIECE_BYTES, self.content_bytes - index * PIECE_BYTES)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    format: int
+    name: str
+    created_ms: int
+    source: str
+    how: str
+    """`snapshot` of a mount, `closed` store, or `beside` a running broker."""
+    journal_file_bytes: int
+    files: list[BackedUpFile]
+
+    @property
+    def content_bytes(self) -> int:
+        return sum(file.content_bytes for file in self.files)
+
+    def hashes(self) -> set[str]:
+        return {piece for file in self.files for piece in file.pieces if piece is not None}
+
+
+class _Written(msgspec.Struct, frozen=True):
+    crc32c: int
+    backup: msgspec.Raw
+
+
+def encode(manifest: Manifest) -> bytes:
+    text = msgspec.json.encode(manifest)
+    return msgspec.json.encode(_Written(crc32c(text), msgspec.Raw(text))) + b"\n"
+
+
+def decode(content: bytes, where: str) -> Manifest:
+    """Raises `Damaged`."""
+    try:
+        written = msgspec.json.decode(content, type=_Written)
+        if crc32c(bytes(written.backup)) != written.crc32c:
+            raise Damaged(where, 0, "the checksum does not match the content")
+        manifest = msgspec.json.decode(written.backup, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Damaged(where, 0, f"no description of a backup: {error}") from error
+    if manifest.format != FORMAT:
+        raise Damaged(where, 0, f"format {manifest.format}, this journalfs reads {FORMAT}")
+    return manifest
+
+
+def hash_of(piece: bytes) -> str:
+    return hashlib.blake2b(piece, digest_size=32).hexdigest()
+
+
+def object_name(piece_hash: str) -> str:
+    return f"{OBJECTS}/{piece_hash[:2]}/{piece_hash}"
+
+
+def manifest_name(name: str) -> str:
+    return f"{BACKUPS}/{name}{SUFFIX}"

@@ -1,0 +1,191 @@
+"""Where backups lie: a directory, or an object store that fsspec reaches."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from journalfs.errors import DependencyMissing, SystemFailure
+
+
+class Place(Protocol):
+    """Named contents. Names have `/` between their parts. Every call raises `SystemFailure`."""
+
+    shown: str
+
+    def read(self, name: str) -> bytes | None:
+        """None: there is no such name."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Durable when it returns; whole, or not there."""
+
+    def names(self, folder: str) -> Iterator[str]:
+        """The names below a folder, in no order."""
+
+    def remove(self, name: str) -> None:
+        """It may be gone."""
+
+    def sync(self) -> None:
+        """Make durable that what was written has its names."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Nobody else makes or removes backups meanwhile; an object store cannot tell."""
+
+
+def place_at(text: str) -> Place:
+    """`DIRECTORY`, or a URL such as `s3://bucket/backups`. Raises `DependencyMissing`."""
+    return _Objects(text) if len(urlsplit(text).scheme) > 1 else _Folder(Path(os.path.abspath(text)))
+
+
+class _Folder:
+    def __init__(self, root: Path) -> None:
+        self._root, self.shown = root, str(root)
+        self._changed: set[Path] = set()
+        """Directories with names that are not durable yet."""
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SystemFailure.from_os(error, self._root / name, doing="read a backup") from error
+
+    def write(self, name: str, content: bytes) -> None:
+        path = self._root / name
+        made = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+        try:
+            self._make(path.parent)
+            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                left = memoryview(content)
+                while left:
+                    left = left[os.write(descriptor, left) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            made.rename(path)
+        except OSError as error:
+            with suppress(OSError):
+                made.unlink()
+            raise SystemFailure.from_os(error, path, doing="write a backup") from error
+        self._changed.add(path.parent)
+
+    def _make(self, folder: Path) -> None:
+        if not folder.is_dir():
+            self._make(folder.parent)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self._changed.add(folder.parent)
+
+    def names(self, folder: str) -> Iterator[str]:
+        for parent, _, names in os.walk(self._root / folder):
+            for name in names:
+                if not name.startswith("."):
+                    yield os.path.relpath(os.path.join(parent, name), self._root)
+
+    def remove(self, name: str) -> None:
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise SystemFailure.from_os(error, self._root / name, doing="remove a backup") from error
+
+    def sync(self) -> None:
+        try:
+            for folder in sorted(self._changed):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        except OSError as error:
+            raise SystemFailure.from_os(error, self._root, doing="make a backup durable") from error
+        self._changed.clear()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        try:
+            self._make(self._root)
+            descriptor = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SystemFailure.from_os(error, self._root, doing="use it for backups") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class _Objects:
+    """An object store writes an object whole, and answers when it is kept."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import fsspec  # noqa: PLC0415 - an optional library
+        except ImportError as missing:
+            raise DependencyMissing(
+                f"backups at {url}", package="fsspec", install="pip install 'journalfs[backup]'"
+            ) from missing
+        self.shown = url
+        try:
+            self._files: Any
+            self._files, self._root = fsspec.core.url_to_fs(url)
+        except ImportError as missing:
+            raise DependencyMissing(
+                f"backups at {url}", package="a driver of fsspec", install=f"pip install it: {missing}"
+            ) from missing
+        except Exception as error:
+            raise self._failure(error, "reach the backups") from error
+
+    def _failure(self, error: Exception, doing: str) -> SystemFailure:
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
+        return SystemFailure(f"{self.shown}: cannot {doing}: {error}", system_errno=number)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return bytes(self._files.cat_file(self._path(name)))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._failure(error, "read a backup") from error
+
+    def write(self, name: str, content: bytes) -> None:
+        try:
+            self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(self._path(name), content)
+        except Exception as error:
+            raise self._failure(error, "write a backup") from error
+
+    def names(self, folder: str) -> Iterator[str]:
+        try:
+            found = self._files.find(self._path(folder))
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise self._failure(error, "list backups") from error
+        root = self._root.strip("/")
+        for path in found:
+            yield path.strip("/").removeprefix(root).lstrip("/")
+
+    def remove(self, name: str) -> None:
+        try:
+            self._files.rm_file(self._path(name))
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise self._failure(error, "remove a backup") from error
+
+    def sync(self) -> None:
+        """Names come with the objects."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        return nullcontext()

@@ -1,0 +1,151 @@
+"""`journalfs backup` and `restore`: consistent, incremental copies of a store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from journalfs.cli.common import GivenPath, json_option, store_argument, write_json
+
+if TYPE_CHECKING:
+    from journalfs.backup import Backups
+
+_DEST = click.argument("dest", metavar="DEST")
+_NAME = click.option("--name", metavar="NAME", help="Which backup; the newest if none is named.")
+
+
+class _MakesByDefault(click.Group):
+    """`journalfs backup STORE DEST` makes one: what is no command is the store."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        return super().parse_args(ctx, args if named else ["make", *args])
+
+
+@click.group(
+    cls=_MakesByDefault,
+    subcommand_metavar="STORE DEST | COMMAND",
+    epilog="Example: journalfs backup /mnt/broker /backup/broker",
+)
+def backup() -> None:
+    """Copy STORE, or the store that is mounted there, to DEST: a directory, or a URL of an object store.
+
+    What an earlier backup at DEST holds is not copied again. Of a mount for writing a snapshot is copied,
+    and publishing goes on. Of a store beside a running broker its files are copied as they are.
+    """
+
+
+@backup.command(epilog="Example: journalfs backup make /mnt/broker s3://backups/broker")
+@store_argument
+@_DEST
+@json_option
+def make(*, store: Path, dest: str, as_json: bool) -> None:
+    """Make a backup of STORE at DEST; the same as without the word."""
+    with _backups(dest, "backup") as backups:
+        made = backups.make(*_mounted(store))
+    _say([made], as_json, lambda one: one.line())
+
+
+@backup.command("list", epilog="Example: journalfs backup list /backup/broker")
+@_DEST
+@json_option
+def list_(*, dest: str, as_json: bool) -> None:
+    """List the backups at DEST, the oldest first."""
+    with _backups(dest) as backups:
+        found = [backups.manifest(name) for name in backups.names()]
+    facts = [
+        {"name": one.name, "source": one.source, "how": one.how, "files": len(one.files),
+         "bytes": one.content_bytes}
+        for one in found
+    ]  # fmt: skip
+    _say(facts, as_json, lambda one: "\t".join(map(str, one.values())))
+
+
+@backup.command(epilog="Example: journalfs backup verify /backup/broker")
+@_DEST
+@_NAME
+@click.option("--all", "everything", is_flag=True, help="Every backup.")
+@json_option
+def verify(*, dest: str, name: str | None, everything: bool, as_json: bool) -> None:
+    """Read a backup against its checksums. Ends with 5 if something of it cannot be restored."""
+    from journalfs.backup.verifying import verify as problems_of  # noqa: PLC0415
+    from journalfs.errors import EXIT_DAMAGED  # noqa: PLC0415
+
+    with _backups(dest, "verify") as backups:
+        names = backups.names() if everything else [name or backups.manifest().name]
+        problems = list(problems_of(backups, names))
+    _say(problems, as_json, lambda one: one.line())
+    if problems:
+        sys.exit(EXIT_DAMAGED)
+    if not as_json:
+        click.echo(f"{', '.join(names)}: no damage")
+
+
+@backup.command(epilog="Example: journalfs backup prune --keep 7 /backup/broker")
+@_DEST
+@click.option("--keep", type=int, required=True, metavar="N", help="So many of the newest stay.")
+@json_option
+def prune(*, dest: str, keep: int, as_json: bool) -> None:
+    """Remove all backups but the newest, and what only those had. No backup may be made meanwhile."""
+    with _backups(dest) as backups:
+        gone = backups.prune(keep)
+    _say(gone, as_json, lambda one: f"{one}: removed")
+
+
+@click.command(epilog="Example: journalfs restore /backup/broker /var/lib/artemis/restored")
+@_DEST
+@click.argument("destination", metavar="NEW", type=GivenPath())
+@_NAME
+@json_option
+def restore(*, dest: str, destination: Path, name: str | None, as_json: bool) -> None:
+    """Make the store NEW of a backup at DEST. Each piece is checked; NEW is whole, or not there."""
+    with _backups(dest, "restore") as backups:
+        manifest = backups.restore(destination, name)
+    facts = {"name": manifest.name, "destination": str(destination), "files": len(manifest.files)}
+    _say([facts], as_json, lambda one: f"{one['name']} -> {one['destination']}: {one['files']} files")
+
+
+def _mounted(given: Path) -> tuple[Path, Path | None]:
+    """Where the store is mounted that somebody gave, and its own path; or that path alone."""
+    from journalfs.cli.mounts import mount_roots  # noqa: PLC0415
+    from journalfs.config.layout import locate_store  # noqa: PLC0415
+    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
+
+    store = mounted_store(given)
+    if store is not None:
+        return given, store
+    root = locate_store(given, adopting=False).root
+    for mount in mount_roots():
+        if mounted_store(mount) == root:
+            return mount, root
+    return given, None
+
+
+@contextmanager
+def _backups(dest: str, doing: str | None = None) -> Iterator[Backups]:
+    """With a bar for people, if `doing` says that it takes long."""
+    from journalfs.backup import Backups  # noqa: PLC0415 - takes longer than the help text
+
+    if doing is None or not sys.stderr.isatty():
+        yield Backups.at(dest)
+        return
+    from rich.console import Console  # noqa: PLC0415 - only people look at it
+    from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), DownloadColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(doing, total=None)
+        yield Backups.at(dest, lambda count: bar.advance(task, count))
+
+
+def _say(found: list[Any], as_json: bool, line: Callable[[Any], str]) -> None:
+    if as_json:
+        write_json(found)
+    else:
+        for one in found:
+            click.echo(line(one))

@@ -1,0 +1,201 @@
+"""Backups: whole, incremental, checked, and restored as what they were, whatever ends a process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from journalfs.backup import Backups
+from journalfs.backup import backups as module
+from journalfs.backup.manifest import PIECE_BYTES
+from journalfs.store.opening import open_store
+from tests.frozen import PristineStores
+from tests.mounting import JOURNALFS, journalfs, mounted_for_writing
+from tests.writing.conftest import new_store
+
+
+def run(*arguments: str | Path) -> str:
+    done = journalfs(*arguments)
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+def listed(dest: str | Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in run("backup", "list", "--json", dest).splitlines()]
+
+
+def equal(first: Path, second: Path) -> bool:
+    return journalfs("diff", first, second).returncode == 0
+
+
+@pytest.fixture(params=["directory", "objects"])
+def dest(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    place = tmp_path / "backups"
+    return str(place) if request.param == "directory" else f"file://{place}"
+
+
+@pytest.mark.rule("S-240", "S-241")
+@pytest.mark.parametrize("name", ["large-and-paged", pytest.param("transactions", marks=pytest.mark.long)])
+def test_what_is_restored_is_what_was_backed_up(
+    name: str, dest: str, stores: PristineStores, tmp_path: Path
+) -> None:
+    made = json.loads(run("backup", "--json", stores[name], dest))
+    assert made["how"] == "closed"
+    assert 0 < made["new_bytes"] <= made["content_bytes"]
+    again = json.loads(run("backup", "--json", stores[name], dest))
+    assert again["new_bytes"] == 0
+    assert run("backup", "verify", "--all", dest).endswith("no damage\n")
+    run("restore", dest, tmp_path / "restored")
+    assert equal(stores[name], tmp_path / "restored")
+    assert [one["name"] for one in listed(dest)] == [made["name"], again["name"]]
+    done = journalfs("restore", dest, tmp_path / "restored")
+    assert done.returncode != 0
+    assert "there is a store already" in done.stderr
+
+
+@pytest.mark.rule("S-240")
+def test_a_mount_goes_on_while_it_is_backed_up(dest: str, tmp_path: Path) -> None:
+    store = new_store(tmp_path / "store")
+    with mounted_for_writing(store, tmp_path / "mnt") as mount:
+        queue = mount.path / "orders" / "orders"
+        queue.mkdir(parents=True)
+        (queue / "in.txt").write_text("".join(f"{number}\n" for number in range(5000)))
+        first = json.loads(run("backup", "--json", mount.path, dest))
+        assert first["how"] == "snapshot"
+        (queue / "in.txt").write_text("later\n")
+        second = json.loads(run("backup", "--json", mount.path, dest))
+        assert 0 < second["new_bytes"] <= 4 * PIECE_BYTES
+        assert list((mount.path / ".journalfs" / "snapshots").iterdir()) == []
+        by_path = json.loads(run("backup", "--json", store, dest))
+        assert (by_path["how"], by_path["new_bytes"]) == ("snapshot", 0)
+        run("restore", dest, tmp_path / "newest")
+        assert equal(tmp_path / "newest", mount.path)
+        (queue / "in.txt").write_text("later still\n")
+        run("restore", dest, tmp_path / "older", "--name", first["name"])
+    assert len(lines_of(tmp_path / "older")) == 5000
+    assert len(lines_of(tmp_path / "newest")) == 5001
+    with mounted_for_writing(tmp_path / "newest", tmp_path / "mnt2") as mount:
+        (mount.path / "orders" / "orders" / "in.txt").write_text("it is a store as any\n")
+
+
+def lines_of(store: Path) -> list[str]:
+    return run("cat", store, "orders::orders").splitlines()
+
+
+@pytest.mark.rule("S-242")
+def test_damage_of_a_backup_is_named(stores: PristineStores, tmp_path: Path) -> None:
+    dest = tmp_path / "backups"
+    run("backup", stores["orders-basic"], dest)
+    pieces = sorted((dest / "objects").rglob("*"))
+    victim = max((one for one in pieces if one.is_file()), key=lambda one: one.stat().st_size)
+    content = bytearray(victim.read_bytes())
+    content[100] ^= 1
+    victim.write_bytes(content)
+    checked = journalfs("backup", "verify", dest)
+    assert checked.returncode == 5
+    assert f"{victim}: a piece of" in checked.stdout
+    assert "is not what was written" in checked.stdout
+    restored = journalfs("restore", dest, tmp_path / "restored")
+    assert restored.returncode == 5
+    assert not (tmp_path / "restored").exists()
+    victim.unlink()
+    assert "is not there" in journalfs("backup", "verify", dest).stdout
+    manifest = next((dest / "backups").iterdir())
+    manifest.write_bytes(manifest.read_bytes().replace(b"orders", b"0rders", 1))
+    checked = journalfs("backup", "verify", dest, "--all")
+    assert checked.returncode == 5
+    assert "its description at byte 0: the checksum does not match" in checked.stdout
+
+
+@pytest.mark.rule("S-243")
+def test_what_is_pruned_is_what_no_kept_backup_has(stores: PristineStores, tmp_path: Path) -> None:
+    dest, copy = tmp_path / "backups", tmp_path / "copy"
+    for name in ("orders-basic", "transactions", "killed"):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(stores[name], copy)
+        run("backup", copy, dest)
+    names = [str(one["name"]) for one in listed(dest)]
+    before = sum(1 for one in (dest / "objects").rglob("*") if one.is_file())
+    assert journalfs("backup", "prune", "--keep", "0", dest).returncode != 0
+    assert run("backup", "prune", "--keep", "1", dest).split() == [
+        word for name in names[:2] for word in (f"{name}:", "removed")
+    ]
+    assert sum(1 for one in (dest / "objects").rglob("*") if one.is_file()) < before
+    run("restore", dest, tmp_path / "restored")
+    assert equal(stores["killed"], tmp_path / "restored")
+
+
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from journalfs.backup import Backups
+from journalfs.backup.places import _Folder
+left = [int(sys.argv[4])]
+def dying(call):
+    def act(self, *given):
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        return call(self, *given)
+    return act
+_Folder.write, _Folder.read = dying(_Folder.write), dying(_Folder.read)
+backups = Backups.at(sys.argv[3])
+if sys.argv[1] == "backup":
+    backups.make(Path(sys.argv[2]), None)
+else:
+    backups.restore(Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.rule("S-241")
+@pytest.mark.parametrize("at", [3, *(pytest.param(one, marks=pytest.mark.long) for one in (0, 1, 7, 12))])
+@pytest.mark.parametrize("doing", ["backup", "restore"])
+def test_a_kill_leaves_what_was_there(doing: str, at: int, stores: PristineStores, tmp_path: Path) -> None:
+    dest, new = tmp_path / "backups", tmp_path / "restored"
+    source = stores["large-and-paged"]
+    if doing == "restore":
+        run("backup", source, dest)
+    given = source if doing == "backup" else new
+    command = [str(JOURNALFS.with_name("python")), "-c", KILLED_AT, doing, str(given), str(dest), str(at)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert not new.exists()
+    if doing == "backup":
+        assert listed(dest) == []
+        run("backup", source, dest)
+    run("backup", "verify", dest)
+    run("restore", dest, new)
+    assert equal(source, new)
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.rule("S-240")
+def test_a_store_that_changes_while_it_is_read_is_read_again(
+    stores: PristineStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(stores["orders-basic"], copy)
+    journal = next(copy.rglob("*.amq"))
+    read: Callable[[int, int, int], bytes] = module._read_at
+    changes = iter((b"a", b"b"))
+
+    def read_and_change(descriptor: int, at: int, length: int) -> bytes:
+        change = next(changes, None)
+        if change is not None:
+            journal.with_name("new.amq").write_bytes(change)
+        return read(descriptor, at, length)
+
+    monkeypatch.setattr(module, "_read_at", read_and_change)
+    made = Backups.at(str(tmp_path / "backups")).make(copy, None)
+    monkeypatch.undo()
+    journal.with_name("new.amq").unlink()
+    assert made.files
+    run("restore", tmp_path / "backups", tmp_path / "restored")
+    assert (tmp_path / "restored" / "journal" / "new.amq").read_bytes() == b"b"
+    store = open_store(tmp_path / "restored")
+    store.close()
