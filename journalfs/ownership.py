@@ -88,8 +88,8 @@ def owner_of(folders: Iterable[Path]) -> tuple[int, int, Path] | None:
     (user, place), *more = others.items()
     if more:
         raise SystemFailure(
-            f"{more[0][1]}: is user {more[0][0]}'s, and {place} is user {user}'s: root acts as the owner "
-            "of a store, which has to be one; give both to one user, or run this as one of them"
+            f"{more[0][1]} is user {more[0][0]}'s, and {place} is user {user}'s: root acts as the owner of a "
+            "store, and needs one; give both to one user, or run this as one of them"
         )
     return user, next(group for (owner, group) in owners if owner == user), place
 

@@ -35,8 +35,8 @@ OLDEST: Final = 2
 """The generation of objects that is looked through with all others."""
 
 KERNEL_REFUSES: Final = (
-    "mounted to be read only with -o ro or allow_other, so the kernel refuses changes and says of none of "
-    "them: of what was tried there is no other line"
+    "mounted to be read only with -o ro or allow_other: the kernel refuses changes itself, so no event tells "
+    "of them"
 )
 
 
@@ -208,9 +208,8 @@ class _Mount:
             return
         files = self.operations.open_files
         words = (
-            f"{self._mountpoint}: the kernel broke the mount's connection off, as it does when somebody "
-            f"writes to /sys/fs/fuse/connections/*/abort, with {files} files open; what their writers "
-            "were told is durable is published; mount again"
+            f"{self._mountpoint}: the kernel broke the mount's connection off, with {files} files open: "
+            "somebody wrote to /sys/fs/fuse/connections/*/abort; durable content is published; mount again"
         )
         log.error("%s", words)
         if not self._context.read_only:

@@ -31,22 +31,22 @@ Taking: TypeAlias = Callable[[], Awaitable[None]]
 MADE_AGAIN_S: Final = 10.0
 """How long after removing a file who makes it anew has put another one in its place."""
 
-_CHANGED: Final = "to change it was just refused, and to remove it would acknowledge what it holds"
+_CHANGED: Final = "a change of it was just refused, and removing it would acknowledge its messages"
 _REPLACED: Final = (
-    "to put another file in its place, or to make the queue like another folder, would acknowledge what it "
-    "holds, and replace nothing: copy into the queue under another name, and acknowledge with rm"
+    "putting another file in its place would acknowledge its messages, and replace nothing: copy into the "
+    "queue under another name, and acknowledge with rm"
 )
 _NOTHING_TO_BRING: Final = (
-    "the body of this message is empty, so nothing of it is where it is brought to: take its line, as "
-    "mv QUEUE/.all.jsonl does, or acknowledge it with rm"
+    "the body of this message is empty, so mv would bring nothing: take its line, as mv QUEUE/.all.jsonl "
+    "does, or acknowledge it with rm"
 )
 _ADDRESS_KEPT: Final = (
     "the address was not empty when it was to be deleted; give queues for a job to overwrite, or remove the "
     "address with rm -r"
 )
 _MADE_AGAIN: Final = (
-    "it was removed, which acknowledged what it held, and is made anew by the same program: what that writes "
-    f"is published as new messages; copy into the queue under another name{COMES_BACK}"
+    "the same program removed it, which acknowledged its messages, and makes it anew: its content is "
+    f"published as new messages; copy into the queue under another name{COMES_BACK}"
 )
 
 

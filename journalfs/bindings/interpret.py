@@ -298,7 +298,7 @@ class Interpretation:
             bound = [self._bound[queue_id] for queue_id in queues]
             self.addresses[name] = _implied_address(name, [one.binding.routing_type for one in bound])
             shown = self._shown_as.get(next(iter(queues)), bound[0].binding.name)
-            reason = f"queue {shown!r} is bound to {name!r}, of which there is no record"
+            reason = f"queue {shown!r} is bound to {name!r}, which has no record"
             implied = [_anomaly("queue-without-address", reason, bound[0].emitted)]
         else:
             self.addresses.pop(name, None)

@@ -122,7 +122,7 @@ def parquet_lines(file: BinaryIO, advance: Advance) -> Iterator[Line]:
     table = pq.ParquetFile(file)
     wanted = ["address", "queue", "envelope"]
     if missing := [name for name in wanted if name not in table.schema_arrow.names]:
-        raise WrongCall(f"{file.name}: it has no column {missing[0]!r}; what export wrote can be imported")
+        raise WrongCall(f"{file.name}: it has no column {missing[0]!r}; only files of export can be imported")
     for batch in table.iter_batches(BATCH_LINES, columns=wanted):
         for address, queue, line in zip(*(batch.column(name).to_pylist() for name in wanted), strict=True):
             yield Line(address, queue, line.encode("utf-8", "surrogatepass") + b"\n")

@@ -74,8 +74,8 @@ class Progress:
         came = count - note.before
         if not 0 <= came <= note.pending:
             raise WrongCall(
-                f"{self._path}: whether the last {note.pending} messages came into {note.queue} cannot be "
-                "told, as it was changed since: set `done` there to what came, `pending` to 0, and repeat"
+                f"{self._path}: {note.queue} was changed since, so nothing tells whether its last "
+                f"{note.pending} messages came: set `done` there to their number, `pending` to 0, and repeat"
             )
         if came:
             note.digest = note.pending_digest if came == note.pending else ""

@@ -56,5 +56,5 @@ def decode_note(data: bytes) -> tuple[FlushNote, bytes]:
         if bytes.fromhex(note.note_id).hex() != note.note_id or note.size_bytes < 0:
             raise ValueError("what it says of itself cannot be")
     except (struct.error, ValueError, RecursionError) as error:
-        raise DecodeError(max(len(data) - _END.size, 0), f"no note of what was flushed: {error}") from None
+        raise DecodeError(max(len(data) - _END.size, 0), f"no note of flushed content: {error}") from None
     return note, data[: end - length]

@@ -129,7 +129,7 @@ class Compaction:
             await offload(lambda: self._retain(old))
         contents = await offload(lambda: self._contents(old, survivors))
         if old[0].file_id + len(contents) > below_id:
-            raise NoSpace(old[0].name, "what lives would take more files than it is in")
+            raise NoSpace(old[0].name, "the live records would take more files than now")
         sizes = self._sizes(contents, old)
         try:
             await self._give_way(sizes, len(old))
@@ -171,7 +171,7 @@ class Compaction:
             found = contradicted(self._backend, file)
             if found is not None:
                 self._writer.upkeep.contradicted.add(file.file_id)
-                reason = "a checksum contradicts what lies there, so the journal is not compacted"
+                reason = "a checksum contradicts these bytes, so the journal is not compacted"
                 raise Damaged(file.name, found.offset, reason)
 
     def _contents(self, old: list[WriteFile], survivors: Survivors) -> list[bytearray]:

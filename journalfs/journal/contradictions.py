@@ -81,5 +81,5 @@ def mismatch_damage(name: str, found: Mismatch) -> Damage:
     if not found.length:
         reason = "a checksum that covers nothing that could lie before it"
     else:
-        reason = f"not what was written: its checksum, at {found.record_offset}, is that of other bytes"
+        reason = f"these bytes were changed: their checksum, at {found.record_offset}, is that of others"
     return Damage(name, found.offset, length, "checksum", reason)

@@ -392,7 +392,7 @@ class Upkeep:
     async def _compacted(self, run: Callable[[Compaction], Awaitable[CompactionDone]]) -> CompactionDone:
         gone = self.gone()
         if gone is not None:
-            reason = "lost, with what was in it: the journal is not compacted before it is back"
+            reason = "this file is lost: the journal is not compacted before it is back"
             raise Damaged(gone, 0, reason)
         self.compacting = True
         try:

@@ -149,7 +149,7 @@ class FlushedFolder:
         try:
             size_bytes = door.status(path).st_size
             if size_bytes > PUBLISHED_PIECE_BYTES_MAX + NOTE_BYTES_MAX:
-                raise DecodeError(0, f"no note of what was flushed is {size_bytes} bytes long")
+                raise DecodeError(0, f"no note of flushed content is {size_bytes} bytes long")
             return decode_note(door.read(path))
         except DecodeError as error:
             raise Damaged(path, error.offset, error.reason) from None

@@ -331,7 +331,7 @@ class ContentWriter:
 
     def _take(self, one: Taken, tx: int, found: InDoubt) -> None:
         if not self._hide_taken:
-            text = f"{one.destination.qualified}: what a transaction in doubt acknowledged is still delivered"
+            text = f"{one.destination.qualified}: acknowledgements of a transaction in doubt do not count"
             self.out.note("acknowledgement-in-doubt", text)
             return
         message_id = self._ids.get((one.destination.qualified, one.id))

@@ -374,7 +374,7 @@ class PagedAddress:
         if rest > 0:
             first, last = scan.entry(undecoded[-rest]), scan.entry(undecoded[-1])
             length = last.offset + last.record_bytes - first.offset
-            reason = f"{rest} more page records that cannot be decoded, and what is between them"
+            reason = f"{rest} more page records that cannot be decoded, and the bytes between them"
             yield Damage(name, first.offset, length, "page", reason)
         if scan.damaged_at is not None:
             length = mapped.size_bytes - scan.damaged_at

@@ -83,7 +83,7 @@ def local_path(path: str) -> Path:
     if is_elsewhere(path):
         raise WrongCall(
             f"{path}: format journalfs reads directories that every worker sees under one path; "
-            "for what is elsewhere there is journalfs.spark.live_messages"
+            "journalfs.spark.live_messages reads stores elsewhere"
         )
     if path[: len(_FILE)].lower() != _FILE:
         return Path(path).absolute()

@@ -66,7 +66,7 @@ class StagingWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
-            raise WrongCall("format journalfs appends: write in mode append, and acknowledge what is to go")
+            raise WrongCall("format journalfs appends: write in mode append; acknowledge old messages")
         Envelopes(schema)
         self._schema = schema
         self._exact_rows = options.exact_rows

@@ -78,7 +78,7 @@ class ConfigurationWatch:
                 self.core.events.add("configuration", f"changed, and not before the next mount: {names}")
         self.core.layout = replace(layout, config=taken.config)
         if _said(taken.config) != _said(layout.config):
-            message = "the configuration changed; what can be taken over is in force"
+            message = "the configuration changed; settings that take effect while mounted are in force"
             self.core.events.add("configuration-taken", message, level=logging.INFO)
             self.changed()
 

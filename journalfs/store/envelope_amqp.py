@@ -85,7 +85,7 @@ def read_amqp(envelope: Envelope) -> AmqpMessage:
         sections = _made_sections(envelope)
     persister = fields.number(envelope, "persister", default=STANDARD, low=STANDARD_V1, high=STANDARD)
     if persister == LARGE:
-        raise BadEnvelope("4 is that of a large message, which largeMessage says", key="persister")
+        raise BadEnvelope("4 is that of a large message: say largeMessage instead", key="persister")
     extra = b"" if persister < STANDARD_V2 else encode_properties(_extra(envelope))
     parts = AmqpParts(
         message_id=0,
@@ -267,7 +267,7 @@ def _made_body(envelope: Envelope) -> list[Section]:
             return [data_section(fields.base64(envelope.get("body_base64", ""), "body_base64"))]
         case "amqp-value":
             if "body" not in envelope:
-                reason = 'there is no value: keep amqp, which has it, or say which, or null, as "body"'
+                reason = 'there is no value: keep amqp, or give the value, or null, as "body"'
                 raise BadEnvelope(reason, key="body")
             return [section(SectionCode.VALUE, amqp_value(envelope.get("body"), "body", 1))]
         case "none":

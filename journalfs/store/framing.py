@@ -136,7 +136,7 @@ class Framer:
         try:
             return self._messages(splitter.finish())
         except NoJson:
-            raise BadEnvelope("the file ends in what is no JSON", line=self._line_feeds + 1) from None
+            raise BadEnvelope("the file ends in bytes that are no JSON", line=self._line_feeds + 1) from None
 
     def check_end(self) -> None:
         """Raise BadEnvelope if the file must not end here. Nothing changes."""

@@ -198,7 +198,7 @@ class Opening:
                 )
             state = LiveState.load(sections[0])
             if not plausible(description, state):
-                raise IndexUnusable(self.index, "what it refers to does not lie in what it was made from")
+                raise IndexUnusable(self.index, "it refers to places outside of its files")
             return description, state
         except (CoreRefused, IndexError) as error:
             self.events.add(

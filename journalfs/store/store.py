@@ -498,7 +498,7 @@ class JournalStore:
         gone = gone or (bool(core.bindings.queues) and not door.is_folder(core.layout.bindings_dir))
         gone = gone or (bool(core.pages) and not door.is_folder(core.layout.paging_dir))
         if gone and not self._gone:
-            reason = "it was moved, removed or unmounted; what was read of it is shown until it is back"
+            reason = "it was moved, removed or unmounted; its read messages are shown until it is back"
             core.events.add("store-gone", f"{core.root}: {reason}")
         elif self._gone and not gone:
             core.events.add("store-back", f"{core.root}: the store is there again", level=20)
@@ -591,7 +591,7 @@ class JournalStore:
         doubted, self.core.journal_doubted = self.core.journal_doubted, False
         if doubted:
             self.core.events.add(
-                "journal-doubted", "a message was not what was known of it: the journal has been read again"
+                "journal-doubted", "a message contradicted the index: the journal has been read again"
             )
             return
         why = "bytes of the journal changed in place" if old.overwritten else "the journal was compacted"

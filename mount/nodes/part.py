@@ -32,8 +32,8 @@ _PART_IS_THERE: Final = (
 EMPTIED: Final = f"all that it held is removed, and the name stays{COMES_BACK}"
 
 _REMOVED_AS_ONE: Final = (
-    "what a selection or a state lists is not removed file by file, as a job does with a place that it is to "
-    "overwrite: rm DIR/.all.jsonl acknowledges all of it, rm DIR/.messages/ID.txt one message"
+    "files of a selection or state are not removed one by one: rm DIR/.all.jsonl acknowledges all messages, "
+    "rm DIR/.messages/ID.txt one"
 )
 
 

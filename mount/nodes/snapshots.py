@@ -28,8 +28,8 @@ from journalfs_mount.refusals import Refused
 from journalfs_mount.report import TextSource, json_text
 
 _KEEPS_NAME = (
-    "a snapshot keeps its name: make one with another name by mkdir, and remove this one with rmdir; what it "
-    "holds is that of when it was made"
+    "a snapshot keeps its name, and the moment it was made at: make another by mkdir, remove this one with "
+    "rmdir"
 )
 
 

@@ -355,7 +355,7 @@ class StagedFile(Staged):
     def require_writable(self) -> None:
         """ESTALE when it became messages: what is written now would be nowhere. EBUSY while it does."""
         if self.published:
-            reason = "it was published, or its directory was; what comes later is written to a new name"
+            reason = "it was published, or its directory was; write later content to a new name"
             raise Refused(errno.ESTALE, reason)
         path = self.real_path()
         if self.context.publishing and os.path.lexists(path) and os.lstat(path).st_ino == self.number:

@@ -204,7 +204,7 @@ def test_a_journal_that_a_checksum_contradicts_stays_as_it_is(tmp_path: Path) ->
     journal.write_bytes(journal.read_bytes().replace(LINE, "own hundred".encode("utf-16-le")))
     done = journalfs("compact", store)
     assert (done.returncode, done.stdout) == (5, "")
-    assert "a checksum contradicts what lies there" in done.stderr
+    assert "a checksum contradicts these bytes" in done.stderr
     assert "own hundred" in journalfs("cat", store).stdout
     assert journalfs("check", store).returncode == 5
 

@@ -186,7 +186,7 @@ def test_a_mount_of_roots_acts_as_the_stores_owner(store: Path, tmp_path: Path) 
 @pytest.mark.rule("S-146")
 def test_a_store_of_several_users_is_refused_to_root(store: Path) -> None:
     os.chown(store / "journal", OWNER - 1, OWNER - 1)
-    assert "root acts as the owner of a store, which has to be one" in run_all(store, "ls")
+    assert "root acts as the owner of a store, and needs one" in run_all(store, "ls")
 
 
 @pytest.mark.rule("S-142")

@@ -159,7 +159,7 @@ def _check_store(path: str) -> None:
         folder = local_path(path)
         if not folder.is_dir() or not runs(LocalFolder(folder)):
             raise
-        give = "the store it was made of; what reads Parquet reads it, and `replay` publishes it"
+        give = "its store; readers of Parquet read the archive, and `replay` publishes it"
         raise NotAStore(path, "this is an archive of messages", give=give) from None
 
 

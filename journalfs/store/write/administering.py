@@ -40,9 +40,9 @@ _ADDRESS_SETTINGS = {definition.name: definition for definition in ADDRESS_SETTI
 _OF_ADDRESSES = frozenset(("dead-letter-address", "expiry-address"))
 """Settings that name an address."""
 _WOULD_SHARE = (
-    "its only queue is ANYCAST, and a second one would take every other message from it. For a subscription, "
-    "which gets all messages too: setfattr -n user.journalfs.routing-types -v ANYCAST,MULTICAST ADDRESS. To "
-    "share them: setfattr -n user.journalfs.default-queue-routing-type -v ANYCAST ADDRESS"
+    "its only queue is ANYCAST, and a second one would take every other message from it. For a subscription "
+    "to all messages: setfattr -n user.journalfs.routing-types -v ANYCAST,MULTICAST ADDRESS. To share "
+    "messages: setfattr -n user.journalfs.default-queue-routing-type -v ANYCAST ADDRESS"
 )
 _DELETED = "is deleted, but a broker that starts makes it anew where its configuration lists it"
 _UNLISTED = (
@@ -270,7 +270,7 @@ class Administering:
             return self._pause(BindingType.QUEUE_STATUS, queue.queue_id, False)
         known = QUEUE_SETTINGS.get(name)
         if known is None:
-            raise SettingFixed(name, "it says what the queue is, which cannot be taken back")
+            raise SettingFixed(name, "a queue always has this value")
         routing = self._default_routing(queue.address, "default-queue-routing-type")
         created = queue.binding.auto_created
         new = new_queue(self._in_force(), queue.address, queue.name, routing, auto_created=created)
@@ -528,6 +528,6 @@ def _check_name(name: str) -> None:
         raise WrongCall("no broker starts on a store in which an address or queue has an empty name")
     if "::" in name:
         raise WrongCall(
-            f"{name}: no broker finds an address or queue with '::' in its name, which stands between the "
-            "two where a queue is named in full (address::queue)"
+            f"{name}: no broker finds an address or queue with '::' in its name: address::queue is the full "
+            "name of a queue"
         )

@@ -60,7 +60,7 @@ class AutoDeleting:
             await self._scan_queues(first, awaited)
             await self._scan_addresses(first, awaited)
         except JournalfsError as error:
-            self.core.events.add("not-deleted", f"what nobody uses stays, until the next look: {error}")
+            self.core.events.add("not-deleted", f"unused queues stay until the next look: {error}")
 
     # ---- queues ----
 

@@ -85,13 +85,13 @@ class Flushed:
         self._settled.forget([note_id for note_id in self._settled.ids() if note_id not in unread])
         for path, error in found.unreadable:
             reason = f"cannot be read: {error.strerror or error}"
-            message = f"{path.name}: what was flushed {reason}; it stays, and the next mount tries again"
+            message = f"{path.name}: flushed content {reason}; it stays, and the next mount tries again"
             self._core.events.add("flushed", message, level=logging.ERROR)
         for path in found.broken:
             # The process ended within the flush, and nobody was told anything; or else the file is damaged.
             aside = self._aside(path.name)
             door.rename(path, aside)
-            message = f"{path.name}: not a whole note of what was flushed; it is {aside} now"
+            message = f"{path.name}: the note of flushed content is not whole; it is {aside} now"
             self._core.events.add("kept", message, level=logging.ERROR)
         self.folder.tidy()
         self._unlink_bodies()
@@ -139,7 +139,7 @@ class Flushed:
         try:
             await offload(lambda: self.folder.write(note, content))
         except OSError as error:
-            raise SystemFailure.from_os(error, note.file_name, doing="keep what was flushed") from error
+            raise SystemFailure.from_os(error, note.file_name, doing="keep the flushed content") from error
 
     async def publish(self, note: FlushNote) -> None:
         """Publish what was flushed, unless it is published. Raises JournalfsError; then it stays noted."""
@@ -147,7 +147,9 @@ class Flushed:
             try:
                 messages = await offload(lambda: self._messages(note))
             except OSError as error:
-                raise SystemFailure.from_os(error, note.file_name, doing="read what was flushed") from error
+                raise SystemFailure.from_os(
+                    error, note.file_name, doing="read the flushed content"
+                ) from error
             await self._store.publish(
                 note.address,
                 note.queue,
@@ -178,7 +180,7 @@ class Flushed:
         try:
             await offload(lambda: self.folder.remove([note_id]))
         except OSError as error:
-            raise SystemFailure.from_os(error, note_id, doing="remove what was flushed") from error
+            raise SystemFailure.from_os(error, note_id, doing="remove the flushed content") from error
 
     def _messages(self, note: FlushNote) -> Sequence[Outgoing]:
         content = self.folder.read(note)
@@ -213,7 +215,7 @@ class Flushed:
                 self.folder.remove(gone)
                 self._settled.forget(gone)
         except (OSError, JournalfsError) as error:
-            message = f"{self.folder.path}: what is published already is still there: {error}"
+            message = f"{self.folder.path}: published content could not be removed: {error}"
             self._core.events.add("flushed", message)
 
     # ---- what cannot be published ----
@@ -265,7 +267,7 @@ class Flushed:
         self._core.events.add("flushed", message, level=logging.ERROR)
 
     def _say_kept(self, name: str, error: JournalfsError, path: Path) -> None:
-        message = f"{name}: not published: {error}; what was written is {path}"
+        message = f"{name}: not published: {error}; the content is in {path}"
         self._core.events.add("kept", message, level=logging.ERROR)
 
     def _aside(self, file_name: str) -> Path:

@@ -52,8 +52,8 @@ from journalfs.store.write.unkept import UnkeptStore, temporary_layout, temporar
 from journalfs.store.write.unreferenced import delete_unreferenced
 
 _UNCONFIGURED: Final = (
-    "no configuration of a broker belongs to it, so all settings have their defaults, and messages that fail "
-    "too often or expire stay; --config names one, and journalfs.toml sets what is to be different"
+    "it has no broker's configuration, so all settings have their defaults, and failed or expired messages "
+    "stay; name one with --config, or write settings to journalfs.toml"
 )
 
 
@@ -131,7 +131,7 @@ def _tell_recovered(store: WritingStore) -> None:
         for message in writer.recovered:
             store.core.events.add("recovered", message, level=logging.INFO)
         for message in writer.cut_off:
-            told = f"{message}, such as a killed writer leaves, are overwritten"
+            told = f"{message} are overwritten: a killed writer left them"
             store.core.events.add("recovered", told)
 
 

@@ -91,7 +91,7 @@ class FilePublisher:
         try:
             await trio.to_thread.run_sync(lambda: self._spool.append(data))
         except OSError as error:
-            raise SystemFailure.from_os(error, self._file_name, doing="keep what was written") from error
+            raise SystemFailure.from_os(error, self._file_name, doing="keep the content") from error
 
     async def _publish_completed(self, framer: Framer, data: bytes, admitted: Admitted) -> None:
         before = framer.mark()
@@ -165,7 +165,7 @@ class FilePublisher:
         try:
             await trio.to_thread.run_sync(self._spool.sync)
         except OSError as error:
-            raise SystemFailure.from_os(error, self._file_name, doing="sync what was written") from error
+            raise SystemFailure.from_os(error, self._file_name, doing="sync the content") from error
 
     def _note_id(self) -> str:
         """One for all that is not published yet."""

@@ -294,7 +294,7 @@ def _discard(making: Path) -> None:
 def _failure(error: OSError, folder: Path) -> SystemFailure:
     if error.errno not in _NO_LINKS:
         return SystemFailure.from_os(error, folder, doing="make a snapshot")
-    reason = "a snapshot is made of second names for the store's files, which cannot be given"
+    reason = "a snapshot gives the store's files second names, and this one takes none"
     return SystemFailure(
         f"{folder}: {reason}: {error.filename}: {error.strerror}", system_errno=errno.EOPNOTSUPP
     )

@@ -42,7 +42,7 @@ def delete_unreferenced(core: Core, journals: Journals) -> list[MessageId]:
         core.events.add("delete-postponed", str(error))
         return []
     if found:
-        message = f"{len(found)} messages that no queue has are deleted; whoever took them ended before that"
+        message = f"{len(found)} messages in no queue are deleted: their reader ended before it could"
         core.events.add("unreferenced", message, level=logging.INFO)
     return [MessageId(message_id) for message_id in found]
 

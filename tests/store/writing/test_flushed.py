@@ -341,7 +341,7 @@ async def test_a_note_that_cannot_be_read_stays_and_the_store_is_opened(
         await store.publish_left()
         assert bodies(store) == ([SMALL] if published else [])
         (said,) = events(store)
-        assert said.startswith(f"{note}: what was flushed cannot be read: ")
+        assert said.startswith(f"{note}: flushed content cannot be read: ")
     folder.rmdir()
     behind.rename(folder)
     assert notes(crash) == [note]

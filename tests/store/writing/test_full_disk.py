@@ -221,7 +221,7 @@ async def test_what_was_flushed_is_kept_where_its_last_close_finds_no_room(
         await published_until_full(store.publisher("work", "work.a", "in"))
         await late.write(b"x" * 90_000)
         small.fill()
-        with pytest.raises(SystemFailure, match="cannot keep what was flushed"):
+        with pytest.raises(SystemFailure, match="cannot keep the flushed content"):
             await late.flush()
         late.abandon()
         with pytest.raises(NoSpace):
@@ -229,7 +229,7 @@ async def test_what_was_flushed_is_kept_where_its_last_close_finds_no_room(
         (aside,) = (small.root / "journalfs" / "unpublished").iterdir()
         (said,) = (str(one["message"]) for one in store.core.events if one["event"] == "kept")
         assert said.startswith(f"work/work.a/{name}: not published")
-        assert said.endswith(f"what was written is {aside}")
+        assert said.endswith(f"the content is in {aside}")
         assert aside.read_bytes() == content
     (small.disk / "filler").unlink()
     with closing(small.open()) as store:
