@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from journalfs.bindings.model import Address as AddressModel
 from journalfs.bindings.model import Queue as QueueModel
+from journalfs.limits import PART_BYTES_MAX, PART_MESSAGES_MAX
+from journalfs.store.api import Part
 from journalfs.store.by_name import ByName
 from journalfs.store.content import QueueContent, total_messages
 from journalfs.store.core import Core
@@ -21,11 +24,21 @@ none.
 """
 
 
-class StoreQueue(QueueView):
-    """A queue and everything live in it."""
+PART_FULL_BYTES: Final = PART_BYTES_MAX // 2
 
-    def __init__(self, core: Core, model: QueueModel, page_parts: PageParts) -> None:
+
+class StoreQueue(QueueView):
+    """A queue and everything live in it. `seal` gives its tail a part."""
+
+    def __init__(
+        self,
+        core: Core,
+        model: QueueModel,
+        page_parts: PageParts,
+        seal: Callable[[StoreQueue], None] = lambda queue: None,
+    ) -> None:
         super().__init__(QueueContent(core, model), page_parts)
+        self._seal = seal
         content = self.content
         self._scheduled, self._failed, self._expired = (
             QueueView(content, page_parts, StateFilter(content, choose))
@@ -52,6 +65,17 @@ class StoreQueue(QueueView):
     @property
     def content_version(self) -> Hashable:
         return self.content.version
+
+    def tails(self) -> Sequence[Part]:
+        """What is listed by one name is in one part later, however much came at once."""
+        if self.has_full_tail() and self.content.is_settled():
+            self._seal(self)
+        return super().tails()
+
+    def has_full_tail(self) -> bool:
+        """Whether its tail is about as much as goes into a part."""
+        tail = self.tail()
+        return tail.messages >= PART_MESSAGES_MAX or tail.size_bytes > PART_FULL_BYTES
 
     def scheduled(self) -> QueueView:
         return self._scheduled

@@ -327,7 +327,7 @@ class JournalStore:
             return
         address = self._addresses.get(model.address)
         assert address is not None, "every queue is bound to an address, be it implied"
-        queue = self.queue_type(self.core, model, self._parts_of(model.queue_id))
+        queue = self.queue_type(self.core, model, self._parts_of(model.queue_id), self._seal_one)
         queue.made_ms = made_ms
         self._queues[model.queue_id] = queue
         self._tails.look_at(model.queue_id)
@@ -363,6 +363,9 @@ class JournalStore:
             self._tails.sealed(queue.content.queue_id)
         if made and self._sealed is not None:
             self._sealed.add(self.core.numbers.generation, made, self._all_sealed)
+
+    def _seal_one(self, queue: StoreQueue) -> None:
+        self._seal([queue])
 
     def _seal_queue(self, queue: StoreQueue, now_ms: int, made: list[SealedPart]) -> bool:
         """Put a queue's tail into parts. False if there were not enough numbers for it."""

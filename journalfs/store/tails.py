@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from journalfs.clock import NS_PER_MS
 from journalfs.ids import QueueId
-from journalfs.limits import PART_BYTES_MAX, PART_MESSAGES_MAX, TAIL_IDLE_MS, TAIL_WAIT_MS
+from journalfs.limits import TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 
@@ -77,8 +77,8 @@ class Tails:
         if messages != before:
             grown_ms = now_ms
         self._waiting[queue_id] = _Waiting(since_ms, grown_ms, messages)
-        if tail.messages >= PART_MESSAGES_MAX or tail.size_bytes > PART_BYTES_MAX // 2:
-            return True  # what is listed as one tail is to be in one part
+        if queue.has_full_tail():
+            return True
         return now_ms - since_ms >= TAIL_WAIT_MS or now_ms - grown_ms >= TAIL_IDLE_MS
 
     def _changed(self) -> set[QueueId]:

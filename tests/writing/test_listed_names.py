@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.mount.conftest import until
-from tests.mounting import is_tail
-from tests.writing.conftest import Address, bodies, shell
+from tests.mounting import QueueOnDisk, is_tail, mounted_for_writing
+from tests.writing.conftest import Address, bodies, new_store, shell
 from tests.writing.test_removing import parts, publish
 
 
@@ -55,3 +55,54 @@ def test_a_copied_tail_is_messages_wherever_it_is_copied_to(
     assert bodies(third) == ["one"]
     shell(command.format(away=away, tail=tail), address.path)
     assert bodies(third) == ["one", "one"]
+
+
+def settled(queue: QueueOnDisk, count: int) -> None:
+    """Wait until all of it is in parts."""
+    until(
+        lambda: (len(parts(queue)), any(map(is_tail, queue.listed()))) == (count, False), "the tail is a part"
+    )
+
+
+@pytest.mark.rule("S-180")
+@pytest.mark.parametrize(
+    ("command", "shown", "left"),
+    [
+        ("cat {names} | jq -r .body", "one two", "one two three"),
+        ("find {queue} -name '*.jsonl' | xargs cat | jq -r .body", "one two three", "one two three"),
+        ("rm {names}", "", "three"),
+        ("mv {names} {other}/; cat {other}/*.jsonl | jq -r .body", "one two", "three"),
+        ("tar cf - {names} 2>/dev/null | tar xOf - | jq -r .body", "one two", "one two three"),
+        ("cp {names} {other}/; cat {other}/*.jsonl | jq -r .body", "one two", "one two three"),
+        ("rm -f {queue}/.messages/*; cat {names} 2>&1 | grep -c 'No such file'", "1", ""),
+    ],
+)
+def test_what_a_shell_does_with_the_name_of_a_tail_later(
+    address: Address, command: str, shown: str, left: str
+) -> None:
+    publish(address, "one", "two")
+    names = shell("echo *.jsonl", address.first.path).split()
+    assert all(map(is_tail, names))
+    settled(address.first, 1)
+    publish(address, "three")
+    facts = {"names": " ".join(names), "queue": address.first.path, "other": address.second.path}
+    shell("rm -f .all.jsonl", address.second.path)
+    said = shell(command.format(**facts), address.first.path)
+    assert sorted(said.split()) == sorted(shown.split())
+    assert bodies(address.first) == left.split()
+
+
+@pytest.mark.rule("S-180")
+def test_names_of_tails_outlive_the_mount(tmp_path: Path) -> None:
+    """Of two queues, one of whose tails is several parts by then."""
+    store, mnt = new_store(tmp_path / "store"), tmp_path / "mnt"
+    with mounted_for_writing(store, mnt) as mount:
+        shell("mkdir -p a/a b/b; seq 70000 > a/a/in.txt; echo x > b/b/in.txt", mount.path)
+        names = shell("echo */*/*.jsonl", mount.path).split()
+        shell("echo later > a/a/in.txt", mount.path)
+    with mounted_for_writing(store, mnt) as mount:
+        shell("echo later still > a/a/in.txt", mount.path)
+        found = shell(f"cat {' '.join(names)} | jq -r .body", mount.path).splitlines()
+        assert {*map(str, range(1, 70_001)), "x"} <= {*found} <= {*map(str, range(1, 70_001)), "x", "later"}
+        assert len(found) == len({*found})
+        assert "later still" in shell("cat a/a/*.jsonl", mount.path)
