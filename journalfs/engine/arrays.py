@@ -21,6 +21,13 @@ def u32_pointer(values: array[int]) -> Any:
     return ffi.from_buffer("uint32_t[]", values) if len(values) else ffi.NULL
 
 
+def kept_pointer(content: Any) -> Any:
+    """The bytes of a buffer for C, for as long as the pointer is kept. A view is copied: CPython 3.11 ends
+    the process when it finds a memoryview and a pointer to it in garbage that refers to itself.
+    """
+    return ffi.from_buffer("uint8_t[]", bytes(content) if isinstance(content, memoryview) else content)
+
+
 def index_list(fill: Fill, doing: str, *, room: int = ROOM_FIRST) -> array[int]:
     """A list of u32 indexes as array('I')."""
     count = ffi.new("uint32_t *")

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from journalfs import door
 from journalfs.engine._native import ffi, lib
+from journalfs.engine.arrays import kept_pointer
 from journalfs.engine.status import FileTorn, check
 from journalfs.errors import refuse_shortage
 
@@ -238,10 +239,10 @@ class MemoryFile(MappedFile):
     __slots__ = ()
 
     def __init__(self, path: Path | str, content: Any) -> None:
-        """`content` is bytes or another buffer, which is not copied."""
+        """`content` is bytes or another buffer, which is not copied unless it is a view of one."""
         self.path = Path(path)
         self._fd = -1
-        self.pointer = ffi.from_buffer("uint8_t[]", content) if len(content) else ffi.NULL
+        self.pointer = kept_pointer(content) if len(content) else ffi.NULL
         self._whole = None
         self.size_bytes = len(content)
         self.unreadable = ()

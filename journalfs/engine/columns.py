@@ -170,7 +170,7 @@ def read_columns(lines: Array, wanted: Sequence[Column], bytes_max: int) -> Colu
 def _lines(lines: Array) -> Any:
     if lines.dtype != LINE or not lines.flags.c_contiguous:
         raise ValueError("no array of lines")
-    return ffi.from_buffer("jfs_line[]", lines.data.cast("B")) if len(lines) else ffi.NULL
+    return ffi.from_buffer("jfs_line[]", lines) if len(lines) else ffi.NULL
 
 
 @cache

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
+from journalfs.engine.arrays import kept_pointer
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.status import check
 from journalfs.limits import LONG_BODY_BYTES
@@ -192,7 +193,7 @@ class LineBatch:
         lines = ffi.new("jfs_line[]", len(payloads))
         keep = []
         for index, payload in enumerate(payloads):
-            pointer = ffi.from_buffer("uint8_t[]", payload)
+            pointer = kept_pointer(payload)
             keep.append(pointer)
             line = lines[index]
             line.payload = pointer
@@ -238,7 +239,7 @@ class LineBatch:
             line.large_bytes = body.size_bytes
             self._large[index] = pointer
         else:
-            pointer = ffi.from_buffer("uint8_t[]", body or b"\0")
+            pointer = kept_pointer(body or b"\0")
             line.large = pointer
             line.large_bytes = len(body)
             self._large[index] = pointer

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,3 +141,38 @@ def test_closing_twice_is_allowed_and_closes_the_descriptor(tmp_path: Path) -> N
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         MappedFile(tmp_path / "nothing")
+
+
+GARBAGE = """
+import gc
+import numpy as np
+from journalfs.engine.buffers import MemoryFile
+from journalfs.engine.columns import LINE, lines_pointer
+from journalfs.engine.lines import LineBatch
+
+class Held:
+    pass
+
+def kept(number):
+    view = memoryview(bytearray(b"x" * 100))[1:]
+    if number == 0:
+        return MemoryFile("nothing", view)
+    if number == 1:
+        return LineBatch.of_payloads([view], queue="q")
+    return lines_pointer(np.zeros(9, LINE))
+
+for number in (0, 1, 2) * 30:
+    what = kept(number)
+    held = Held()
+    held.itself, held.what = held, what
+    del held, what
+    gc.collect()
+print("alive")
+"""
+
+
+def test_what_is_kept_of_a_view_does_not_end_the_process_as_garbage() -> None:
+    """The view goes before the pointer when both are in garbage that refers to itself."""
+    command = [sys.executable, "-c", GARBAGE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
