@@ -5,16 +5,16 @@ it: a line for each record, its body in base64.
 from __future__ import annotations
 
 import base64
-import binascii
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from journalfs import door
 from journalfs.engine.buffers import MappedFile
-from journalfs.engine.scan import GapKind, Scan, scan_journal
+from journalfs.engine.encoded import encoded_lines
+from journalfs.engine.scan import GapKind, scan_journal
 from journalfs.errors import DecodeError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.format.record_types import RecordKind
@@ -24,25 +24,6 @@ from journalfs.limits import JOURNAL_HEADER_BYTES
 DEFAULT_PREFIX: Final = "activemq-data"
 DEFAULT_EXTENSION: Final = "amq"
 DEFAULT_FILE_BYTES: Final = 10 * 1024 * 1024
-
-URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
-
-OPERATIONS: Final = {
-    RecordKind.ADD: "AddRecord",
-    RecordKind.ADD_TX: "AddRecordTX",
-    RecordKind.UPDATE: "Update",
-    RecordKind.UPDATE_TX: "UpdateTX",
-    RecordKind.DELETE: "DeleteRecord",
-    RecordKind.DELETE_TX: "DeleteRecordTX",
-    RecordKind.PREPARE: "Prepare",
-    RecordKind.COMMIT: "Commit",
-    RecordKind.ROLLBACK: "Rollback",
-}
-"""What the tools call each kind. They write no line for an event."""
-
-_IS_UPDATE: Final = frozenset({RecordKind.UPDATE, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
-_WITH_RECORD: Final = _IS_UPDATE | {RecordKind.ADD, RecordKind.ADD_TX}
-_IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
 
 _UNREAD: Final = {
     GapKind.ZEROED: "zeros where records should be",
@@ -95,7 +76,7 @@ def write_encoded(directory: Path, extension: str, out: BinaryIO, lost: Callable
         out.write(head.encode(errors="surrogateescape"))
         with MappedFile(one.path) as file:
             scan = scan_journal(file, rid=rid, version=one.version)
-            content = file.copy(0, scan.end)
+            out.writelines(encoded_lines(file, scan))
             unread = [(hole.offset, hole.length, hole.reason) for hole in file.unreadable]
         if len(scan):
             # Only the end of the last file is how a writer ends.
@@ -106,48 +87,6 @@ def write_encoded(directory: Path, extension: str, out: BinaryIO, lost: Callable
         for offset, length, what in unread:
             text = f"{one.path}: at offset {offset}: {length} bytes are left out: {what}"
             (torn.append if what == _UNREAD[GapKind.TORN] else lost)(text)
-        out.writelines(_lines(scan, content))
-
-
-def _lines(scan: Scan, content: bytes) -> Iterator[bytes]:
-    records, view = scan.pointer.records, memoryview(content)
-    encode = binascii.b2a_base64
-    for index in range(len(scan)):
-        one = records[index]
-        kind = one.kind
-        if kind not in OPERATIONS:
-            continue
-        if kind in _WITH_RECORD:
-            start = one.body_offset
-            body = encode(view[start : start + one.body_bytes]).translate(URL_SAFE)
-            tx = f"txID@{_signed(one.tx_id)}," if kind in _IN_TX else ""
-            yield (
-                f"operation@{OPERATIONS[kind]},{tx}id@{_signed(one.record_id)},"
-                f"userRecordType@{_byte(one.user_type)},length@{one.body_bytes},"
-                f"isUpdate@{'true' if kind in _IS_UPDATE else 'false'},"
-                f"compactCount@{_byte(one.compact_count)},data@"
-            ).encode() + body
-        elif kind == RecordKind.DELETE:
-            yield b"operation@DeleteRecord,id@%d\n" % _signed(one.record_id)
-        elif kind == RecordKind.ROLLBACK:
-            yield b"operation@Rollback,txID@%d\n" % _signed(one.tx_id)
-        else:
-            counted = f"operation@{OPERATIONS[kind]},txID@{_signed(one.tx_id)},numberOfRecords@{one.count}"
-            if kind == RecordKind.COMMIT:
-                yield f"{counted}\n".encode()
-            else:
-                start = one.body_offset
-                body = encode(view[start : start + one.body_bytes]).translate(URL_SAFE)
-                yield f"{counted},extraData@".encode() + body
-
-
-def _signed(value: int) -> int:
-    """A long as Java prints it."""
-    return value - (1 << 64) if value >> 63 == 1 else int(value)
-
-
-def _byte(value: int) -> int:
-    return value - 256 if value > 127 else int(value)
 
 
 # -- back ----------------------------------------------------------------------------------------------------
