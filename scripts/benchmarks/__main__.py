@@ -55,6 +55,7 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "append": APPEND,
     "spark": SPARK,
     "paging": {"paging": _of("paging", "paging")},
+    "export": {"exports": _of("exporting", "exports"), "older": _of("exporting", "older_stores")},
 }
 MESSAGES_PAGED = 300_000
 ROOT = Path(__file__).parent.parent.parent
@@ -105,7 +106,10 @@ def _arguments() -> argparse.Namespace:
     paging_.add_argument(
         "--broker-messages", type=int, help="how many a broker pages (default: as many; 0: no broker)"
     )
-    commands_ = {"read": read, "append": append_, "spark": spark_, "paging": paging_}
+    export_ = subcommands.add_parser(
+        "export", help="exports and older stores, against the brokers' own tools"
+    )
+    commands_ = {"export": export_, "read": read, "append": append_, "spark": spark_, "paging": paging_}
     for name, command in commands_.items():
         measurements = MEASUREMENTS[name]
         command.add_argument("--only", default=",".join(measurements), help="comma-separated: %(default)s")

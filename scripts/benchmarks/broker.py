@@ -140,6 +140,15 @@ def java_classes(name: str, *, heap: str) -> list[str] | None:
     ]
 
 
+def artemis_tool(*arguments: str) -> list[str]:
+    """The command of one of the distribution's own tools, outside of any instance."""
+    home = _distribution()
+    if home is None:
+        raise RuntimeError("there is no Artemis distribution")
+    boot = ["java", "-Xmx1g", f"-Dartemis.home={home}", "-cp", f"{home}/lib/artemis-boot.jar"]
+    return [*boot, "org.apache.activemq.artemis.boot.Artemis", *arguments]
+
+
 def _distribution() -> Path | None:
     """The unpacked distribution that the broker tests use: named by the environment, or fetched by them."""
     given = os.environ.get("JOURNALFS_ARTEMIS_HOME")
