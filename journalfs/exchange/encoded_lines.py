@@ -15,6 +15,7 @@ from journalfs import door
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.encoded import encoded_lines
 from journalfs.engine.scan import GapKind, scan_journal
+from journalfs.engine.stage import NewRecord, encode, record_bytes
 from journalfs.errors import DecodeError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.format.record_types import RecordKind
@@ -24,6 +25,20 @@ from journalfs.limits import JOURNAL_HEADER_BYTES
 DEFAULT_PREFIX: Final = "activemq-data"
 DEFAULT_EXTENSION: Final = "amq"
 DEFAULT_FILE_BYTES: Final = 10 * 1024 * 1024
+
+_KINDS: Final = {
+    "AddRecord": RecordKind.ADD,
+    "AddRecordTX": RecordKind.ADD_TX,
+    "Update": RecordKind.UPDATE,
+    "UpdateTX": RecordKind.UPDATE_TX,
+    "DeleteRecord": RecordKind.DELETE,
+    "DeleteRecordTX": RecordKind.DELETE_TX,
+    "Prepare": RecordKind.PREPARE,
+    "Commit": RecordKind.COMMIT,
+    "Rollback": RecordKind.ROLLBACK,
+}
+"""What the tools call each kind. They write no line for an event."""
+_IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
 
 _UNREAD: Final = {
     GapKind.ZEROED: "zeros where records should be",
@@ -92,13 +107,6 @@ def write_encoded(directory: Path, extension: str, out: BinaryIO, lost: Callable
 # -- back ----------------------------------------------------------------------------------------------------
 
 _HEADER: Final = struct.Struct(">iiq")
-_RECORD: Final = struct.Struct(">BiBqiB")
-_RECORD_TX: Final = struct.Struct(">BiBqqiB")
-_DELETE_TX: Final = struct.Struct(">BiBqqi")
-_SHORT: Final = struct.Struct(">BiBq")
-_PREPARE: Final = struct.Struct(">BiBqii")
-_COMMIT: Final = struct.Struct(">BiBqi")
-_INT: Final = struct.Struct(">i")
 
 
 class _Writer:
@@ -113,32 +121,21 @@ class _Writer:
         self._room = 0
         self._of_tx: Counter[int] = Counter()
 
-    def put(self, make: Callable[[int], bytes]) -> None:
-        """`make` is given the id that records of the file carry."""
-        record = make(rid_of(self._file_id))
-        if len(record) > self._file_bytes - _HEADER.size:
+    def put(self, record: NewRecord) -> None:
+        """Append it. A COMMIT or PREPARE gets the count of the transaction's records in its file."""
+        size_bytes = record_bytes(record.kind, len(record.body))
+        if size_bytes > self._file_bytes - _HEADER.size:
             raise WrongCall(
-                f"a record of {len(record)} bytes does not fit into journal files of {self._file_bytes}; "
+                f"a record of {size_bytes} bytes does not fit into journal files of {self._file_bytes}; "
                 "give a larger --file-size"
             )
-        if self._file is None or len(record) > self._room:
+        if self._file is None or size_bytes > self._room:
             self._next()
-            record = make(rid_of(self._file_id))
         assert self._file is not None
-        self._file.write(record)
-        self._room -= len(record)
-
-    def in_tx(self, tx: int, make: Callable[[int], bytes]) -> None:
-        self.put(make)
-        self._of_tx[tx] += 1
-
-    def end_tx(self, tx: int, make: Callable[[int, int], bytes]) -> None:
-        """A record that says how many of the transaction's are in its file."""
-        self.put(lambda rid: make(rid, 0))
-        size = len(make(0, 0))
-        assert self._file is not None
-        self._file.seek(-size, 1)
-        self._file.write(make(rid_of(self._file_id), self._of_tx[tx]))
+        if record.kind in _IN_TX:
+            self._of_tx[record.tx_id] += 1
+        self._file.write(encode([record], rid=rid_of(self._file_id), counts=[self._of_tx[record.tx_id]]))
+        self._room -= size_bytes
 
     def _next(self) -> None:
         self.close()
@@ -158,10 +155,6 @@ class _Writer:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
-
-
-def _checked(record: bytes) -> bytes:
-    return record + _INT.pack(len(record) + _INT.size)
 
 
 def read_encoded(
@@ -210,76 +203,47 @@ class _LineReader:
             return None
         fields = dict(element.partition("@")[::2] for element in line.split(","))
         operation = fields["operation"]
-        if operation in ("AddRecord", "Update"):
-            self._record(fields, RecordKind.ADD if operation == "AddRecord" else RecordKind.UPDATE)
-        elif operation in ("AddRecordTX", "UpdateTX"):
-            self._record_tx(fields, RecordKind.ADD_TX if operation == "AddRecordTX" else RecordKind.UPDATE_TX)
-        elif operation == "DeleteRecord":
+        kind = _KINDS.get(operation)
+        if kind is None:
+            return f"no operation is called {operation}"
+        if kind is RecordKind.DELETE:
             # What was reclaimed before needs no delete, and brokers take one for an error.
             identity = int(fields["id"])
             if identity in self._known:
                 self._known.discard(identity)
-                self._writer.put(lambda rid: _checked(_SHORT.pack(RecordKind.DELETE, rid, 0, identity)))
-        elif operation == "DeleteRecordTX":
-            self._delete_tx(fields)
-        elif operation == "Rollback":
-            tx = int(fields["txID"])
-            self._writer.put(lambda rid: _checked(_SHORT.pack(RecordKind.ROLLBACK, rid, 0, tx)))
-        elif operation in ("Prepare", "Commit"):
-            return self._end(fields, operation)
+                self._writer.put(NewRecord(kind, identity))
+        elif kind is RecordKind.ROLLBACK:
+            self._writer.put(NewRecord(kind, tx_id=int(fields["txID"])))
+        elif kind in (RecordKind.PREPARE, RecordKind.COMMIT):
+            return self._end(fields, kind)
         else:
-            return f"no operation is called {operation}"
+            self._record(fields, kind)
         return None
 
     def _record(self, fields: dict[str, str], kind: RecordKind) -> None:
-        identity, user_type = int(fields["id"]), int(fields["userRecordType"]) & 0xFF
-        body = _decoded(fields["data"])
-        self._known.add(identity)
-        self._writer.put(
-            lambda rid: _checked(_RECORD.pack(kind, rid, 0, identity, len(body), user_type) + body)
-        )
+        identity, tx = int(fields["id"]), int(fields["txID"]) if kind in _IN_TX else 0
+        if kind is RecordKind.DELETE_TX:
+            user_type, body = 0, _decoded(fields.get("data", ""))
+        else:
+            user_type, body = int(fields["userRecordType"]), _decoded(fields["data"])
+            self._known.add(identity)
+        self._seen[tx] += kind in _IN_TX
+        self._writer.put(NewRecord(kind, identity, tx, _signed_byte(user_type), body))
 
-    def _record_tx(self, fields: dict[str, str], kind: RecordKind) -> None:
-        tx, identity = int(fields["txID"]), int(fields["id"])
-        user_type, body = int(fields["userRecordType"]) & 0xFF, _decoded(fields["data"])
-        self._seen[tx] += 1
-        self._known.add(identity)
-        self._writer.in_tx(
-            tx,
-            lambda rid: _checked(_RECORD_TX.pack(kind, rid, 0, tx, identity, len(body), user_type) + body),
-        )
-
-    def _delete_tx(self, fields: dict[str, str]) -> None:
-        tx, identity = int(fields["txID"]), int(fields["id"])
-        body = _decoded(fields.get("data", ""))
-        self._seen[tx] += 1
-        self._writer.in_tx(
-            tx,
-            lambda rid: _checked(
-                _DELETE_TX.pack(RecordKind.DELETE_TX, rid, 0, tx, identity, len(body)) + body
-            ),
-        )
-
-    def _end(self, fields: dict[str, str], operation: str) -> str | None:
+    def _end(self, fields: dict[str, str], kind: RecordKind) -> str | None:
         tx, expected = int(fields["txID"]), int(fields["numberOfRecords"])
         if self._seen[tx] != expected:
             return (
-                f"transaction {tx} is incomplete: {operation.lower()} of {expected} records, "
+                f"transaction {tx} is incomplete: {kind.name.lower()} of {expected} records, "
                 f"but {self._seen[tx]} were there"
             )
-        if operation == "Commit":
-            self._writer.end_tx(
-                tx, lambda rid, count: _checked(_COMMIT.pack(RecordKind.COMMIT, rid, 0, tx, count))
-            )
-        else:
-            extra = _decoded(fields["extraData"])
-            self._writer.end_tx(
-                tx,
-                lambda rid, count: _checked(
-                    _PREPARE.pack(RecordKind.PREPARE, rid, 0, tx, count, len(extra)) + extra
-                ),
-            )
+        extra = _decoded(fields["extraData"]) if kind is RecordKind.PREPARE else b""
+        self._writer.put(NewRecord(kind, tx_id=tx, body=extra))
         return None
+
+
+def _signed_byte(value: int) -> int:
+    return (value & 0xFF) - 256 if value & 0x80 else value & 0xFF
 
 
 def _decoded(text: str) -> bytes:
