@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final
 
+from journalfs.engine.lines import SOURCE_PERSISTER
+from journalfs.engine.xml import XmlElements
 from journalfs.errors import DecodeError, JournalfsError
 from journalfs.exchange.amqp_core import as_core
 from journalfs.format.bindings import RoutingType
@@ -18,7 +20,7 @@ from journalfs.store.bodies import pieces
 from journalfs.store.outgoing import CoreMessage, Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
-from journalfs.store.stored_runs import each_stored
+from journalfs.store.stored_runs import Place, each_place, stored_at
 
 LARGE_PIECE_BYTES: Final = 1000
 """The tools write the body of a large message in pieces of so many bytes, each encoded on its own."""
@@ -72,6 +74,7 @@ class XmlWriter:
         self._lost = lost
         self._advance = advance
         self._lost_characters = 0
+        self._elements = XmlElements(out)
 
     def write(self, store: JournalStore) -> None:
         self._out.write(b"\n<activemq-journal>\n   <bindings>")
@@ -121,18 +124,29 @@ class XmlWriter:
             others = _shared_ids(together)
             for queue in together:
                 mine = f'            <queue name="{self._text(queue.name)}"/>\n'
-                for message_id, message in _stored(queue):
-                    names = others.get(message_id)
-                    if names is not None and names[0] != queue.name:
-                        pass
-                    elif isinstance(message, JournalfsError):
-                        self._lost(f"message {message_id} of {queue.name} is left out: {message}")
-                    elif names is None:
-                        self._message(message_id, message, mine)
-                    else:
+                for place in _places(queue):
+                    names = others.get(place.message_id)
+                    if names is None:
+                        self._one(queue, place, mine)
+                    elif names[0] == queue.name:
                         said = "".join(f'            <queue name="{self._text(one)}"/>\n' for one in names)
-                        self._message(message_id, message, said)
+                        self._one(queue, place, said)
                     self._advance(1)
+        self._elements.flush()
+
+    def _one(self, queue: StoreQueue, place: Place, queues: str) -> None:
+        """By the core, but for what is anything but usual."""
+        if place.source == SOURCE_PERSISTER and self._elements.message(
+            place.file, place.offset, place.size_bytes, place.message_id, queues.encode()
+        ):
+            return
+        self._elements.flush()
+        try:
+            message = stored_at(queue.content, place)
+        except JournalfsError as error:
+            self._lost(f"message {place.message_id} of {queue.name} is left out: {error}")
+            return
+        self._message(place.message_id, message, queues)
 
     def _message(self, message_id: int, message: Outgoing, queues: str) -> None:
         try:
@@ -187,10 +201,10 @@ def _in_pieces(given: Iterable[bytes | bytearray | memoryview]) -> Iterator[byte
         yield left
 
 
-def _stored(queue: StoreQueue) -> Iterator[tuple[int, Outgoing | JournalfsError]]:
-    """All messages of a queue, those that a transaction in doubt has taken as well, as `data exp` does."""
+def _places(queue: StoreQueue) -> Iterator[Place]:
+    """Of all messages of a queue, those that a transaction in doubt has taken as well, as `data exp` does."""
     for run in [*queue.content.live(), *queue.content.delivering()]:
-        yield from each_stored(queue.content, run)
+        yield from each_place(queue.content, run)
 
 
 def _sharing(queues: Sequence[StoreQueue]) -> list[list[StoreQueue]]:
