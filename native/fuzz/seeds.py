@@ -82,6 +82,7 @@ def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
         for file in files:
             yield "scan", file.data[:FILE_BYTES]
             yield "recordview", file.data[:FILE_BYTES]
+            yield "export", b"\xff" + file.data[:FILE_BYTES]
             yield "checksum", with_checksum(file.data[:FILE_BYTES])
         several = [file.data[: FILE_BYTES // len(files)] for file in files[:4]]
         yield "state", b"".join(struct.pack(">I", len(data)) + data for data in several)
@@ -95,6 +96,7 @@ def seeds(store: Path) -> Iterator[tuple[str, bytes]]:
         yield "select", SELECT_STEPS + columns[4:] + payload[:65535]
         if not source:
             yield "copy", payload
+            yield "export", payload
         yield "line", struct.pack(">BI", source, len(payload)) + payload + large
         yield "publish", b"\x07\x0b" + LineBatch.of_payloads([payload], queue="q", sources=[source]).line(0)
     for path in (store / "data/paging").rglob("*.page"):
@@ -126,7 +128,10 @@ def main() -> None:
             shapes: set[tuple[str, int]] = set()
             for target, seed in seeds(Path(folder, name)):
                 # Messages of one length in one store are mostly the same message with another number in it.
-                alike = target in ("line", "publish", "columns", "copy") and (target, len(seed)) in shapes
+                alike = (
+                    target in ("line", "publish", "columns", "copy", "export")
+                    and (target, len(seed)) in shapes
+                )
                 if alike or made.get(target, 0) >= SEEDS_MAX:
                     continue
                 shapes.add((target, len(seed)))
