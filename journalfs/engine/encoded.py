@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from journalfs.engine._native import ffi, lib
 from journalfs.engine.buffers import MappedFile
+from journalfs.engine.lines import uninitialized
 from journalfs.engine.scan import Scan
 from journalfs.engine.status import check
 
 PIECE_BYTES: Final = 4 << 20
-"""Made at once, unless one line is longer."""
+"""Made at once; the buffer grows where one line is longer."""
 
 
-def encoded_lines(file: MappedFile, scan: Scan) -> Iterator[bytes]:
-    """The lines of all records, in pieces. Raises `FileTorn`."""
-    records, count = scan.pointer.records, len(scan)
-    longest = max((records[index].body_bytes for index in range(count)), default=0)
-    room = max(PIECE_BYTES, lib.JFS_ENCODED_FRONT_BYTES + (longest + 2) // 3 * 4)
-    out, written, following = ffi.new("uint8_t[]", room), ffi.new("uint64_t *"), ffi.new("uint32_t *")
+def encoded_lines(file: MappedFile, scan: Scan) -> Iterator[Any]:
+    """The lines of all records, in pieces, each valid until the next is asked for. Raises `FileTorn`."""
+    count, room = len(scan), PIECE_BYTES
+    out, written, following = uninitialized("uint8_t[]", room), ffi.new("uint64_t *"), ffi.new("uint32_t *")
     while following[0] < count:
         status = lib.jfs_encoded_lines(file.pointer, scan.pointer, following, out, room, written)
         check(status, f"reading {file.path}")
-        yield bytes(ffi.buffer(out, written[0]))
+        if written[0]:
+            yield ffi.buffer(out, written[0])
+        elif following[0] < count:
+            body_bytes = scan.pointer.records[following[0]].body_bytes
+            room = lib.JFS_ENCODED_FRONT_BYTES + (body_bytes + 2) // 3 * 4
+            out = uninitialized("uint8_t[]", room)
