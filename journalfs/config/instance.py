@@ -87,8 +87,12 @@ def of_etc(folder: Path, etc: Path, properties: Mapping[str, str], started: Scri
 
 def _etc_of(folder: Path, started: Script) -> Path:
     uri = started.variables.get("ARTEMIS_INSTANCE_ETC_URI", "")
-    said = Path(uri.removeprefix("file:") if uri else started.variables.get("ARTEMIS_INSTANCE_ETC", ""))
-    return said if said.is_absolute() and said.is_dir() else folder / "etc"
+    path = "/" + uri.removeprefix("file:").lstrip("/")
+    said = (unquote(path), path) if uri else (started.variables.get("ARTEMIS_INSTANCE_ETC", ""),)
+    return next(
+        (one for one in map(Path, said) if one.is_absolute() and one.is_dir()),
+        folder / "etc",
+    )
 
 
 def _properties_of(started: Script) -> dict[str, str]:

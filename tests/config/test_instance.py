@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -174,3 +175,22 @@ def test_a_configuration_said_by_hand(lay: Lay, tmp_path: Path) -> None:
     assert locate_store(bare, environment={}).config is None
     with pytest.raises(ConfigError, match="is no file"):
         locate_store(bare, environment={CONFIG_VARIABLE: "/missing"})
+
+
+@pytest.mark.rule("S-167")
+@pytest.mark.parametrize("uri", ["file:{}/", "file://{}/", "{}", None])
+@pytest.mark.parametrize("etc", ["my etc", "100%25 ours", "é"])
+def test_an_etc_with_an_odd_name_elsewhere(lay: Lay, tmp_path: Path, uri: str | None, etc: str) -> None:
+    """Its address has escapes, as `artemis create` writes it."""
+    root = lay()
+    moved = tmp_path / "elsewhere" / etc
+    moved.parent.mkdir()
+    (root / "etc").rename(moved)
+    script = SCRIPT.replace("THERE", str(moved))
+    if uri is not None:
+        said = f"ARTEMIS_INSTANCE_ETC_URI='{uri.format(quote(str(moved)))}'"
+        script = script.replace('if [ -z "$ARTEMIS_PROFILE"', f'{said}\nif [ -z "$ARTEMIS_PROFILE"')
+    (root / "bin/artemis").write_text(script)
+    layout = locate_store(root, environment={})
+    assert layout.config is not None
+    assert layout.config.file == moved / "broker.xml"
