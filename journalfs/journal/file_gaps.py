@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from journalfs import door
+from journalfs.engine.links import write_durably
 
 NOTED: Final = Path("journalfs/deleted-journal-files.json")
 RANGES_MAX: Final = 256
@@ -97,8 +98,8 @@ class DeletedFiles:
         if found == before:
             return
         door.make_folders(self._path.parent)
-        with door.replacing(self._path) as made, open(made, "wb", closefd=False) as file:
-            file.write(msgspec.json.encode({**noted, self._journal: found}))
+        door.remove_if_there(self._path)
+        write_durably(self._path, msgspec.json.encode({**noted, self._journal: found}))
 
     def _noted(self) -> dict[str, list[Range]]:
         try:

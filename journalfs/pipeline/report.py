@@ -111,6 +111,7 @@ def draw_steps(axes: Any, edges_ms: Sequence[int], series: Mapping[str, Sequence
     axes.stackplot(edges, rows, labels=[_short(one) for one in series], step="post")
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
+    axes.locator_params(axis="y", integer=True)
     axes.tick_params("x", rotation=30)
 
 
