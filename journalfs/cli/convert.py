@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from journalfs.cli.common import GivenPath, json_option, store_argument, write_json
-from journalfs.config.older import HORNETQ, KINDS
+from journalfs.config.older import AMQ, HORNETQ, KINDS
 
 _FORMAT = click.option(
     "--format",
@@ -27,9 +27,9 @@ _OUT = click.option(
 @_FORMAT
 @click.option(
     "--to",
-    type=click.Choice(["artemis", HORNETQ]),
+    type=click.Choice(["artemis", HORNETQ, AMQ]),
     default="artemis",
-    help="The kind of store to make: of today's broker, or of HornetQ 2.4.",
+    help="The kind of store to make: of today's broker, of HornetQ 2.4, or of ActiveMQ 5.",
 )
 @json_option
 def convert(*, store: Path, destination: Path, store_format: str | None, to: str, as_json: bool) -> None:

@@ -26,7 +26,7 @@ from journalfs.config.files import TOML_NAME
 from journalfs.config.journal_settings import JournalSettings, journal_settings
 from journalfs.config.journalfs_toml import settings_text
 from journalfs.config.layout import StoreLayout, locate_store, plan_store
-from journalfs.config.older import ARTEMIS_1, HORNETQ, forced
+from journalfs.config.older import AMQ, ARTEMIS_1, HORNETQ, forced
 from journalfs.config.setting_names import Value
 from journalfs.convert.report import Report
 from journalfs.damage import Damage, name_of
@@ -51,7 +51,7 @@ from journalfs.store.write.opening import open_for_writing
 PROGRESS: Final = "unfinished.json"
 MADE_FROM: Final = Path("journalfs", "made-from.json")
 REWRITTEN: Final = "rewritten"
-WRITTEN: Final = (HORNETQ,)
+WRITTEN: Final = (HORNETQ, AMQ)
 """Kinds of older stores that can be made."""
 
 LIVE_SHARE_MIN: Final = 0.5
@@ -206,8 +206,13 @@ class Carrying:
         if state.step == _Step.PACKED and self.to is not None:
             self._rewrite(source, staging, destination, state)
         report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
-        _move(staging, destination, _places(destination) if self.to is None else _hornetq_places(destination))
+        _move(staging, destination, self._places(destination))
         return report
+
+    def _places(self, destination: Path) -> dict[str, Path]:
+        if self.to is None:
+            return _places(destination)
+        return _hornetq_places(destination) if self.to == HORNETQ else _amq_places(destination)
 
     def _records(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         _empty(staging)
@@ -264,19 +269,24 @@ class Carrying:
 
     def _keeps_names(self, source: Source) -> bool:
         """Destinations have the names already that clients of the new store know."""
-        return self.to is not None and source.kind in (HORNETQ, ARTEMIS_1)
+        return self.to == HORNETQ and source.kind in (HORNETQ, ARTEMIS_1)
 
     def _rewrite(self, source: Source, staging: Path, destination: Path, state: _State) -> None:
         """Make the older store of what was packed."""
         place = staging / REWRITTEN
         _remove(place)
-        writing = HornetqStore(
-            staging,
-            place,
-            _settings(destination).file_size_bytes,
-            current_names=not self._keeps_names(source),
-            jms=source.bindings_dir if source.kind == HORNETQ else None,
-        )
+        if self.to == AMQ:
+            from journalfs.convert.writing_amq import AmqStore  # noqa: PLC0415 - seldom needed
+
+            writing: AmqStore | HornetqStore = AmqStore(staging, place)
+        else:
+            writing = HornetqStore(
+                staging,
+                place,
+                _settings(destination).file_size_bytes,
+                current_names=not self._keeps_names(source),
+                jms=source.bindings_dir if source.kind == HORNETQ else None,
+            )
         writing.write()
         report = msgspec.json.decode(door.read(staging / MADE_FROM), type=Report)
         notes = [(kind, text) for kind, text in report.notes if kind != "jms"]
@@ -425,6 +435,12 @@ def _hornetq_places(destination: Path) -> dict[str, Path]:
     made = {f"{REWRITTEN}/{name}": destination / name for name in ("paging", "bindings", "journal")}
     beside = {"large-messages": destination / "largemessages", "journalfs": destination / "journalfs"}
     return beside | made
+
+
+def _amq_places(destination: Path) -> dict[str, Path]:
+    """The reference store first: without it a broker would take the data logs for another store's."""
+    made = {f"{REWRITTEN}/{name}": destination / name for name in ("kr-store", "journal")}
+    return {"journalfs": destination / "journalfs"} | made
 
 
 def _move(staging: Path, destination: Path, places: Mapping[str, Path]) -> None:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import IntEnum, unique
 from typing import Final, NamedTuple, TypeAlias
 
@@ -103,15 +103,26 @@ def decode_properties(reader: Reader) -> list[Property]:
     return [_decode_property(reader) for _ in range(reader.count())]
 
 
+def decode_stream(reader: Reader) -> Iterator[tuple[Code, PropertyValue]]:
+    """Every value of a stream body. Raises `DecodeError`."""
+    while reader.remaining_bytes:
+        code = _decode_code(reader)
+        yield code, reader.nullable_string() if code is Code.STRING else _decode_value(reader, code)
+
+
 def _decode_property(reader: Reader) -> Property:
     name = reader.simple_string()
+    code = _decode_code(reader)
+    return Property(name, code, _decode_value(reader, code))
+
+
+def _decode_code(reader: Reader) -> Code:
     at = reader.position
     number = reader.i8()
     try:
-        code = Code(number)
+        return Code(number)
     except ValueError:
         raise DecodeError(at, f"no property type has the number {number}") from None
-    return Property(name, code, _decode_value(reader, code))
 
 
 def _decode_value(reader: Reader, code: Code) -> PropertyValue:

@@ -32,6 +32,9 @@ from journalfs.older.openwire_core import (
 )
 from journalfs.selector import Selector, compile_selector
 
+Told = Callable[[int, Destination, str, Place, list[QueueId]], None]
+"""Hears of each message that is in queues: its id here, where it was sent, its id there, where it lies."""
+
 TOGETHER_MAX: Final = 4096
 """Messages of which the core is asked at once."""
 MAPPED_MAX: Final = 64
@@ -152,10 +155,18 @@ class ContentWriter:
     """Writes one `Content`; `places` names files for what is said of damage."""
 
     def __init__(
-        self, out: DerivedStore, load: Load, places: Places, *, layout: int, hide_taken: bool
+        self,
+        out: DerivedStore,
+        load: Load,
+        places: Places,
+        *,
+        layout: int,
+        hide_taken: bool,
+        told: Told | None = None,
     ) -> None:
         """`layout`: how `load` finds what has no length, for the core (`engine.openwire`)."""
         self.out = out
+        self._told = told
         self._load = load
         self.places = places
         self.layout = layout
@@ -167,6 +178,8 @@ class ContentWriter:
         self.bytes_each = 0.0
         """Of the source, for the progress bar."""
         self._subscriptions: dict[tuple[str, str], _Queue] = {}
+        self.subscriptions: list[tuple[Subscribed, QueueId]] = []
+        """With the queue that each is."""
 
     def write(self, content: Content) -> None:
         wanted = {
@@ -190,7 +203,7 @@ class ContentWriter:
         destination, waiting = Destination(False, name), _Waiting(self, topic=False)
         queues = [_Queue(queue, None)]
         for identity, place in messages.items():
-            if (destination.qualified, identity) not in wanted:
+            if not self._is_told_of((destination.qualified, identity), wanted):
                 waiting.add(destination, place, queues)
                 continue
             waiting.write()
@@ -198,6 +211,10 @@ class ContentWriter:
             if message_id is not None:
                 self._ids[destination.qualified, identity] = message_id
         waiting.write()
+
+    def _is_told_of(self, message: tuple[str, str], wanted: set[tuple[str, str]]) -> bool:
+        """Whether anybody has to know its id here."""
+        return self._told is not None or message in wanted
 
     # -- topics ----------------------------------------------------------------------------------------------
 
@@ -230,6 +247,7 @@ class ContentWriter:
         queue = self.out.queue(name, address, RoutingType.MULTICAST, filter=filter_text)
         facts = {"clientId": one.client, "name": one.name, "topic": one.asked, "selector": one.selector}
         self.out.jms(f"subscription.{name}", {**facts, "queue": name})
+        self.subscriptions.append((one, queue))
         return _Queue(queue, selector)
 
     def _write_topics(self, content: Content, wanted: set[tuple[str, str]]) -> None:
@@ -239,7 +257,8 @@ class ContentWriter:
         for topic, identity, place, keys in heapq.merge(*each, key=lambda one: one.place[:2]):
             destination = Destination(True, topic)
             queues = [self._subscriptions[topic, key] for key in keys]
-            if (destination.qualified, identity) not in wanted and all(one.gets_all for one in queues):
+            told = self._is_told_of((destination.qualified, identity), wanted)
+            if not told and all(one.gets_all for one in queues):
                 waiting.add(destination, place, queues)
                 continue
             waiting.write()
@@ -256,7 +275,12 @@ class ContentWriter:
         if decoded is None:
             return None
         got = [one.id for one in queues if one.gets(*decoded)]
-        return self._put(destination, decoded, got) if got else None
+        if not got:
+            return None
+        message_id = self._put(destination, decoded, got)
+        if self._told is not None:
+            self._told(message_id, destination, decoded[0].id, place, got)
+        return message_id
 
     def address(self, name: str) -> bytes:
         if name not in self._addresses:

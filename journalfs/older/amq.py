@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from journalfs import door
@@ -10,7 +13,7 @@ from journalfs.engine.openwire import AMQ
 from journalfs.errors import DecodeError
 from journalfs.older import kaha
 from journalfs.older.activemq5 import Content, Place
-from journalfs.older.activemq5_store import ContentWriter, Places
+from journalfs.older.activemq5_store import ContentWriter, Places, Told
 from journalfs.older.amq_log import HEAD_BYTES, TAIL_BYTES, log_files
 from journalfs.older.amq_replay import replay
 from journalfs.older.derived import DerivedStore
@@ -20,33 +23,73 @@ from journalfs.older.reading import Source
 
 def fill_amq(source: Source, out: DerivedStore) -> None:
     """The reference store where it was closed, else a replay of the data logs, as that broker does."""
-    folder = source.root / "journal" if door.exists(source.root / "journal") else source.root
-    references = source.root / "kr-store"
-    damage: list[Damage] = []
-    try:
-        logs = log_files(folder)
-    except OSError as error:
-        out.refused(folder, source.root, error)
-        logs = {}
-    content = _from_references(references, damage)
-    if content is None:
-        content = Content()
-        for found in _subscriptions(references, damage):
-            content.subscribe(found)
-        replay(logs, content, damage)
-        said = "the data logs were replayed: the reference store (kr-store) was not closed"
-    else:
-        said = "the reference store (kr-store) was read: it was closed"
+    found = read_content(source)
+    said = (
+        "the reference store (kr-store) was read: it was closed"
+        if found.closed
+        else "the data logs were replayed: the reference store (kr-store) was not closed"
+    )
     out.note("read-from", said)
-    for one in damage:
-        out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
-    places = Places(logs, source.root)
+    write_content(source, found, out)
+
+
+@dataclass(slots=True)
+class AmqContent:
+    content: Content
+    closed: bool
+    """The reference store says so."""
+    damage: list[Damage]
+    logs: dict[int, Path]
+    refused: OSError | None = None
+    """Why there are none of the data logs."""
+
+
+def log_folder(source: Source) -> Path:
+    """Where the data logs are."""
+    return source.root / "journal" if door.exists(source.root / "journal") else source.root
+
+
+def read_content(source: Source) -> AmqContent:
+    """What the broker would give to its clients."""
+    damage: list[Damage] = []
+    logs: dict[int, Path] = {}
+    refused: OSError | None = None
     try:
-        ContentWriter(out, lambda place: _command(places, place), places, layout=AMQ, hide_taken=False).write(
-            content
-        )
+        logs = log_files(log_folder(source))
+    except OSError as error:
+        refused = error
+    content = _from_references(source.root / "kr-store", damage)
+    closed = content is not None
+    if content is None:
+        content = replayed(source, logs, damage)
+    return AmqContent(content, closed, damage, logs, refused)
+
+
+def replayed(source: Source, logs: Mapping[int, Path], damage: list[Damage]) -> Content:
+    """What the broker finds in its data logs alone."""
+    content = Content()
+    for found in _subscriptions(source.root / "kr-store", damage):
+        content.subscribe(found)
+    replay(logs, content, damage)
+    return content
+
+
+def write_content(
+    source: Source, found: AmqContent, out: DerivedStore, told: Told | None = None
+) -> ContentWriter:
+    """Fill a derived store."""
+    if found.refused is not None:
+        out.refused(log_folder(source), source.root, found.refused)
+    for one in found.damage:
+        out.damage(one.file, one.offset, one.length_bytes, one.kind, one.reason)
+    places = Places(found.logs, source.root)
+    try:
+        load = partial(_command, places)
+        writing = ContentWriter(out, load, places, layout=AMQ, hide_taken=False, told=told)
+        writing.write(found.content)
     finally:
         places.close()
+    return writing
 
 
 def _from_references(folder: Path, damage: list[Damage]) -> Content | None:

@@ -71,6 +71,21 @@ def _next(content: bytes, at: int, number: int, name: str, damage: list[Damage])
     return None, at + size
 
 
+def records_end(content: bytes) -> int:
+    """Behind the last record of a data log, of whatever kind."""
+    at = end = 0
+    while at < len(content):
+        size = _frame_bytes(content, at)
+        if size is not None:
+            at = end = at + size
+            continue
+        found = _next_frame(content, at)
+        if found is None:
+            break
+        at = found
+    return end
+
+
 def _frame_bytes(content: bytes, at: int) -> int | None:
     """Size of the record at an offset; None: there is none."""
     if at + HEAD_BYTES + TAIL_BYTES > len(content):

@@ -34,6 +34,7 @@ COMMAND_OFFSET: Final = HEAD_BYTES + 4
 class Entry(NamedTuple):
     key: bytes
     value: bytes
+    value_file: int
     value_offset: int
 
 
@@ -101,7 +102,7 @@ class KahaStore:
             if at != root_offset:
                 key = self.item(files, key_file, key_offset) if key_file >= 0 else b""
                 value = self.item(files, value_file, value_offset) if value_file >= 0 else b""
-                yield Entry(key, value, value_offset)
+                yield Entry(key, value, value_file, value_offset)
             at = following
 
     def containers(self) -> dict[tuple[str, str], Container]:
@@ -167,14 +168,22 @@ def _sized(data: bytes) -> bytes:
 
 def stopped_cleanly(state: Path) -> bool:
     """Whether the broker believes the reference store. Raises `DecodeError`, `OSError`."""
+    return closed_mark(state) is not None
+
+
+def closed_mark(state: Path) -> tuple[Path, int] | None:
+    """File and offset of the byte that says that a reference store was closed; None: nothing says so. Raises
+    `DecodeError`, `OSError`.
+    """
     store = KahaStore(state)
     for found in store.containers().values():
         if found.files == "store-state":
             for entry in store.entries(found.files, found.root_offset):
                 # A serialized AtomicBoolean, whose int comes last; the version of the index is a number.
-                if b"AtomicBoolean" in entry.value:
-                    return entry.value[-1] == 1
-    return False
+                if b"AtomicBoolean" in entry.value and entry.value[-1] == 1:
+                    end = entry.value_offset + ITEM.size + len(entry.value)
+                    return state / f"data-{found.files}-{entry.value_file}", end - 1
+    return None
 
 
 def durable_subscribers(state: Path) -> list[openwire.Subscription]:

@@ -7,6 +7,7 @@ import hashlib
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +21,35 @@ STARTING = "AMQ221000"
 USED = {"NIO": "AMQ221013", "ASYNCIO": "AMQ221012"}
 """The code of the log line that says which journal it is; there is none for MAPPED."""
 
+DEPENDENCY = """\
+    <dependency>
+      <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+    </dependency>"""
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>journalfs.tests</groupId><artifactId>older-broker</artifactId><version>1</version>
   <dependencies>
-    <dependency>
-      <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
-    </dependency>
+{dependencies}
   </dependencies>
 </project>
 """
 
 
-def libraries(version: str, *, group: str = "org.apache.activemq", artifact: str = "artemis-server") -> Path:
-    """The jars of a release's server, fetched once."""
+def libraries(
+    version: str,
+    *,
+    group: str = "org.apache.activemq",
+    artifact: str = "artemis-server",
+    also: Sequence[tuple[str, str, str]] = (),
+) -> Path:
+    """The jars of a release's server, and of what it is to have beside, fetched once."""
     home = distribution.cache_dir() / f"{artifact}-{version}"
     with distribution.locked("distribution"):
         if not home.is_dir():
             with tempfile.TemporaryDirectory(dir=distribution.cache_dir()) as scratch:
-                (Path(scratch) / "pom.xml").write_text(
-                    POM.format(group=group, artifact=artifact, version=version)
-                )
+                wanted = [DEPENDENCY.format(*one) for one in ((group, artifact, version), *also)]
+                (Path(scratch) / "pom.xml").write_text(POM.format(dependencies="\n".join(wanted)))
                 jars = Path(scratch) / "jars"
                 command = ["mvn", "-B", "-ntp", "-q", "dependency:copy-dependencies"]
                 command += ["-DincludeScope=runtime", f"-DoutputDirectory={jars}"]

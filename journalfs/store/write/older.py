@@ -18,17 +18,20 @@ from msgspec.structs import replace as with_
 
 from journalfs import door
 from journalfs.clock import Clock
-from journalfs.config.older import HORNETQ
+from journalfs.config.older import AMQ, HORNETQ
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.logged import LoggedBackend
 from journalfs.engine.page_file import PageStore
 from journalfs.errors import NotAStore, NotInOlderStore, OlderStore
+from journalfs.format.core_message import CoreType
+from journalfs.ids import MessageId
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.aside import Aside
 from journalfs.large.writing import BodyWriter
 from journalfs.older.adapters import adapter_for
+from journalfs.older.amq_log import log_files
 from journalfs.older.hornetq_log import (
     HornetqBindings,
     HornetqLog,
@@ -38,11 +41,13 @@ from journalfs.older.hornetq_log import (
     open_writer,
 )
 from journalfs.older.reading import Source, deriving, keep, make_derived, remove_derived, source_of
+from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
 from journalfs.store.journals import message_journal
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import CoreMessage, Outgoing
 from journalfs.store.write.elsewhere import ElsewhereStore, TakingElsewhere
+from journalfs.store.write.older_amq import OwnedAmq, refused_properties
 from journalfs.store.write.store import SyncMode
 
 log = logging.getLogger(__name__)
@@ -52,6 +57,10 @@ def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: C
     """Raises `OlderStore`, which says why, where such a store is only read, `NotAStore` where there is none,
     and what `open_for_writing` raises.
     """
+    if found.kind == AMQ:
+        if not log_files(found.root / "journal") and not log_files(found.root):
+            raise NotAStore(found.root, f"no data logs (data-*) in {found.root / 'journal'}")
+        return _TakingAmq(OwnedAmq(found, derived), sync, clock)
     if found.kind != HORNETQ:
         raise _only_read(found, f"stores of kind {found.kind} are read only")
     for directory, extension in ((found.journal_dir, "hq"), (found.bindings_dir, "bindings")):
@@ -60,7 +69,7 @@ def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: C
     reason = of_first_version(found.journal_dir, "hq")
     if reason is not None:
         raise _only_read(found, reason)
-    return _TakingOlder(OwnedHornetq(found, derived, clock), sync, clock)
+    return _TakingHornetq(OwnedHornetq(found, derived, clock), sync, clock)
 
 
 def _only_read(found: OlderStore, reason: str) -> OlderStore:
@@ -112,9 +121,38 @@ class OlderWritingStore(ElsewhereStore):
         self._lacks(f"settings of {address}")
 
 
-class _TakingOlder(TakingElsewhere):
-    store_type = OlderWritingStore
+class AmqWritingStore(OlderWritingStore):
+    """Schedules and delivery counts are not in it, too."""
 
+    def _refuse_message(self, message: Outgoing) -> None:
+        super()._refuse_message(message)
+        assert isinstance(message, CoreMessage)
+        if message.scheduled_ms:
+            self._lacks("a message that is due later")
+        if message.core_type in (CoreType.EMBEDDED, CoreType.LARGE_EMBEDDED):
+            self._lacks("a message that holds one of another protocol")
+        reason = refused_properties(message.properties.entries)
+        if reason is not None:
+            self._lacks(reason)
+
+    async def set_message_attribute(
+        self, queue: QueuePath, message_id: MessageId, name: str, value: bytes
+    ) -> None:
+        self._lacks(f"setting {name} of a message")
+
+
+class _TakingOlder(TakingElsewhere):
+    store_type: type[OlderWritingStore] = OlderWritingStore
+
+    def set_orphans_aside(self, core: Core) -> None:
+        """They stay where the older broker has them."""
+
+
+class _TakingAmq(_TakingOlder):
+    store_type = AmqWritingStore
+
+
+class _TakingHornetq(_TakingOlder):
     def __init__(self, owned: OwnedHornetq, sync: SyncMode, clock: Clock) -> None:
         super().__init__(owned, sync, clock)
         # What fits a record here fits one there.
@@ -122,9 +160,6 @@ class _TakingOlder(TakingElsewhere):
 
     def message_journal(self, kind: BackendKind) -> WriteSettings:
         return message_journal(self.layout, self.settings, kind)
-
-    def set_orphans_aside(self, core: Core) -> None:
-        """They stay where the older broker has them."""
 
 
 class OwnedHornetq:

@@ -20,7 +20,7 @@ from journalfs.damage import name_of
 from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
-from journalfs.errors import ReadOnlyStore, SystemFailure
+from journalfs.errors import NotAStore, OlderStore, ReadOnlyStore, SystemFailure
 from journalfs.format.large_file import parse_large_name
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.loader import JournalLoader
@@ -113,7 +113,13 @@ def _taking(path: Path | str, sync: SyncMode, clock: Clock, index: bool | Path) 
 def _older(path: Path | str, kind: str, derived: Path | None, sync: SyncMode, clock: Clock) -> Taking:
     from journalfs.store.write.older import take_older  # noqa: PLC0415 - it imports this module
 
-    return take_older(forced(kind, Path(os.path.abspath(path))), derived, sync, clock)
+    given = Path(os.path.abspath(path))
+    try:
+        locate_store(given)
+        found = forced(kind, given)
+    except (OlderStore, NotAStore) as seen:
+        found = seen if isinstance(seen, OlderStore) and seen.kind == kind else forced(kind, given)
+    return take_older(found, derived, sync, clock)
 
 
 def _diverts(core: Core) -> Iterator[str]:

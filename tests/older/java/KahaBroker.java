@@ -38,9 +38,12 @@ import org.apache.activemq.broker.region.policy.PolicyMap;
 import org.apache.activemq.command.ActiveMQDestination;
 import org.apache.activemq.command.ActiveMQMessage;
 import org.apache.activemq.command.ActiveMQTopic;
-import org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter;
+import org.apache.activemq.store.PersistenceAdapter;
 
-/** Writes a KahaDB store (make DIR clean|kill [key=value...]), or says what its broker delivers (drain DIR). */
+/**
+ * Writes a store of ActiveMQ 5 (make DIR clean|kill [key=value...]), says what its broker delivers (drain DIR), or
+ * sends texts to a destination (send DIR DESTINATION COUNT). It is KahaDB, or with amq=1 an AMQ Message Store.
+ */
 public final class KahaBroker {
     private static final String URL = "vm://localhost?create=false&jms.watchTopicAdvisories=false";
     private static BrokerService broker;
@@ -59,6 +62,8 @@ public final class KahaBroker {
             if (args[2].equals("kill")) {
                 Runtime.getRuntime().halt(0);
             }
+        } else if (args[0].equals("send")) {
+            send(args[2], Integer.parseInt(args[3]), KahaBroker::text);
         } else {
             drain();
         }
@@ -77,19 +82,42 @@ public final class KahaBroker {
         broker.setUseJmx(false);
         broker.setUseShutdownHook(false);
         broker.setAdvisorySupport(false);
-        KahaDBPersistenceAdapter kaha = new KahaDBPersistenceAdapter();
-        kaha.setDirectory(directory);
-        kaha.setJournalMaxFileLength(option("file", 65536));
-        kaha.setCheckpointInterval(option("checkpoint", 500));
-        kaha.setCleanupInterval(option("cleanup", 1000));
-        broker.setPersistenceAdapter(kaha);
+        broker.setPersistenceAdapter(option("amq", 0) == 1 ? amq(directory) : kaha(directory));
         PolicyEntry policy = new PolicyEntry();
         policy.setPrioritizedMessages(option("priority", 0) == 1);
         PolicyMap map = new PolicyMap();
         map.setDefaultEntry(policy);
         broker.setDestinationPolicy(map);
+        broker.getSystemUsage().getStoreUsage().setLimit(1L << 30);
+        broker.getSystemUsage().getTempUsage().setLimit(1L << 30);
         broker.start();
         broker.waitUntilStarted();
+    }
+
+    private static PersistenceAdapter kaha(File directory) throws Exception {
+        PersistenceAdapter store = adapter("org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter", directory);
+        set(store, "setJournalMaxFileLength", int.class, option("file", 65536));
+        set(store, "setCheckpointInterval", long.class, (long) option("checkpoint", 500));
+        set(store, "setCleanupInterval", long.class, (long) option("cleanup", 1000));
+        return store;
+    }
+
+    private static PersistenceAdapter amq(File directory) throws Exception {
+        PersistenceAdapter store = adapter("org.apache.activemq.store.amq.AMQPersistenceAdapter", directory);
+        set(store, "setMaxFileLength", int.class, option("file", 65536));
+        set(store, "setCleanupInterval", long.class, (long) option("cleanup", 1000));
+        return store;
+    }
+
+    /** Not all releases have both. */
+    private static PersistenceAdapter adapter(String name, File directory) throws Exception {
+        PersistenceAdapter store = (PersistenceAdapter) Class.forName(name).getDeclaredConstructor().newInstance();
+        store.setDirectory(directory);
+        return store;
+    }
+
+    private static void set(Object of, String method, Class<?> type, Object value) throws Exception {
+        of.getClass().getMethod(method, type).invoke(of, value);
     }
 
     private static Connection connect(String client, boolean compressed) throws Exception {
@@ -501,9 +529,10 @@ public final class KahaBroker {
             body.append(']');
         } else if (m instanceof ObjectMessage) {
             kind = "object";
+            org.apache.activemq.util.ByteSequence content = m.getContent();
+            content = content == null ? new org.apache.activemq.util.ByteSequence(new byte[0]) : content;
             body.append(",\"body_base64\":").append(quoted(Base64.getEncoder().encodeToString(
-                Arrays.copyOfRange(m.getContent().data, m.getContent().offset,
-                    m.getContent().offset + m.getContent().length))));
+                Arrays.copyOfRange(content.data, content.offset, content.offset + content.length))));
         }
         Map<String, Object> properties = new LinkedHashMap<>(m.getProperties());
         properties.remove("JMSXGroupFirstForConsumer");

@@ -1,0 +1,270 @@
+"""Writes an AMQ Message Store of ActiveMQ 5 of a store of the current format: `convert --to amq`.
+
+Data logs hold all of it: subscriptions, then messages, then what transactions in doubt did. A broker replays
+them when it starts, since the reference store beside them says that it was not closed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from journalfs.errors import BadEnvelope, DecodeError
+from journalfs.format.bindings import RoutingType
+from journalfs.format.core_message import split_message
+from journalfs.older import openwire_out as out
+from journalfs.older.amq_data import DataLog, mark_unclosed
+from journalfs.older.amq_replay import PREPARE
+from journalfs.older.amq_subscriptions import Named, subscription_of
+from journalfs.older.openwire import Destination, Transaction, XaTransaction
+from journalfs.older.openwire_core import HEADER_PREFIX
+from journalfs.store.api import ByteSource, View
+from journalfs.store.envelope_message import read_envelope
+from journalfs.store.opening import open_store
+from journalfs.store.outgoing import CoreMessage
+from journalfs.store.queues import StoreQueue
+from journalfs.store.store import JournalStore
+from journalfs.store.transactions import StoredTransaction, prepared_transactions
+
+WRITTEN_BYTES: Final = 8 << 20
+"""Of commands, appended at once."""
+_READ_BYTES: Final = 4 << 20
+
+
+class _Line(NamedTuple):
+    """A message, as the queues of a topic are merged."""
+
+    message_id: int
+    order: int
+    content: bytes
+
+
+@dataclass(slots=True)
+class AmqStore:
+    """Made at `place` of the store at `made`."""
+
+    made: Path
+    place: Path
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    """What has no equal there: a stable word, and a sentence."""
+    _log: DataLog = field(init=False)
+    _commands: list[bytes] = field(default_factory=list)
+    _waiting_bytes: int = 0
+    _number: int = 0
+    _identities: dict[int, out.Identity] = field(default_factory=dict)
+    """Of messages that transactions in doubt acknowledge."""
+    _wanted: set[int] = field(default_factory=set)
+    _subscriptions: list[bytes] = field(default_factory=list)
+    _left: dict[str, int] = field(default_factory=dict)
+
+    def write(self) -> None:
+        folder = self.place / "journal"
+        folder.mkdir(parents=True)
+        self._log = DataLog(folder)
+        with closing(self._log), closing(open_store(self.made, index=False)) as store:
+            self._write(store)
+            self._flush()
+        mark_unclosed(self.place, self._subscriptions)
+        for reason, count in self._left.items():
+            self._note("message", f"{count} messages are left out: {reason}")
+
+    def _note(self, kind: str, text: str) -> None:
+        if (kind, text) not in self.notes:
+            self.notes.append((kind, text))
+
+    def _put(self, command: bytes) -> None:
+        self._commands.append(command)
+        self._waiting_bytes += len(command)
+        if self._waiting_bytes >= WRITTEN_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._log.append(self._commands)
+        self._commands, self._waiting_bytes = [], 0
+
+    def _write(self, store: JournalStore) -> None:
+        in_doubt = list(prepared_transactions(store.core))
+        self._wanted = {
+            int(str(one["id"]))
+            for found in in_doubt
+            for one in found.operations()
+            if one["operation"] == "ack" and "id" in one
+        }
+        subscribed: list[tuple[StoreQueue, Named]] = []
+        for queue in store.queues():
+            binding = queue.model.binding
+            if binding.routing_type is RoutingType.ANYCAST:
+                self._queue(queue)
+            else:
+                named = subscription_of(queue.name, queue.model.address, binding.filter)
+                subscribed.append((queue, named))
+        self._topics(subscribed)
+        for transaction in in_doubt:
+            self._in_doubt(transaction, {queue.name: named for queue, named in subscribed})
+
+    # -- queues and topics -----------------------------------------------------------------------------------
+
+    def _queue(self, queue: StoreQueue) -> None:
+        if queue.model.binding.filter:
+            self._note("filter", f"queue {queue.name!r} gets everything: queues have no filter there")
+        if queue.name != queue.model.address:
+            said = f"queue {queue.name!r} of {queue.model.address!r} is the queue {queue.name!r}"
+            self._note("name", said)
+        destination = Destination(False, queue.name)
+        for line in _lines_of(queue):
+            self._message(line.content, destination)
+
+    def _subscribe(self, queue: StoreQueue, named: Named, topic: str) -> None:
+        if named.is_new:
+            self._note(
+                "subscription",
+                f"queue {queue.name!r} of {queue.model.address!r} is the durable subscription {named.name!r} "
+                f"of client {named.client!r}",
+            )
+        command = out.subscription(
+            Destination(True, topic),
+            named.client,
+            named.name,
+            named.selector,
+            Destination(True, named.topic),
+        )
+        self._subscriptions.append(command)
+        self._put(command)
+
+    def _topics(self, subscribed: list[tuple[StoreQueue, Named]]) -> None:
+        """Each message of a topic once, and acknowledgements for the subscriptions that do not get it."""
+        held: dict[int, list[int]] = {}
+        of_topic: dict[str, list[int]] = {}
+        for at, (queue, named) in enumerate(subscribed):
+            of_topic.setdefault(named.topic, []).append(at)
+            self._subscribe(queue, named, named.topic)
+            for view in (queue, queue.delivering()):
+                listing = view.listing()
+                for index in range(len(listing)):
+                    held.setdefault(listing.message_id(index), []).append(at)
+        lines = heapq.merge(*(_lines_of(queue) for queue, _ in subscribed), key=lambda one: one[:2])
+        for line in lines:
+            holders = held.pop(line.message_id, None)
+            if holders is None:
+                continue  # it was met in another queue
+            plain = (subscribed[at][1] for at in holders if not subscribed[at][1].has_wildcards)
+            first = next(plain, None)
+            topic = first.topic if first is not None else str(json.loads(line.content)["address"])
+            known = of_topic.setdefault(topic, [])
+            for at in holders:
+                if at not in known:
+                    known.append(at)
+                    self._subscribe(*subscribed[at], topic)
+            destination = Destination(True, topic)
+            identity = self._message(line.content, destination)
+            if identity is None:
+                continue
+            for at in known:
+                if at not in holders:
+                    _, other = subscribed[at]
+                    self._put(out.topic_ack(destination, identity, other.client, other.name))
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def _message(
+        self, line: bytes, destination: Destination, transaction: Transaction | None = None
+    ) -> out.Identity | None:
+        """None for one that has no equal there."""
+        envelope = json.loads(line)
+        try:
+            message = read_envelope(line)
+            if not isinstance(message, CoreMessage):
+                self._leave("they are of AMQP")
+                return None
+            message_id = int(envelope["id"])
+            parts = out.inflated_parts(split_message(message.record(message_id, envelope["address"], 0)[1]))
+            self._number += 1
+            identity = self._identity(message_id, envelope)
+            form = out.Form(destination, identity, message.delivery_count, transaction)
+            self._put(out.message(parts, form))
+        except (BadEnvelope, DecodeError) as error:
+            self._leave(str(error))
+            return None
+        if envelope.get("scheduledTime"):
+            self._note("schedule", f"{destination.qualified}: what was due later is due at once")
+        if message_id in self._wanted:
+            self._identities[message_id] = identity
+        return identity
+
+    def _leave(self, reason: str) -> None:
+        self._left[reason] = self._left.get(reason, 0) + 1
+
+    def _identity(self, message_id: int, envelope: dict[str, object]) -> out.Identity:
+        properties = envelope.get("properties")
+        said = properties.get(f"{HEADER_PREFIX}MESSAGE_ID") if isinstance(properties, dict) else None
+        if isinstance(said, str) and out.is_whole_identity(said):
+            return out.Identity(said, self._number)
+        return out.Identity(out.new_identity(message_id), self._number)
+
+    # -- transactions in doubt -------------------------------------------------------------------------------
+
+    def _in_doubt(self, found: StoredTransaction, subscribed: dict[str, Named]) -> None:
+        if found.xid is None:
+            self._note("transaction", f"the transaction {found.name}, whose name cannot be read, is left out")
+            return
+        xid = found.xid
+        transaction = XaTransaction(xid.format_id, xid.global_transaction_id, xid.branch_qualifier)
+        sent: set[tuple[int, Destination]] = set()
+        for one in found.operations():
+            queue, message_id = str(one.get("queue")), int(str(one.get("id", 0)))
+            named = subscribed.get(queue)
+            destination = Destination(False, queue) if named is None else Destination(True, named.topic)
+            if one["operation"] == "send" and (message_id, destination) not in sent:
+                sent.add((message_id, destination))
+                envelope = {**cast("Mapping[str, object]", one.get("message", {})), "id": message_id}
+                line = json.dumps({"address": one.get("address"), **envelope}).encode()
+                self._message(line, destination, transaction)
+            elif one["operation"] == "ack" and message_id in self._identities:
+                self._acknowledge(named, destination, self._identities[message_id], transaction)
+        self._put(out.outcome(transaction, PREPARE))
+
+    def _acknowledge(
+        self, named: Named | None, to: Destination, identity: out.Identity, transaction: Transaction
+    ) -> None:
+        self._note("acknowledgement-in-doubt", "what a transaction in doubt acknowledged is delivered again")
+        if named is None:
+            self._put(out.queue_ack(to, identity, transaction))
+        else:
+            self._put(out.topic_ack(to, identity, named.client, named.name, transaction))
+
+
+def _lines_of(queue: StoreQueue) -> Iterator[_Line]:
+    """Every message of a queue in the order of arrival, with those that transactions in doubt have."""
+    order = 0
+    for view in (queue, queue.delivering()):
+        for content in _lines(view):
+            order += 1
+            yield _Line(int(json.loads(content)["id"]), order, content)
+
+
+def _lines(view: View) -> Iterator[bytes]:
+    source = view.open_all()
+    try:
+        rest = bytearray()
+        for piece in _pieces(source):
+            rest += piece
+            *whole, last = rest.split(b"\n")
+            yield from map(bytes, whole)
+            rest = last
+    finally:
+        source.close()
+
+
+def _pieces(source: ByteSource) -> Iterator[bytes | memoryview]:
+    offset = 0
+    while offset < source.size_bytes:
+        piece = source.read(offset, _READ_BYTES)
+        if not len(piece):
+            return
+        yield piece
+        offset += len(piece)

@@ -1,0 +1,141 @@
+"""AMQ Message Stores that are made here: a real ActiveMQ 5 starts on them, delivers what is there, and what
+it took is gone from them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from journalfs.store.opening import open_store
+from tests.broker.activemq5 import Activemq5Run
+from tests.frozen import PristineStores
+from tests.mounting import journalfs, mounted_for_writing
+from tests.older.activemq5 import differences, lines_by_queue, wanted
+
+pytestmark = pytest.mark.timeout(400)
+
+LONG = pytest.mark.long
+WILD = "dan\\.x.wild"
+"""A subscription with wildcards, whose broker delivers topic after topic."""
+PASSED_OVER = ("null:", "_AMQ_", "property_types")
+"""Properties that are in another place here, and how the program prints that a value is null."""
+
+
+def delivered_as_shown(store: Path, run: Activemq5Run, derived: Path) -> dict[str, int]:
+    """How many messages each queue has, all of which the broker delivers as they are shown."""
+    with closing(open_store(store, derived=derived)) as opened:
+        lines = {queue: found for queue, found in lines_by_queue(opened).items() if found}
+    taken = {queue: found for queue, found in wanted(run.account).items() if found}
+    assert lines.keys() == taken.keys()
+    for queue, messages in taken.items():
+        assert len(lines[queue]) == len(messages), queue
+        shown = {line["properties"]["__HDR_MESSAGE_ID"]: line for line in lines[queue]}
+        if queue != WILD:
+            assert list(shown) == [message["id"] for message in messages]
+        for message in messages:
+            found = differences(shown[message["id"]], message)
+            assert [one for one in found if not one.startswith(PASSED_OVER)] == [], (queue, message["id"])
+    return {queue: len(found) for queue, found in lines.items()}
+
+
+@pytest.mark.rule("S-228")
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("amq-5.8-killed", "5.8.0"),
+        pytest.param("amq-5.4-clean", "5.4.3", marks=LONG),
+        pytest.param("hq-2.4-main", "5.8.0", marks=LONG),
+        pytest.param("orders-basic", "5.8.0", marks=LONG),
+        pytest.param("large-and-paged", "5.4.3", marks=LONG),
+        pytest.param("transactions", "5.8.0", marks=LONG),
+        pytest.param("kaha-5.16.7-killed", "5.8.0", marks=LONG),
+    ],
+)
+def test_activemq_delivers_what_was_converted(
+    name: str, version: str, stores: PristineStores, tmp_path: Path
+) -> None:
+    new, untouched = tmp_path / "new", tmp_path / "untouched"
+    done = journalfs("convert", "--json", stores[name], new, "--to", "amq")
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(new, untouched)
+    report = json.loads(done.stdout)
+    run = Activemq5Run(version, "drain", new)
+    counts = delivered_as_shown(untouched, run, tmp_path / "derived")
+    left = sum("left out" in text for _, text in report["notes"])
+    assert left or counts == {
+        queue.partition("::")[2]: count for queue, count in report["queues"].items() if count
+    }
+    assert len(run.account["prepared_transactions"]) == len(report["prepared_transactions"])
+    assert run.complaints() == []
+    with closing(open_store(new, derived=tmp_path / "derived")) as after:
+        assert not any(lines_by_queue(after).values())
+
+
+PLACES = {"amq-5.8-killed": ("WORK", "FEED", "watcher.w1"), "amq-5.4-clean": ("ORDERS", "NEWS", "alice.all")}
+"""A queue, a topic, and the queue of one of its subscriptions."""
+
+
+def change(mount: Path, queue: str, topic: str, subscription: str) -> None:
+    """With a shell's tools, as people do."""
+    messages = mount / queue / queue / ".messages"
+    (mount / queue / "lines.txt").write_text("".join(f"line {n}\n" for n in range(30)))
+    envelope = {
+        "type": "map",
+        "body": {"n": {"t": "int", "v": 7}, "s": {"t": "string", "v": "\u20ac \U0001f680"}},
+        "priority": 8,
+        "expiration": 4_000_000_000_000,
+        "groupId": "g",
+        "properties": {"color": "red", "n": 7, "JMSReplyTo": "topic://back", "JMSCorrelationID": "c"},
+        "propertyTypes": {"n": "long"},
+    }
+    (mount / queue / "one.jsonl").write_text(json.dumps(envelope) + "\n")
+    (mount / queue / "big.txt").write_text("long line " * 30_000 + "\n")
+    (mount / topic / "all.txt").write_text("for everybody\n")
+    (mount / topic / subscription / "one.txt").write_text("for one\n")
+    first, second, *_ = os.listdir(messages)
+    (messages / first).unlink()
+    made = mount / queue / queue / ".messages"
+    of_one = mount / topic / subscription / ".messages"
+    os.rename(messages / second, of_one / second)
+    (of_one / os.listdir(of_one)[0]).unlink()
+    assert len(os.listdir(made)) > 30
+
+
+@pytest.mark.rule("S-225", "S-229")
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("amq-5.8-killed", "5.8.0"),
+        pytest.param("amq-5.4-clean", "5.4.3", marks=LONG),
+        pytest.param("amq-5.4-clean", "5.8.0", marks=LONG),
+    ],
+)
+def test_activemq_delivers_what_a_mount_left(
+    name: str, version: str, store_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    queue, topic, subscription = PLACES[name]
+    (store,) = (path for path in store_copy(name).iterdir() if path.is_dir())
+    with mounted_for_writing(store, tmp_path / "mnt", "--format", "amq") as mount:
+        change(mount.path, queue, topic, subscription)
+        wanted_counts = {
+            path.name: len((path / ".all.jsonl").read_bytes().splitlines())
+            for path in mount.path.glob("[!.]*/[!.]*")
+        }
+    untouched = tmp_path / "untouched"
+    shutil.copytree(store, untouched)
+    run = Activemq5Run(version, "drain", store)
+    counts = delivered_as_shown(untouched, run, tmp_path / "derived")
+    assert counts == {name: count for name, count in wanted_counts.items() if count}
+    assert run.complaints() == []
+    Activemq5Run(version, "send", store, f"queue://{queue}", "3")
+    with mounted_for_writing(store, tmp_path / "mnt", "--format", "amq") as mount:
+        assert [line["body"] for line in mount.queue(queue).lines()] == ["text 0", "text 1", "text 2"]
+        (mount.path / queue / "again.txt").write_text("again\n")
+    assert len(Activemq5Run(version, "drain", store).account["queues"][queue]) == 4
