@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
+from journalfs import door
 from journalfs.errors import BadEnvelope, DecodeError
 from journalfs.format.bindings import RoutingType
 from journalfs.format.core_message import split_message
@@ -64,7 +65,7 @@ class AmqStore:
 
     def write(self) -> None:
         folder = self.place / "journal"
-        folder.mkdir(parents=True)
+        door.make_folders(folder)
         self._log = DataLog(folder)
         with closing(self._log), closing(open_store(self.made, index=False)) as store:
             self._write(store)

@@ -104,6 +104,9 @@ class Content:
         self.topics: dict[str, dict[str, Subscribed]] = {}
         self.open: dict[Transaction, InDoubt] = {}
         self.prepared: dict[Transaction, InDoubt] = {}
+        self.dangling: list[Taken] = []
+        """What was taken from all subscriptions of a topic at once, for each that had it: brokers that replay
+        that keep a reference in the subscription, and stop at it."""
         self._sent = 0
 
     def messages(self) -> int:
@@ -148,8 +151,9 @@ class Content:
             return
         known = self.topic(destination.name)
         if taken.subscription is None:
-            for one in known.values():
-                one.messages.pop(taken.id, None)
+            for key, one in known.items():
+                if one.messages.pop(taken.id, None) is not None:
+                    self.dangling.append(Taken(destination, taken.id, key))
         elif taken.subscription in known:
             known[taken.subscription].messages.pop(taken.id, None)
 

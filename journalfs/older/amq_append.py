@@ -188,9 +188,7 @@ class AmqLog:
         held = next(iter(self._known.held.get(message_id, {}).values()), None)
         if held is None:
             raise DecodeError(0, f"message {message_id} is not there")
-        place = held.place
-        with open(door.open_file(self._data.path(place.file)), "rb") as file:
-            message = openwire.decode_message(os.pread(file.fileno(), place.length, place.offset))
+        message = openwire.decode_message(self._data.read(held.place))
         form = core_form(message, topic=held.destination.topic)
         address = held.destination.name
         parts = CoreParts(message_id, address, form.header, form.body)

@@ -15,7 +15,7 @@ from journalfs import door
 from journalfs.format.encoding import i32
 from journalfs.older import kaha
 from journalfs.older.activemq5 import Place
-from journalfs.older.amq_log import END, HEAD_BYTES, START, TAIL_BYTES, USER_RECORD, log_files
+from journalfs.older.amq_log import END, HEAD_BYTES, START, TAIL_BYTES, USER_RECORD, log_files, records_end
 
 MAX_FILE_BYTES: Final = 32 << 20
 """maxFileLength unless something else is said."""
@@ -81,6 +81,20 @@ class DataLog:
             os.fdatasync(self._descriptor)
         return places
 
+    def whole(self, place: Place) -> Place:
+        """A reference says only where a command begins; its length stands before it."""
+        if place.length:
+            return place
+        with open(door.open_file(self.path(place.file)), "rb") as file:
+            file.seek(place.offset - 4)
+            return place._replace(length=int.from_bytes(file.read(4), "big"))
+
+    def read(self, place: Place) -> bytes:
+        """The command at a place."""
+        place = self.whole(place)
+        with open(door.open_file(self.path(place.file)), "rb") as file:
+            return os.pread(file.fileno(), place.length, place.offset)
+
     def _write(self, data: bytearray) -> None:
         view = memoryview(data)
         try:
@@ -105,6 +119,14 @@ class DataLog:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def open_logs(folder: Path, max_file_bytes: int) -> DataLog:
+    """Behind the last whole record that is there: what a killed writer left of one is written over."""
+    files, end = log_files(folder), None
+    if files:
+        end = records_end(files[max(files)].read_bytes())
+    return DataLog(folder, max_file_bytes=max_file_bytes, end=end)
 
 
 # -- the reference store -------------------------------------------------------------------------------------

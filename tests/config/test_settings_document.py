@@ -115,6 +115,10 @@ OF_A_DATABASE = frozenset(
 """Settings of a store in a database that mean something here."""
 
 
+OF_AN_AMQ_STORE = frozenset({"maxFileLength", "cleanupInterval", "directoryArchive", "archiveDataLogs"})
+"""Settings of an AMQ Message Store that mean something to a mount that writes it."""
+
+
 def test_every_setting_has_one_row() -> None:
     named = {definition.name for definition in EVERY} | OF_A_DATABASE
     assert ROWS.keys() == SHOWN_BY.keys()
@@ -131,7 +135,7 @@ def test_a_row_says_what_it_does_and_a_test_shows_it(name: str) -> None:
 
 def test_what_means_nothing_says_so() -> None:
     nothing = {name for name, row in ROWS.items() if row[2].startswith("nothing")}
-    foreign = FROM_SEEDS - {definition.name for definition in EVERY} - OF_A_DATABASE
+    foreign = FROM_SEEDS - {definition.name for definition in EVERY} - OF_A_DATABASE - OF_AN_AMQ_STORE
     of_the_store = {"journal-file-open-timeout", "page-sync-timeout", "persist-id-cache"}
     assert nothing == NO_EFFECT | QUEUE_NO_EFFECT | foreign | of_the_store
 

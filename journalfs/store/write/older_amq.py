@@ -19,11 +19,12 @@ from journalfs.format.properties import Property
 from journalfs.ids import QueueId
 from journalfs.large.writing import BodyWriter
 from journalfs.older import openwire_out as out
-from journalfs.older.activemq5 import Content, Place
+from journalfs.older.activemq5 import Place
 from journalfs.older.amq import AmqContent, log_folder, read_content, replayed, write_content
 from journalfs.older.amq_append import AmqLog, Held, Known, NoBindings, Target
-from journalfs.older.amq_data import DataLog, mark_unclosed
-from journalfs.older.amq_log import log_files, records_end
+from journalfs.older.amq_data import mark_unclosed, open_logs
+from journalfs.older.amq_difference import difference
+from journalfs.older.amq_log import log_files
 from journalfs.older.amq_settings import amq_settings
 from journalfs.older.derived import DerivedStore
 from journalfs.older.openwire import Destination
@@ -53,28 +54,22 @@ class OwnedAmq:
                 for file in _locked(source):
                     undo.callback(file.release)
                 read = read_content(source)
-                self._data = self._open_logs()
+                self._data = open_logs(log_folder(source), self._settings.max_file_bytes)
                 undo.callback(self._data.close)
-                if read.closed:
-                    self._append_what_no_log_says(read.content)
+                self._append_what_no_log_says(read)
                 mark_unclosed(source.root, ())
                 self._derive(read)
                 keep(self.place)
             self._undo = undo.pop_all()
 
-    def _open_logs(self) -> DataLog:
-        folder = log_folder(self._source)
-        end = None
-        if files := log_files(folder):
-            last = max(files)
-            end = records_end(files[last].read_bytes())
-        return DataLog(folder, max_file_bytes=self._settings.max_file_bytes, end=end)
-
-    def _append_what_no_log_says(self, content: Content) -> None:
-        """The reference store was closed, and will not be believed any more: a log acknowledges what a replay
-        would bring back.
+    def _append_what_no_log_says(self, read: AmqContent) -> None:
+        """Whoever starts on the store replays its logs, and is to find what is there now: also what only the
+        reference store says, which will not be believed any more.
         """
-        self._data.append(_surplus(replayed(self._source, []), content))
+        found = read.content
+        if read.closed:
+            found = replayed(self._source, [])
+        self._data.append(difference(found, read.content, self._data))
 
     def _derive(self, read: AmqContent) -> None:
         known = self._known
@@ -83,7 +78,7 @@ class OwnedAmq:
         def told(
             message_id: int, destination: Destination, identity: str, place: Place, queues: list[QueueId]
         ) -> None:
-            held = Held(destination, out.Identity(identity, 0), self._with_length(place))
+            held = Held(destination, out.Identity(identity, 0), self._data.whole(place))
             for queue in queues:
                 known.hold(message_id, queue, held)
 
@@ -106,14 +101,6 @@ class OwnedAmq:
             source=self.shown,
             identity=self.place.name,
         )
-
-    def _with_length(self, place: Place) -> Place:
-        """A reference says only where a command begins; its length stands before it."""
-        if place.length:
-            return place
-        with open(door.open_file(self._data.path(place.file)), "rb") as file:
-            file.seek(place.offset - 4)
-            return place._replace(length=int.from_bytes(file.read(4), "big"))
 
     # -- as `Owned` ------------------------------------------------------------------------------------------
 
@@ -160,22 +147,8 @@ def refused_properties(entries: tuple[Property, ...]) -> str | None:
 def _locked(source: Source) -> Iterator[HeldFile]:
     """Releases from 5.1 on lock a file of their own, and all the control file of the logs."""
     control = log_folder(source) / "data-control"
-    for path in (source.root / "lock", *([control] if control.is_file() else [])):
+    for path in (source.root / "lock", *([control] if door.exists(control) else [])):
         taken = take(path, WHOLE)
         if isinstance(taken, int):
             raise StoreBusy(source.root, describe_process(taken))
         yield taken
-
-
-def _surplus(found: Content, wanted: Content) -> Iterator[bytes]:
-    """Acknowledgements of what a replay of the logs finds beside what is there."""
-    for name, messages in found.queues.items():
-        for identity in messages.keys() - wanted.queues.get(name, {}).keys():
-            yield out.queue_ack(Destination(False, name), out.Identity(identity, 0))
-    for topic, known in found.topics.items():
-        for key, one in known.items():
-            there = wanted.topics.get(topic, {}).get(key)
-            left = one.messages.keys() - (there.messages.keys() if there is not None else set())
-            for identity in left:
-                destination = Destination(True, topic)
-                yield out.topic_ack(destination, out.Identity(identity, 0), one.client, one.name)
