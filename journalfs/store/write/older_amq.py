@@ -68,7 +68,7 @@ class OwnedAmq:
         """
         found = read.content
         if read.closed:
-            found = replayed(self._source, [])
+            found = replayed(self._source, read.logs, [])
         self._data.append(difference(found, read.content, self._data))
 
     def _derive(self, read: AmqContent) -> None:
