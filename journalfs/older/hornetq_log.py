@@ -34,6 +34,9 @@ from journalfs.journal.writer import JournalWriter
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.older.hornetq_records import HornetqRecords, page_record
 
+FILES_KEPT: Final = 10
+"""More free files are deleted, as HornetQ does with those beyond its minimum."""
+
 FILE_BYTES: Final = 10 << 20
 """Of a message journal in which no file says how long they are."""
 
@@ -55,7 +58,7 @@ def open_writer(
             )
         )
         file_bytes = max(sizes, key=lambda size: (sizes[size], size), default=FILE_BYTES)
-    settings = WriteSettings(prefix=prefix, extension=extension, file_size_bytes=file_bytes)
+    settings = WriteSettings(prefix, extension, file_bytes, pool_files=FILES_KEPT)
     backend = DiskBackend(directory, BackendKind.NIO)
     try:
         return JournalWriter.open(backend, settings, clock, kept=KeptDamage(root, name_of(directory, root)))

@@ -38,6 +38,7 @@ class OwnedTables:
         self.on_failure: Callable[[str], None] = log.error
         """Told, in any thread, why nothing can be written any more."""
         self.shown = settings.shown
+        self.directories: tuple[Path, ...] = ()
         with ExitStack() as undo:
             self.database = Database(settings)
             undo.callback(self.database.close)

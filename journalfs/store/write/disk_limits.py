@@ -79,6 +79,8 @@ class DiskLimits:
     """Of the journal."""
     clock: Clock
     events: Events
+    besides: tuple[Path, ...] = ()
+    """Other directories that what is published goes to."""
     look: Callable[[Path], Space] = space_of
     reached: str | None = None
     """The limit, while it is reached on any of the disks."""
@@ -108,7 +110,7 @@ class DiskLimits:
         limited: tuple[Path, Space] | None = None
         directories: set[Path] = set()
         for path in dict.fromkeys(
-            (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
+            (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir, *self.besides)
         ):
             try:
                 space = self.look(path)
@@ -144,10 +146,10 @@ class DiskLimits:
         return False
 
 
-def disk_limits(core: Core) -> DiskLimits:
-    """The limits that the configuration of a store puts on its disks."""
+def disk_limits(core: Core, besides: tuple[Path, ...] = ()) -> DiskLimits:
+    """The limits that the configuration of a store puts on its disks, and on those of other directories."""
     file_size = core.layout.value_in_force("journal-file-size")
     assert isinstance(file_size, int), "it has a default"
-    limits = DiskLimits(core.layout, None, 0, file_size, core.clock, core.events)
+    limits = DiskLimits(core.layout, None, 0, file_size, core.clock, core.events, besides)
     limits.change(settings_in_force(core).core())
     return limits

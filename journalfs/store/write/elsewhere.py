@@ -32,6 +32,8 @@ class Owned(Protocol):
     """The derived store."""
     shown: str
     """What people know it by."""
+    directories: tuple[Path, ...]
+    """Where it lies, whose disks may be full; none for a database."""
     on_failure: Callable[[str], None]
     """Told, in any thread, why nothing can be written any more."""
 
@@ -72,7 +74,7 @@ class TakingElsewhere(Taking):
     store_type: type[ElsewhereStore] = ElsewhereStore
 
     def __init__(self, owned: Owned, sync: SyncMode, clock: Clock) -> None:
-        self.owned = owned
+        self.owned, self.directories = owned, owned.directories
         layout = locate_store(owned.place)
         settings = journal_settings(layout.config)
         super().__init__(layout, settings, sync, clock, index=False, name=owned.shown)

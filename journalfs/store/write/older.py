@@ -58,7 +58,9 @@ def take_older(found: OlderStore, derived: Path | None, sync: SyncMode, clock: C
     and what `open_for_writing` raises.
     """
     if found.kind == AMQ:
-        if not log_files(found.root / "journal") and not log_files(found.root):
+        if log_files(found.root):
+            raise _only_read(found, "data logs are written where the directory above them is given")
+        if not log_files(found.root / "journal"):
             raise NotAStore(found.root, f"no data logs (data-*) in {found.root / 'journal'}")
         return _TakingAmq(OwnedAmq(found, derived), sync, clock)
     if found.kind != HORNETQ:
@@ -170,6 +172,7 @@ class OwnedHornetq:
         self.on_failure: Callable[[str], None] = log.error
         self.shown = str(found.root)
         source = self._source = replace(source_of(found), is_locked=True)
+        self.directories = (source.journal_dir, source.bindings_dir, source.paging_dir, source.large_dir)
         with ExitStack() as undo:
             with deriving(f"{source.root} for writing", derived) as folder:
                 self.place = folder / uuid.uuid4().hex

@@ -152,6 +152,8 @@ class Taking:
 
     store_type = WritingStore
     postpones = False
+    directories: tuple[Path, ...] = ()
+    """Where what is published goes besides."""
 
     def __init__(
         self,
@@ -230,7 +232,7 @@ class Taking:
             sync=self.sync,
             bodies=self.bodies(),
             min_large_bytes=self.settings.min_large_message_size_bytes,
-            disk=disk_limits(core),
+            disk=disk_limits(core, self.directories),
             pages=self.pages(),
         )
 
