@@ -153,22 +153,17 @@ class AmqStore:
             holders = held.pop(line.message_id, None)
             if holders is None:
                 continue  # it was met in another queue
-            plain = (subscribed[at][1] for at in holders if not subscribed[at][1].has_wildcards)
-            first = next(plain, None)
-            topic = first.topic if first is not None else str(json.loads(line.content)["address"])
-            known = of_topic.setdefault(topic, [])
-            for at in holders:
-                if at not in known:
-                    known.append(at)
-                    self._subscribe(*subscribed[at], topic)
-            destination = Destination(True, topic)
-            identity = self._message(line.content, destination)
-            if identity is None:
-                continue
-            for at in known:
-                if at not in holders:
-                    _, other = subscribed[at]
-                    self._put(out.topic_ack(destination, identity, other.client, other.name))
+            for topic, getting in _by_topic(line, holders, subscribed).items():
+                known = of_topic.setdefault(topic, [])
+                for at in getting:
+                    if at not in known:
+                        known.append(at)
+                        self._subscribe(*subscribed[at], topic)
+                destination = Destination(True, topic)
+                identity = self._message(line.content, destination)
+                for _, other in (subscribed[at] for at in known if at not in getting):
+                    if identity is not None:
+                        self._put(out.topic_ack(destination, identity, other.client, other.name))
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -237,6 +232,18 @@ class AmqStore:
             self._put(out.queue_ack(to, identity, transaction))
         else:
             self._put(out.topic_ack(to, identity, named.client, named.name, transaction))
+
+
+def _by_topic(
+    line: _Line, holders: list[int], subscribed: list[tuple[StoreQueue, Named]]
+) -> dict[str, list[int]]:
+    """Subscriptions that have a message by the topic that they have it of: with wildcards by its address."""
+    found: dict[str, list[int]] = {}
+    for at in holders:
+        _, named = subscribed[at]
+        topic = str(json.loads(line.content)["address"]) if named.has_wildcards else named.topic
+        found.setdefault(topic, []).append(at)
+    return found
 
 
 def _lines_of(queue: StoreQueue) -> Iterator[_Line]:

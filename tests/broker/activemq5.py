@@ -21,7 +21,12 @@ BESIDE: Final = {
     "5.4.3": [],
 }
 """What logs, and what keeps messages that are not to be kept."""
-EXPECTED: Final = ("The ReferenceStore is not valid - recovering", "Indexes at an older version", "SLF4J")
+EXPECTED: Final = (
+    "The ReferenceStore is not valid - recovering",
+    "Indexes at an older version",
+    "SLF4J",
+    "log4j:WARN",
+)
 """What each start says that replays."""
 
 

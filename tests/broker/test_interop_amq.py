@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,10 +30,16 @@ PASSED_OVER = ("null:", "_AMQ_", "property_types", "list:", "nested:")
 """Properties that are in another place here, and how the program prints what is no plain value."""
 
 
+def due(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without those that brokers do not give to anybody any more."""
+    now_ms = time.time() * 1000
+    return [line for line in lines if not 0 < line.get("expiration", 0) < now_ms]
+
+
 def delivered_as_shown(store: Path, run: Activemq5Run, derived: Path) -> dict[str, int]:
     """How many messages each queue has, all of which the broker delivers as they are shown."""
     with closing(open_store(store, derived=derived)) as opened:
-        lines = {queue: found for queue, found in lines_by_queue(opened).items() if found}
+        lines = {queue: due(found) for queue, found in lines_by_queue(opened).items() if due(found)}
     taken = {queue: found for queue, found in wanted(run.account).items() if found}
     assert lines.keys() == taken.keys()
     for queue, messages in taken.items():
@@ -68,10 +76,9 @@ def test_activemq_delivers_what_was_converted(
     report = json.loads(done.stdout)
     run = Activemq5Run(version, "drain", new)
     counts = delivered_as_shown(untouched, run, tmp_path / "derived")
-    left = sum("left out" in text for _, text in report["notes"])
-    assert left or counts == {
-        queue.partition("::")[2]: count for queue, count in report["queues"].items() if count
-    }
+    assert counts
+    if not report["prepared_transactions"] and not any(kind == "message" for kind, _ in report["notes"]):
+        assert sum(counts.values()) == report["messages"]
     assert len(run.account["prepared_transactions"]) == len(report["prepared_transactions"])
     assert run.complaints() == []
     with closing(open_store(new, derived=tmp_path / "derived")) as after:
