@@ -28,7 +28,7 @@ from journalfs.older import openwire
 from journalfs.older import openwire_out as out
 from journalfs.older.activemq5 import Place
 from journalfs.older.amq_data import DataLog, frame
-from journalfs.older.amq_log import frames, log_files
+from journalfs.older.amq_log import commands, log_files
 from journalfs.older.amq_replay import COMMIT
 from journalfs.older.amq_settings import AmqSettings
 from journalfs.older.openwire import Destination, LocalTransaction
@@ -113,29 +113,35 @@ class AmqLog:
         self._settings = settings
         self._added: dict[int, CoreParts] = {}
         self._open: dict[int, list[StagedRecord]] = {}
+        self._leaving: set[_Ack] = set()
+        """What is acknowledged in this flush: a message is deleted by the same one as a rule."""
         self._transactions = 0
         self._copies = 0
         self._cleaned_s = time.monotonic()
 
     def commit(self, records: Iterable[StagedRecord]) -> None:
-        commands: list[_Command] = []
+        wanted: list[_Command] = []
         try:
             for record in records:
-                commands += self._commands(record)
+                wanted += self._commands(record)
         except DecodeError as error:
             raise RecordRefused(f"a message that ActiveMQ 5 cannot hold: {error}") from error
-        if commands:
+        if wanted:
             number, end = self._data.number, self._data.end
             try:
-                places = self._data.append(one.content for one in commands)
+                places = self._data.append(one.content for one in wanted)
             except OSError:
                 self._data.cut(number, end)
                 raise
-            for one, place in zip(commands, places, strict=True):
+            for one, place in zip(wanted, places, strict=True):
                 if one.then is not None:
                     one.then(place)
+        self._leaving.clear()
         if time.monotonic() - self._cleaned_s > self._settings.cleanup_interval_ms / 1000:
-            self.clean()
+            try:
+                self.clean()
+            except OSError as error:
+                log.warning("%s: no data log is let go: %s", self._data.folder, error)
 
     def _commands(self, one: StagedRecord) -> list[_Command]:
         one = one._replace(body=bytes(one.body))  # the buffer is used again
@@ -170,7 +176,10 @@ class AmqLog:
             elif one.user_type == MessageType.ACKNOWLEDGE_REFERENCE:
                 acks.append(_Ack(one.record_id, Reader(one.body).i64()))
         yield from sends.values()
-        yield from dict.fromkeys(acks)
+        for ack in acks:
+            if ack not in self._leaving:
+                self._leaving.add(ack)
+                yield ack
 
     def _parts(self, one: StagedRecord) -> CoreParts:
         if one.user_type == MessageType.MESSAGE:
@@ -298,11 +307,10 @@ class AmqLog:
 
     def _drop(self, path: Path, number: int) -> None:
         content = path.read_bytes()
-        kept = b"".join(
-            frame(bytes(one.payload))
-            for one in frames(content, number, path.name, [])
-            if one.payload[0] == openwire.SUBSCRIPTION
+        found = (
+            content[one.offset : one.offset + one.length] for one in commands(content, number, path.name, [])
         )
+        kept = b"".join(frame(one) for one in found if one[0] == openwire.SUBSCRIPTION)
         if kept and len(kept) == len(content):
             return
         archive = self._settings.archive

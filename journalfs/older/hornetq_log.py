@@ -5,6 +5,7 @@ Files, headers and framing are those of today, so the same writer fills, reclaim
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from journalfs.engine.backend import BackendKind
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageFile, PageStore
 from journalfs.engine.stage import StagedRecord
-from journalfs.errors import DecodeError, RecordRefused
+from journalfs.errors import DecodeError, JournalfsError, RecordRefused
 from journalfs.format.journal_file import read_header
 from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.primitives import Reader
@@ -33,6 +34,8 @@ from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.limits import JOURNAL_HEADER_BYTES
 from journalfs.older.hornetq_records import HornetqRecords, page_record
+
+log = logging.getLogger(__name__)
 
 FILES_KEPT: Final = 10
 """More free files are deleted, as HornetQ does with those beyond its minimum."""
@@ -100,7 +103,10 @@ class HornetqLog:
         writer.drain()
         if self._files != len(writer.data):
             # A file was filled: others may have been emptied by what is in it.
-            trio.run(writer.upkeep.tidy)
+            try:
+                trio.run(writer.upkeep.tidy)
+            except (OSError, JournalfsError) as error:
+                log.warning("%s: journal upkeep stopped short: %s", writer.current.name, error)
             writer.release_handles()
             self._files = len(writer.data)
 

@@ -172,7 +172,12 @@ class OwnedHornetq:
         self.on_failure: Callable[[str], None] = log.error
         self.shown = str(found.root)
         source = self._source = replace(source_of(found), is_locked=True)
-        self.directories = (source.journal_dir, source.bindings_dir, source.paging_dir, source.large_dir)
+        self.directories: tuple[Path, ...] = (
+            source.journal_dir,
+            source.bindings_dir,
+            source.paging_dir,
+            source.large_dir,
+        )
         with ExitStack() as undo:
             with deriving(f"{source.root} for writing", derived) as folder:
                 self.place = folder / uuid.uuid4().hex

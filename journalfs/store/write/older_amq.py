@@ -45,7 +45,7 @@ class OwnedAmq:
         self.on_failure: Callable[[str], None] = log.error
         self.shown = str(found.root)
         source = self._source = replace(source_of(found), is_locked=True)
-        self.directories = (log_folder(source),)
+        self.directories: tuple[Path, ...] = (log_folder(source),)
         self._settings = amq_settings(source.root)
         self._known: Final = Known()
         with ExitStack() as undo:
