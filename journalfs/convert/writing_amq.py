@@ -121,6 +121,8 @@ class AmqStore:
             self._message(line.content, destination)
 
     def _subscribe(self, queue: StoreQueue, named: Named, topic: str) -> None:
+        if queue.model.binding.filter and named.selector is None:
+            self._note("filter", f"queue {queue.name!r} gets everything from now on: its filter has no equal")
         if named.is_new:
             self._note(
                 "subscription",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from journalfs.damage import Damage
 from journalfs.format.core_message import CoreParts
 from journalfs.older import openwire
 from journalfs.older import openwire_out as out
-from journalfs.older.activemq5 import Content, Place
+from journalfs.older.activemq5 import Content, Place, content_of, subscription_key
 from journalfs.older.amq_data import DataLog
+from journalfs.older.amq_log import commands, log_files
 from journalfs.older.openwire import Destination
 from journalfs.older.openwire_core import core_form
 
@@ -31,10 +33,32 @@ def difference(found: Content, wanted: Content, data: DataLog) -> Iterator[bytes
         yield from _of_topic(topic, found, wanted, data)
 
 
+def forget_unsubscribed(found: Content, wanted: Content, data: DataLog, damage: list[Damage]) -> None:
+    """That brokers write no end of a subscription brings it back in a replay: where one is not wanted, what
+    says so becomes a note of the same length. Raises OSError.
+    """
+    gone = {
+        (topic, key)
+        for topic, known in found.topics.items()
+        for key in known.keys() - wanted.topics.get(topic, {}).keys()
+    }
+    if not gone:
+        return
+    for number, path in log_files(data.folder).items():
+        content = content_of(path, path.name, damage)
+        for one in commands(content, number, path.name, damage):
+            said = content[one.offset : one.offset + one.length]
+            if said[0] != openwire.SUBSCRIPTION:
+                continue
+            known = openwire.decode_subscription(said)
+            key = subscription_key(known.client, known.name)
+            if known.destination is not None and (known.destination.name, key) in gone:
+                data.overwrite(number, one.offset, out.trace("UNSUBSCRIBED", len(said)))
+
+
 def _of_topic(topic: str, found: Content, wanted: Content, data: DataLog) -> Iterator[bytes]:
     destination = Destination(True, topic)
     there, to_be = found.topics.get(topic, {}), wanted.topics.get(topic, {})
-    known = {**there, **to_be}
     for key in to_be.keys() - there.keys():
         one, asked = to_be[key], Destination(True, to_be[key].asked)
         yield out.subscription(destination, one.client, one.name, one.selector, asked)
@@ -43,15 +67,16 @@ def _of_topic(topic: str, found: Content, wanted: Content, data: DataLog) -> Ite
         had = there[key].messages if key in there else {}
         places |= {identity: place for identity, place in one.messages.items() if identity not in had}
     for identity, place in sorted(places.items(), key=lambda found: found[1].order):
-        if any(identity in one.messages for one in there.values()):
+        if any(identity in one.messages for key, one in there.items() if key in to_be):
             continue  # some have it: it cannot come once more by the same id
         yield _again(data, place, destination, identity)
-        for key, one in known.items():
-            if key not in to_be or identity not in to_be[key].messages:
+        for one in to_be.values():
+            if identity not in one.messages:
                 yield out.topic_ack(destination, out.Identity(identity, 0), one.client, one.name)
     for key, one in there.items():
-        left = to_be[key].messages if key in to_be else {}
-        for identity in one.messages.keys() - left.keys():
+        if key not in to_be:
+            continue
+        for identity in one.messages.keys() - to_be[key].messages.keys():
             yield out.topic_ack(destination, out.Identity(identity, 0), one.client, one.name)
 
 

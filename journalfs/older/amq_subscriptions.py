@@ -10,6 +10,8 @@ from journalfs.selector.identifiers import JMS_TO_BROKER
 
 _TO_JMS: Final = {broker: jms for jms, broker in JMS_TO_BROKER.items()}
 _BROKER_NAMES: Final = re.compile(rf"(?<![\w$.])(?:{'|'.join(_TO_JMS)})(?![\w$.])")
+_OWN_NAMES: Final = re.compile(r"(?<![\w$.])AMQ[A-Z]\w*")
+"""Of what only brokers of today know."""
 _MODES: Final = {"DURABLE": "PERSISTENT", "NON_DURABLE": "NON_PERSISTENT"}
 _PARTS: Final = re.compile(r"((?:[^.\\]|\\.)+)\.((?:[^\\]|\\.)+)", re.DOTALL)
 
@@ -42,12 +44,16 @@ def subscription_of(queue: str, address: str, accepted: str | None) -> Named:
 
 
 def jms_selector(accepted: str | None) -> str | None:
-    """A filter as the selector of JMS that it came of, if it is one."""
+    """A filter as the selector of JMS that it came of; None: there is none, as it asks what clients of JMS
+    cannot.
+    """
     if not accepted:
         return None
     pieces = accepted.split("'")
     for at in range(0, len(pieces), 2):
         pieces[at] = _BROKER_NAMES.sub(lambda found: _TO_JMS[found[0]], pieces[at])
+    if _OWN_NAMES.search("'".join(pieces[::2])):
+        return None
     if "AMQDurable" in accepted:
         pieces[1::2] = [_MODES.get(word, word) for word in pieces[1::2]]
     return "'".join(pieces)

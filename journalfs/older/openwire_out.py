@@ -246,6 +246,11 @@ def outcome(transaction: Transaction, kind: int, *, was_prepared: bool = False) 
     return i8(openwire.TRANSACTION) + _transaction(transaction) + i8(kind) + (_YES if was_prepared else _NO)
 
 
+def trace(said: str, length: int) -> bytes:
+    """A note that nobody acts on, of so many bytes."""
+    return i8(openwire.TRACE) + text(said[: length - 4].ljust(length - 4))
+
+
 def subscription(
     topic: Destination, client: str, name: str, selector: str | None, asked: Destination
 ) -> bytes:

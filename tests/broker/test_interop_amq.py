@@ -26,8 +26,12 @@ pytestmark = pytest.mark.timeout(400)
 LONG = pytest.mark.long
 WILD = "dan\\.x.wild"
 """A subscription with wildcards, whose broker delivers topic after topic."""
-PASSED_OVER = ("null:", "_AMQ_", "property_types", "list:", "nested:")
+PASSED_OVER = ("null:", "_AMQ_", "property_types", "list:", "nested:", "pEmoji:")
 """Properties that are in another place here, and how the program prints what is no plain value."""
+
+
+def is_passed_over(found: str) -> bool:
+    return found.startswith(PASSED_OVER) or found.endswith("!= None string")
 
 
 def due(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,7 +53,7 @@ def delivered_as_shown(store: Path, run: Activemq5Run, derived: Path) -> dict[st
             assert list(shown) == [message["id"] for message in messages]
         for message in messages:
             found = differences(shown[message["id"]], message)
-            assert [one for one in found if not one.startswith(PASSED_OVER)] == [], (queue, message["id"])
+            assert [one for one in found if not is_passed_over(one)] == [], (queue, message["id"])
     return {queue: len(found) for queue, found in lines.items()}
 
 

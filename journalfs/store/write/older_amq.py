@@ -23,7 +23,7 @@ from journalfs.older.activemq5 import Place
 from journalfs.older.amq import AmqContent, log_folder, read_content, replayed, write_content
 from journalfs.older.amq_append import AmqLog, Held, Known, NoBindings, Target
 from journalfs.older.amq_data import mark_unclosed, open_logs
-from journalfs.older.amq_difference import difference
+from journalfs.older.amq_difference import difference, forget_unsubscribed
 from journalfs.older.amq_log import log_files
 from journalfs.older.amq_settings import amq_settings
 from journalfs.older.derived import DerivedStore
@@ -70,6 +70,7 @@ class OwnedAmq:
         found = read.content
         if read.closed:
             found = replayed(self._source, read.logs, [])
+            forget_unsubscribed(found, read.content, self._data, [])
         self._data.append(difference(found, read.content, self._data))
 
     def _derive(self, read: AmqContent) -> None:
