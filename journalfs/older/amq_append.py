@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -306,7 +305,7 @@ class AmqLog:
             self._drop(path, number)
 
     def _drop(self, path: Path, number: int) -> None:
-        content = path.read_bytes()
+        content = door.read(path)
         found = (
             content[one.offset : one.offset + one.length] for one in commands(content, number, path.name, [])
         )
@@ -316,8 +315,11 @@ class AmqLog:
         archive = self._settings.archive
         if archive is not None:
             door.make_folders(archive)
-            shutil.copyfile(path, archive / path.name)
-            door.sync(archive / path.name)
+            to = archive / path.name
+            while door.exists(to):
+                to = to.with_name(f"{to.name}-again")
+            door.copy(path, to)
+            door.sync(to)
             door.sync(archive)
         if kept:
             new = path.with_name(f".{path.name}")

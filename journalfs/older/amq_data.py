@@ -131,7 +131,7 @@ def open_logs(folder: Path, max_file_bytes: int) -> DataLog:
     """Behind the last whole record that is there: what a killed writer left of one is written over."""
     files, end = log_files(folder), None
     if files:
-        end = records_end(files[max(files)].read_bytes())
+        end = records_end(door.read(files[max(files)]))
     return DataLog(folder, max_file_bytes=max_file_bytes, end=end)
 
 

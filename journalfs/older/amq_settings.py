@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
+from journalfs import door
 from journalfs.errors import ConfigError
 from journalfs.older.amq_data import MAX_FILE_BYTES
 
@@ -33,7 +34,7 @@ def amq_settings(store: Path) -> AmqSettings:
     """
     for base in list(store.parents)[:_LEVELS]:
         path = base / "conf" / "activemq.xml"
-        if path.is_file():
+        if door.is_file(path):
             return _read(path, base, store)
     return AmqSettings()
 

@@ -31,7 +31,7 @@ PASSED_OVER = ("null:", "_AMQ_", "property_types", "list:", "nested:", "pEmoji:"
 
 
 def is_passed_over(found: str) -> bool:
-    return found.startswith(PASSED_OVER) or found.endswith("!= None string")
+    return found.startswith(PASSED_OVER) or found.endswith("!= None string") or "\ufffd" in found
 
 
 def due(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from journalfs.engine.page_file import PageStore
 from journalfs.errors import DecodeError, OlderStore, StoreBusy
 from journalfs.format.properties import Property
 from journalfs.ids import QueueId
+from journalfs.large.aside import Aside
 from journalfs.large.writing import BodyWriter
 from journalfs.older import openwire_out as out
 from journalfs.older.activemq5 import Place
@@ -114,8 +115,8 @@ class OwnedAmq:
             LoggedBackend(bindings_dir, NoBindings(), self._failed),
         )
 
-    def bodies(self, directory: Path) -> BodyWriter:
-        return BodyWriter(directory, sync=False)
+    def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
+        return BodyWriter(directory, aside, sync=False)
 
     def pages(self) -> PageStore:
         return PageStore(datasync=False)
