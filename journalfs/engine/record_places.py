@@ -30,6 +30,17 @@ class RecordPlace(NamedTuple):
     source: int
 
 
+_one: Final = ffi.new("jfs_record_place *")
+_bytes_of_one: Final = ffi.buffer(_one)
+
+
+def one_place(state: LiveState, slot: int, message_id: int) -> tuple[bytes, int] | None:
+    """Of one message, for `RecordPlaces.append`, and the slot of its file. None: it is not in the queue."""
+    if lib.jfs_state_record_place(state.pointer, slot, message_id, _one):
+        return None
+    return bytes(_bytes_of_one), _one.file_slot
+
+
 class RecordPlaces:
     """Of messages of one queue, in the order in which they were asked for, without those that were not there.
     `file_slots`: all that they lie in.
@@ -59,9 +70,10 @@ class RecordPlaces:
             self.file_slots.add(at)
             at = marks.find(1, at + 1)
 
-    def take_in(self, later: RecordPlaces) -> None:
-        self._items += later._items
-        self.file_slots |= later.file_slots
+    def append(self, one: bytes, file_slot: int) -> None:
+        """What `one_place` gave."""
+        self._items += one
+        self.file_slots.add(file_slot)
 
     def __len__(self) -> int:
         return len(self._items) // PLACE_BYTES

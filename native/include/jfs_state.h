@@ -197,6 +197,9 @@ typedef struct {
     uint8_t source;
 } jfs_record_place;
 
+/* JFS_RANGE: it is not in the queue. */
+jfs_status jfs_state_record_place(const jfs_state *state, uint32_t slot, int64_t message_id, jfs_record_place *out);
+
 /* Of those that are in the queue, *found many; used[s] becomes 1 for each file slot s below `file_count` that one of
  * them lies in.
  */

@@ -200,24 +200,30 @@ jfs_status jfs_state_find(const jfs_state *state, uint32_t slot, int64_t message
     return JFS_OK;
 }
 
+jfs_status jfs_state_record_place(const jfs_state *state, uint32_t slot, int64_t message_id, jfs_record_place *out) {
+    jfs_ref_info info;
+    uint32_t ref;
+    if (jfs_state_find(state, slot, message_id, &ref) != JFS_OK || ref == JFS_NONE) return JFS_RANGE;
+    if (jfs_state_ref(state, ref, &info) != JFS_OK) return JFS_RANGE;
+    *out = (jfs_record_place){
+        .message_id = message_id,
+        .scheduled_ms = info.scheduled_ms,
+        .file_slot = info.file_slot,
+        .body_offset = info.body_offset,
+        .body_bytes = info.body_bytes,
+        .source = info.source,
+    };
+    return JFS_OK;
+}
+
 jfs_status jfs_state_record_places(const jfs_state *state, uint32_t slot, const int64_t *ids, uint32_t count,
                                    jfs_record_place *out, uint32_t *found, uint8_t *used, uint32_t file_count) {
-    jfs_ref_info info;
     *found = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t ref;
-        const jfs_status status = jfs_state_find(state, slot, ids[i], &ref);
-        if (status != JFS_OK) return status;
-        if (ref == JFS_NONE || jfs_state_ref(state, ref, &info) != JFS_OK) continue;
-        out[(*found)++] = (jfs_record_place){
-            .message_id = ids[i],
-            .scheduled_ms = info.scheduled_ms,
-            .file_slot = info.file_slot,
-            .body_offset = info.body_offset,
-            .body_bytes = info.body_bytes,
-            .source = info.source,
-        };
-        if (info.file_slot < file_count) used[info.file_slot] = 1;
+        jfs_record_place *const place = &out[*found];
+        if (jfs_state_record_place(state, slot, ids[i], place) != JFS_OK) continue;
+        (*found)++;
+        if (place->file_slot < file_count) used[place->file_slot] = 1;
     }
     return JFS_OK;
 }

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.mount.conftest import until
-from tests.mounting import MountedStore, QueueOnDisk, is_tail, mounted_for_writing
+from tests.mounting import MountedStore, QueueOnDisk, is_tail, journalfs, mounted_for_writing
 from tests.spark.committer import HadoopJob
 from tests.writing.conftest import Address, bodies, new_store
 from tests.writing.test_jobs import driver
@@ -316,3 +316,22 @@ def test_a_file_sink_is_refused(spark: SparkSession, address: Address, tmp_path:
         writer.start(str(address.first.path)).processAllAvailable()
     assert address.first.lines() == []
     assert any(what.endswith("_spark_metadata: EPERM") for what, _ in address.refusals())
+
+
+@pytest.mark.long
+@pytest.mark.rule("S-197")
+@pytest.mark.parametrize("name", [".messages", ".all.jsonl", "part"])
+def test_overwriting_what_no_job_can_write_is_undone_by_one_command(
+    rows: DataFrame, address: Address, name: str
+) -> None:
+    (address.first.path / "in.txt").write_text("one\ntwo\nthree\n")
+    if name == "part":
+        until(lambda: any(one.startswith("part") for one in os.listdir(address.first.path)), "a part")
+        (name,) = (one for one in os.listdir(address.first.path) if one.startswith("part"))
+    with pytest.raises(Py4JJavaError):
+        rows.write.mode("overwrite").json(str(address.first.path / name))
+    assert address.first.lines() == []
+    said = [event.get("reason", "") for event in address.mount.events()]
+    assert any("journalfs undo" in one for one in said)
+    assert journalfs("undo", address.mount.path).returncode == 0
+    assert bodies(address.first) == ["one", "two", "three"]

@@ -24,11 +24,12 @@ from journalfs.journal.pool import KEPT, KEPT_SHARE
 from journalfs.large.aside import Aside
 from journalfs.large.writing import BodyWriter
 from journalfs.store.api import QueuePath
+from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
 from journalfs.store.removed import Derived, RemovedStore, Where, derive, open_removed
 from journalfs.store.write.journals import Journals
-from journalfs.store.write.removals import InPage, Life, Removal, Removals, always, queues_of
+from journalfs.store.write.removals import InPage, Life, Noted, Removal, Removals, always, queues_of
 
 FOLDER: Final = Path("journalfs") / "removed"
 ASIDE: Final = "kept"
@@ -96,12 +97,19 @@ class Keeping:
         self, queue: Queue, by: Hashable | None = None, is_over: Callable[[], bool] = always
     ) -> Removal | None:
         """Messages of a queue are about to be removed. None: nobody is to have them back."""
-        if not self.on or not self._keep_s():
-            return None
+        return self.removals.begin(queue, by, is_over) if self._keeps() else None
+
+    def one(self, content: QueueContent, message_id: MessageId) -> Noted | None:
+        """The same of a single one of the journal, to be given to `Removals.add_one`."""
+        return self.removals.noted(content, message_id) if self._keeps() else None
+
+    def _keeps(self) -> bool:
         if not self._pool.keeps:
+            if not self.on or not self._keep_s():
+                return False
             self._pool.keeps = self._aside.keeps = True
             self._aside.most_bytes = self._keep_bytes()
-        return self.removals.begin(queue, by, is_over)
+        return True
 
     def _keep_s(self) -> int:
         return int(self._core.layout.value_in_force("removed-keep-s") or 0)

@@ -84,6 +84,14 @@ class Leaving:
 
     async def acknowledge(self, queue: StoreQueue, choose: Choice) -> int:
         """Take messages out of a queue; how many were there. Raises `HeldByReaders`."""
+        chosen = self._removing.choose(queue.content, choose(queue))
+        only = chosen.only()
+        if only is not None:
+            noted = self.keeping.one(queue.content, only)
+            left = await self._leave(chosen, self._stage)
+            if noted is not None and left:
+                self.keeping.removals.add_one(queue.model, noted)
+            return left
         removal = self.keeping.begin(queue.model)
 
         async def stage(chosen: Chosen) -> Position:
@@ -91,7 +99,7 @@ class Leaving:
                 await removal.note_all(chosen)
             return await self._stage(chosen)
 
-        left = await self._leave(self._removing.choose(queue.content, choose(queue)), stage)
+        left = await self._leave(chosen, stage)
         if removal is not None and left:
             self.keeping.removals.add(removal)
         return left
@@ -150,7 +158,14 @@ class Leaving:
         """What was chosen is acknowledged on return. Whoever chose lets go, and clears it away. `by`: who
         took it, until `is_over`; None: nobody did.
         """
-        removal = None if by is None else self.keeping.begin(chosen.content.model, by, is_over)
+        model, only = chosen.content.model, chosen.only()
+        if by is not None and only is not None:
+            noted = self.keeping.one(chosen.content, only)
+            await self._settle(await self._stage(chosen))
+            if noted is not None:
+                self.keeping.removals.add_one(model, noted, by, is_over)
+            return
+        removal = None if by is None else self.keeping.begin(model, by, is_over)
         if removal is not None:
             await removal.note_all(chosen)
         await self._settle(await self._stage(chosen))

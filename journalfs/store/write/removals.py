@@ -15,10 +15,11 @@ from typing import Final, TypeAlias
 
 from journalfs.bindings.model import Queue
 from journalfs.clock import Clock
-from journalfs.engine.record_places import PLACE_BYTES, RecordPlaces
+from journalfs.engine.record_places import PLACE_BYTES, RecordPlaces, one_place
 from journalfs.engine.waiting import checkpoint
 from journalfs.ids import FileId, MessageId, PageNumber
 from journalfs.store.api import REMOVER, QueuePath
+from journalfs.store.content import QueueContent
 from journalfs.store.write.removing import Chosen
 
 TOGETHER_MS: Final = 10_000
@@ -33,8 +34,13 @@ NOTE_BYTES: Final = 512
 MERGED_MS: Final = 500
 """Messages of one queue that one command removes one by one within so long are noted together."""
 
+LIVES_MAX: Final = 4096
+
 Life: TypeAlias = tuple[str, FileId]
 """Name and id of a journal file: with another id it holds other records."""
+
+Noted: TypeAlias = tuple[bytes, int, Life]
+"""Where a message lies, and the slot of its file and what that is."""
 
 
 @dataclass(slots=True)
@@ -118,28 +124,6 @@ class Removal:
     def noted_bytes(self) -> int:
         return PLACE_BYTES * self.count + NOTE_BYTES
 
-    def takes_in(self, later: Removal) -> bool:
-        """Make one of this and of a message that was removed just after it by the same command; False: it is
-        another's, or much.
-        """
-        if (
-            later.command is not self.command
-            or later.queue.queue_id != self.queue.queue_id
-            or later.time_ms - self.begun_ms >= MERGED_MS
-            or later.count != 1
-            or not (self.merged or self.count == 1)
-            or self.back
-            or any(self.lives.get(slot, life) != life for slot, life in later.lives.items())
-        ):
-            return False
-        self.places.take_in(later.places)
-        self.lives |= later.lives
-        self.paged += later.paged
-        self.count += later.count
-        self.time_ms = later.time_ms
-        self.merged = True
-        return True
-
     def ids(self) -> Iterator[MessageId]:
         yield from (place.message_id for place in self.places)
         for page in self.paged:
@@ -159,6 +143,8 @@ class Removals:
         self._noted_bytes = 0
         self._commands = 0
         self._last: dict[Hashable, Command] = {}
+        self._lives: dict[tuple[int, int], Life] = {}
+        """By epoch of the journal's reader and slot."""
         self.version = 0
         """Another one whenever something came or went."""
 
@@ -170,6 +156,44 @@ class Removals:
 
     def __bool__(self) -> bool:
         return bool(self._noted)
+
+    def noted(self, content: QueueContent, message_id: MessageId) -> Noted | None:
+        """Where a message of the journal lies that is about to leave alone; None: it is not there."""
+        found = one_place(content.state, content.slot, message_id)
+        if found is None:
+            return None
+        place, slot = found
+        key = content.core.epoch, slot
+        if key not in self._lives:
+            if len(self._lives) > LIVES_MAX:
+                self._lives.clear()
+            file = content.files.read_file(slot).file
+            self._lives[key] = file.name, file.file_id
+        return place, slot, self._lives[key]
+
+    def add_one(
+        self, queue: Queue, noted: Noted, by: Hashable | None = None, is_over: Callable[[], bool] = always
+    ) -> None:
+        """It is durable. Those of one command and queue are kept together for a moment."""
+        place, slot, life = noted
+        last, now_ms = self._noted[-1] if self._noted else None, self._clock.now_ms()
+        if (
+            last is None
+            or not last.merged
+            or last.queue is not queue
+            or last.command.by != (REMOVER.get() if by is None else by)
+            or now_ms - last.begun_ms >= MERGED_MS
+            or last.back
+            or last.lives.setdefault(slot, life) != life
+        ):
+            last = self.begin(queue, by, is_over)
+            last.merged, last.lives[slot] = True, life
+            self._append(last)
+        last.places.append(place, slot)
+        last.count += 1
+        last.time_ms = last.command.last_ms = now_ms
+        self._noted_bytes += PLACE_BYTES
+        self.version += 1
 
     def begin(
         self, queue: Queue, by: Hashable | None = None, is_over: Callable[[], bool] = always
@@ -184,22 +208,18 @@ class Removals:
         return Removal(known, now_ms, queue)
 
     def add(self, removal: Removal) -> None:
-        """It is durable. Those of a stream come one by one, and are kept together."""
+        """It is durable."""
         removal.time_ms = removal.command.last_ms = self._clock.now_ms()
-        last = self._noted[-1] if self._noted else None
-        if last is not None and last.takes_in(removal):
-            self._noted_bytes += PLACE_BYTES
-        else:
-            self._noted.append(removal)
-            self._noted_bytes += removal.noted_bytes
-            while self._noted_bytes > NOTED_BYTES_MAX and len(self._noted) > 1:
-                self._forget_oldest()
-        self._taken_in()
-
-    def _taken_in(self) -> None:
+        self._append(removal)
         self.version += 1
+
+    def _append(self, removal: Removal) -> None:
+        self._noted.append(removal)
+        self._noted_bytes += removal.noted_bytes
+        while self._noted_bytes > NOTED_BYTES_MAX and len(self._noted) > 1:
+            self._forget_oldest()
         if len(self._last) > 64 + 2 * len(self._noted):
-            there = {removal.command.number for removal in self._noted}
+            there = {one.command.number for one in self._noted}
             self._last = {by: one for by, one in self._last.items() if one.number in there}
 
     def _forget_oldest(self) -> None:
