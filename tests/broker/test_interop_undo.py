@@ -35,7 +35,7 @@ def test_a_broker_sees_what_came_back_and_never_what_is_removed(artemis_home: Pa
         found = client.browse("q")
         assert [one.get("body") for one in found] == ["red", "two", None], "the last one is large"
         assert len(found) == client.message_count("q") == 3
-        (red,) = client.do("messages-browse", queue="q", count=1)["messages"]
+        red, *_ = client.do("messages-browse", queue="q", count=3)["messages"]
         assert red["properties"]["color"]["v"] == "red"
         assert (red["priority"], red["deliveryCount"]) == (7, 0)
         assert complaints(broker.log) == []
