@@ -18,6 +18,7 @@ import errno
 import os
 import secrets
 import stat
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ AnyPath: TypeAlias = str | bytes | os.PathLike[str]
 
 READ: Final = os.O_RDONLY
 WRITE: Final = os.O_RDWR
+_READ_IN: Final = READ | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _OPENAT2: Final = 437
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
@@ -61,12 +63,13 @@ def kind_and_reason(error: OSError) -> tuple[str, str]:
     return "unreadable", f"cannot be read: {reason}"
 
 
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
+_HOW: Final = struct.Struct("QQQ")
+"""Flags, mode, and how names are resolved."""
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 _syscall: Final = _libc.syscall
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+_syscall.restype = ctypes.c_long
 
 
 class _Anchor(NamedTuple):
@@ -91,9 +94,9 @@ def refused(path: AnyPath, mode: int) -> NotOfTheStore:
 
 def _openat2(name: bytes, flags: int, mode: int, directory: int) -> int:
     beneath = 0 if directory == _AT_FDCWD else _BENEATH
-    how = _How(flags | os.O_CLOEXEC, mode, _NO_MAGICLINKS | _NO_SYMLINKS | beneath)
+    how = _HOW.pack(flags | os.O_CLOEXEC, mode, _NO_MAGICLINKS | _NO_SYMLINKS | beneath)
     while True:
-        descriptor: int = _syscall(_OPENAT2, directory, name, ctypes.byref(how), ctypes.sizeof(how))
+        descriptor: int = _syscall(_OPENAT2, directory, name, how, _HOW.size)
         if descriptor >= 0:
             return descriptor
         number = ctypes.get_errno()
@@ -239,6 +242,9 @@ def resolved(path: Path) -> Path:
     """A directory that a configuration names, without links. Those that root or this process's user made are
     followed. Raises `NotOfTheStore` for others.
     """
+    with contextlib.suppress(OSError):
+        os.close(_open(path, os.O_PATH))
+        return path
     for _ in range(_LINKS_MAX):
         for place in (*reversed(path.parents), path):
             try:
@@ -410,20 +416,45 @@ def pin_in(held: int, name: bytes) -> int:
 
 def open_file(path: AnyPath, flags: int = READ) -> int:
     """A descriptor of a regular file that is there. Raises OSError."""
+    return open_and_look(path, flags)[0]
+
+
+def open_and_look(path: AnyPath, flags: int = READ) -> tuple[int, os.stat_result]:
+    """The same, and what its status is. Raises OSError."""
     try:
         descriptor = _open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a pipe that nobody reads, a socket
             raise refused(path, status(path).st_mode) from None
         raise
+    return descriptor, _regular(descriptor, path)
+
+
+def open_in(held: int, name: str) -> tuple[int, os.stat_result]:
+    """The same for reading, of a name in a directory that is held open: where many are opened. Raises
+    OSError.
+    """
+    if "/" in name or name in (".", ".."):
+        raise NotOfTheStore(errno.ELOOP, "not a file of the store: its name leads out of it", name)
     try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise refused(path, mode)
+        descriptor = os.open(name, _READ_IN, dir_fd=held)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ELOOP):
+            raise refused(name, status_in(held, name).st_mode) from None
+        raise
+    return descriptor, _regular(descriptor, name)
+
+
+def _regular(descriptor: int, name: AnyPath) -> os.stat_result:
+    """The status of what was opened; closed and refused if it is no file."""
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise refused(name, found.st_mode)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return found
 
 
 def read(path: AnyPath, length_max: int = -1) -> bytes:

@@ -8,15 +8,15 @@ import os
 from pathlib import Path
 
 from journalfs.config.database import DatabaseStore
-from journalfs.config.layout import locate_store
+from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.config.older import forced
 from journalfs.errors import JournalfsError, NotAStore, OlderStore
 from journalfs.older import derive
 
 
-def readable(
+def locate_readable(
     path: Path | str, *, kind: str | None = None, derived: Path | None = None, quiet: bool = False
-) -> Path:
+) -> StoreLayout:
     """What to open for reading where somebody gave `path`. `kind` says what it is, against what it looks
     like; `derived` is the directory for derived stores. Raises what `locate_store` raises but `OlderStore`
     and `DatabaseStore`, and `SystemFailure` where nothing can be derived.
@@ -24,14 +24,13 @@ def readable(
     given = Path(os.path.abspath(path))
     try:
         if kind is None:
-            locate_store(path)
-            return given
+            return locate_store(path)
         if not given.is_dir():
             raise NotAStore(given, "there is no such directory")
         found: OlderStore | DatabaseStore = forced(kind, given)
     except (OlderStore, DatabaseStore) as elsewhere:
         found = elsewhere
-    return _derived(found, derived, quiet=quiet)
+    return locate_store(_derived(found, derived, quiet=quiet))
 
 
 def derived_if_older(path: Path) -> Path:

@@ -29,6 +29,7 @@ _QUEUE_BINDING: Final = 21
 _ADD: Final = 11
 _ADD_TX: Final = 13
 _SAMPLE_BYTES: Final = 1024 * 1024
+_ZEROS: Final = bytes(4096)
 
 
 def refuse_other_layouts(root: Path) -> None:
@@ -174,7 +175,7 @@ def _added_types(data: bytes) -> dict[int, bytes]:
         return {}
     rid = rid_of(int.from_bytes(data[8:16], "big")).to_bytes(4, "big")
     found: dict[int, bytes] = {}
-    used_bytes = len(data.rstrip(b"\0"))  # to look for something in zeros takes long
+    used_bytes = _used_bytes(data)  # to look for something in zeros takes long
     for kind, length_at, type_at, fixed_bytes in ((_ADD, 14, 18, 23), (_ADD_TX, 22, 26, 31)):
         head = bytes((kind,)) + rid
         stop = used_bytes + len(head)
@@ -187,3 +188,11 @@ def _added_types(data: bytes) -> dict[int, bytes]:
                 found[data[at + type_at]] = data[at + type_at + 1 : end - 4]
             at = data.find(head, end if valid else at + 1, stop)
     return found
+
+
+def _used_bytes(data: bytes) -> int:
+    """Without the zeros at the end: a block at a time, as most of an allocated file is nothing else."""
+    end = len(data)
+    while end >= len(_ZEROS) and data[end - len(_ZEROS) : end] == _ZEROS:
+        end -= len(_ZEROS)
+    return end - len(_ZEROS) + len(data[end - len(_ZEROS) : end].rstrip(b"\0")) if end >= len(_ZEROS) else end

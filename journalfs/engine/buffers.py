@@ -66,8 +66,8 @@ class MappedFile:
         """Start and end of what the file does not store, once `note_holes` looked."""
         length = 0
         try:
-            self._fd = door.open_file(self.path)
-            size_bytes = os.fstat(self._fd).st_size
+            self._fd, status = door.open_and_look(self.path)
+            size_bytes = status.st_size
             length = size_bytes if bytes_max is None else min(size_bytes, bytes_max)
             self._map(length)
         except BaseException as error:

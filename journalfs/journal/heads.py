@@ -68,8 +68,7 @@ class Heads:
             with door.folder(self._directory) as held:
                 for number, name in enumerate(names):
                     try:
-                        status = door.status_in(held, name)
-                        seen = self._look(name, status, anew=number % HEADS_CHECKED_SHARE == self._turn)
+                        seen = self._look(held, name, anew=number % HEADS_CHECKED_SHARE == self._turn)
                         kept[name] = seen
                         found.append(seen.head)
                     except OSError as error:
@@ -82,7 +81,8 @@ class Heads:
 
     def look(self, name: str) -> Head:
         """Look at one file. Raises OSError."""
-        return self._look(name, door.status(self._directory / name), anew=True).head
+        with door.folder(self._directory) as held:
+            return self._look(held, name, anew=True).head
 
     def doubt(self, name: str) -> None:
         """Read this head in the next look, whatever the file's time says."""
@@ -90,18 +90,19 @@ class Heads:
         if known is not None:
             self._kept[name] = replace(known, confirmed=False)
 
-    def _look(self, name: str, status: os.stat_result, *, anew: bool) -> _Kept:
+    def _look(self, held: int, name: str, *, anew: bool) -> _Kept:
         known = self._kept.get(name)
-        if known is not None:
-            stamp = known.head.stamp
-            same = stamp.mtime_ns == status.st_mtime_ns and stamp.size_bytes == status.st_size
-            same = same and stamp.inode == status.st_ino
-        if known is None or not same:
-            return _Kept(_read(self._directory / name), confirmed=False)
+        if known is None or not _is_as_seen(known.head.stamp, door.status_in(held, name)):
+            return _Kept(_read(held, name, self._directory), confirmed=False)
         if known.confirmed and not anew:
             return known
-        head = known.head if known.head.empty else _read(self._directory / name)
+        head = known.head if known.head.empty else _read(held, name, self._directory)
         return _Kept(known.head if head == known.head else head, confirmed=head.stamp == known.head.stamp)
+
+
+def _is_as_seen(stamp: FileStamp, status: os.stat_result) -> bool:
+    same = stamp.mtime_ns == status.st_mtime_ns and stamp.size_bytes == status.st_size
+    return same and stamp.inode == status.st_ino
 
 
 def has_no_header(path: Path) -> bool:
@@ -134,10 +135,13 @@ def _opened(path: Path | str) -> int:
         raise
 
 
-def _read(path: Path) -> Head:
-    descriptor = _opened(path)
+def _read(held: int, name: str, directory: Path) -> Head:
     try:
-        status = os.fstat(descriptor)
+        descriptor, status = door.open_in(held, name)
+    except OSError as error:
+        refuse_shortage(error, directory / name)
+        raise
+    try:
         stamp = FileStamp.of(status)
         try:
             content = os.pread(descriptor, HEAD_BYTES, 0)

@@ -8,8 +8,8 @@ How it fits together:
 
 * `journalfs.config.older` recognises a foreign store by names and a few bytes and raises `OlderStore` from
   `locate_store`: `kind` (one of `KINDS`), `root`, `journal_dir`, `bindings_dir`. Writers let it through.
-* `journalfs.sources.readable(path, kind=..., derived=...)` gives what can be opened for reading: `path`,
-  or the derived store of what lies there, made first if need be. Whoever opens for reading calls it.
+* `journalfs.sources.locate_readable(path, kind=..., derived=...)` finds what can be opened for reading:
+  `path`, or the derived store of what lies there, made first if need be. Whoever opens for reading calls it.
 * An **adapter** is a function `fill(source: Source, out: DerivedStore) -> None`, listed by kind in
   `journalfs.older.adapters`. It walks the source and calls, on `out` (`journalfs.older.derived`):
 

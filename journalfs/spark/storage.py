@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from journalfs import door
-from journalfs.config.layout import JOURNAL_EXTENSION, locate_store
+from journalfs.config.layout import JOURNAL_EXTENSION
 from journalfs.errors import DecodeError, NotAStore
 from journalfs.format.journal_file import (
     CONTROL_FILE_NAME,
@@ -20,7 +20,7 @@ from journalfs.format.journal_file import (
 )
 from journalfs.journal.directory import effective_names, read_directory
 from journalfs.limits import CONTROL_FILE_BYTES_MAX, JOURNAL_HEADER_BYTES
-from journalfs.sources import readable
+from journalfs.sources import locate_readable
 from journalfs.spark.place import is_elsewhere, local_path, refuse_mount
 from journalfs.store.bindings import read_bindings
 
@@ -81,7 +81,7 @@ def _directories(path: str) -> Sequence[str]:
     if is_elsewhere(path):
         return [f"{path.rstrip('/')}/{name}" for name in _DIRECTORIES]
     refuse_mount(path)
-    layout = locate_store(readable(local_path(path)))
+    layout = locate_readable(local_path(path))
     here = (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
     return [f"file://{one}" for one in here]
 

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from journalfs import door
 from journalfs.clock import Clock, SystemClock
-from journalfs.config.layout import StoreLayout, locate_store
+from journalfs.config.layout import StoreLayout
 from journalfs.config.older import ARTEMIS_1
 from journalfs.damage import Damage
 from journalfs.engine.state import LiveState
@@ -22,7 +22,7 @@ from journalfs.large.directory import LargeDirectory
 from journalfs.large.inflated import InflatedBodies
 from journalfs.older import derived_from
 from journalfs.paging.address import PagedAddress
-from journalfs.sources import readable
+from journalfs.sources import locate_readable
 from journalfs.store.absent import lost_since, missing_file_ids, missing_pages
 from journalfs.store.bindings import BindingsReader
 from journalfs.store.core import Core
@@ -59,8 +59,8 @@ def open_store(
 ) -> JournalStore:
     """Open the store at `path` for reading: a data directory, a broker instance, or a journal directory.
 
-    Of an older store, or one in a database, what is derived from it is opened (`journalfs.sources.readable`;
-    `kind` and `derived` are as there).
+    Of an older store, or one in a database, what is derived from it is opened (`kind` and `derived` are as
+    `journalfs.sources.locate_readable` has them).
 
     `index=False` neither reads nor writes one; a path says where it lies. `anew` reads all there is, and asks
     the index only for what was there before; it is not written. `postpones`: long bodies in files are
@@ -68,7 +68,7 @@ def open_store(
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
     counted in its status. The folder of a snapshot is opened as what it was when it was made.
     """
-    layout = locate_store(readable(path, kind=kind, derived=derived))
+    layout = locate_readable(path, kind=kind, derived=derived)
     try:
         if is_snapshot(layout.root):
             from journalfs.store.snapshots import open_snapshot  # noqa: PLC0415 - it imports this module

@@ -15,7 +15,7 @@ import pytest
 from journalfs.convert import Carrying, Mode
 from journalfs.convert.carrying import REWRITTEN, _Step
 from journalfs.errors import StoreBusy, WrongCall
-from journalfs.sources import readable
+from journalfs.sources import locate_readable
 from journalfs.store import open_store
 from journalfs.store.write.opening import open_for_writing
 from tests.frozen import PristineStores, load_expected, tree_state
@@ -96,7 +96,7 @@ def test_taken_up_after_a_kill(step: _Step, stores: PristineStores, tmp_path: Pa
     done = journalfs("convert", *to, stores["hq-2.4-main"], new)
     assert done.returncode == 0, done.stderr
     assert "187 messages in" in done.stdout
-    assert sum(map(len, held_by(readable(new)).values())) == 187
+    assert sum(map(len, held_by(locate_readable(new).root).values())) == 187
     assert not list(tmp_path.glob(".*"))
 
 

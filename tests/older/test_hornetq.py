@@ -13,7 +13,7 @@ import pytest
 
 from journalfs.errors import NotAStore, OlderStore
 from journalfs.older.reading import derived_from
-from journalfs.sources import readable
+from journalfs.sources import locate_readable
 from journalfs.store import open_store
 from journalfs.store.store import JournalStore
 from journalfs.store.write.opening import open_for_writing
@@ -121,7 +121,7 @@ def test_commands_take_its_path(stores: PristineStores, derived: Path) -> None:
 
 
 def test_bodies_stay_where_they_are(stores: PristineStores) -> None:
-    place = readable(stores["hq-2.4-main"])
+    place = locate_readable(stores["hq-2.4-main"]).root
     assert not list(place.rglob("*.msg"))
     made_of = derived_from(place)
     assert made_of is not None
@@ -131,10 +131,10 @@ def test_bodies_stay_where_they_are(stores: PristineStores) -> None:
 @pytest.mark.rule("S-203")
 def test_derived_once_and_made_anew_when_the_source_changed(store_copy: StoreCopy) -> None:
     source = store_copy("hq-2.2-core")
-    first = readable(source)
-    assert readable(source) == first
+    first = locate_readable(source).root
+    assert locate_readable(source).root == first
     (source / "journal" / "hornetq-data-9.hq").write_bytes(bytes(64))
-    second = readable(source)
+    second = locate_readable(source).root
     assert second != first
     assert second.parent == first.parent
 
@@ -143,7 +143,7 @@ def test_derived_once_and_made_anew_when_the_source_changed(store_copy: StoreCop
 def test_nothing_is_written_to_one(store_copy: StoreCopy) -> None:
     source = store_copy("hq-2.4-killed")
     before = tree_state(source)
-    for path in (source, readable(source)):
+    for path in (source, locate_readable(source).root):
         with pytest.raises(OlderStore, match="convert"):
             open_for_writing(path)
     assert journalfs("compact", source).returncode == 4
@@ -154,7 +154,7 @@ def test_nothing_is_written_to_one(store_copy: StoreCopy) -> None:
 
 def test_what_is_forced_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(NotAStore):
-        readable(tmp_path / "nothing", kind="hornetq")
+        locate_readable(tmp_path / "nothing", kind="hornetq")
     store = open_store(tmp_path, kind="hornetq")
     assert queues_of(store) == {}
     store.close()
