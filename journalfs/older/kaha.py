@@ -110,6 +110,7 @@ class KahaStore:
         root = next((name for name in ("container-roots", "kaha") if self._has(name)), None)
         found: dict[tuple[str, str], Container] = {}
         if root is None:
+            door.names_if_there(self._folder)  # a link in its place is not the same as nothing
             return found
         for start in (0, LISTS_OFFSET):
             if start >= len(self._index(root)):
