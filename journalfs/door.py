@@ -513,7 +513,7 @@ def _modes_like(like: bytes) -> tuple[int, int] | None:
     return _modes[like]
 
 
-def _modes_in(path: bytes, parent: int) -> tuple[int, int]:
+def _modes_in(path: bytes, parent: int | None) -> tuple[int, int]:
     """Of new files and directories. In a new store nothing is there to be like: the umask counts, and no more
     than the directory around it lets anybody do.
     """
@@ -522,8 +522,16 @@ def _modes_in(path: bytes, parent: int) -> tuple[int, int]:
         above = above.rpartition(b"/")[0]
         if above in _likes and (found := _modes_like(_likes[above])) is not None:
             return found
-    own = stat.S_IMODE(os.fstat(parent).st_mode) & 0o777 & ~_umask()
+    own = 0o777 & ~_umask()
+    if parent is not None:
+        own &= stat.S_IMODE(os.fstat(parent).st_mode)
     return own & 0o666 | 0o600, own | 0o700
+
+
+def most_below(path: AnyPath) -> tuple[int, int]:
+    """The permission bits that files, and directories, in a directory of a store may have."""
+    files, folders = _modes_in(os.path.join(os.fsencode(path), b"x"), None)
+    return files | folders & 0o111, folders
 
 
 def _umask() -> int:
@@ -577,7 +585,7 @@ def create(path: AnyPath, flags: int = WRITE, *, mode: int | None = None) -> int
     """
     with _parent(path) as (parent, name):
         usual, most = _modes_in(os.fsencode(path), parent)
-        wanted = usual if mode is None else mode & most
+        wanted = usual if mode is None else mode & (usual | most & 0o111)
         made = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags | made, wanted, dir_fd=parent)
         _settle(descriptor, parent, wanted)

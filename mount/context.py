@@ -33,7 +33,8 @@ from journalfs_mount.publications import Publications
 from journalfs_mount.refusals import Noted, Refused, ToldFaults, nothing_else
 from journalfs_mount.report import MountReport
 from journalfs_mount.shares import Shares
-from journalfs_mount.staging import PlaceName, StagingArea
+from journalfs_mount.staged_room import SETTING, StagedRoom
+from journalfs_mount.staging import PlaceName, StagedHandle, StagingArea
 from journalfs_mount.written import WrittenNames
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class MountContext:
         "report",
         "shares",
         "staged_directories",
+        "staged_opens",
+        "staged_room",
         "store",
         "told_faults",
         "without_tail",
@@ -127,6 +130,11 @@ class MountContext:
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
         self.shares.tell = report.refused
+        self.staged_opens: set[StagedHandle] = set()
+        """Whoever has something staged open: it takes room when its name has gone, too."""
+        self.staged_room = StagedRoom(
+            store.user_limits().get(SETTING, -1), self.shares, self._staged_bytes, self._free_bytes
+        )
         self.interruptions = Interruptions(self.shares)
         self.detachment = Detachment()
         self.endings = Endings()
@@ -188,6 +196,13 @@ class MountContext:
         if self._staging is None:
             self._staging = StagingArea(self.changing().staging_directory())
         return self._staging
+
+    def _staged_bytes(self, user: int) -> int:
+        opened = [one.nameless_bytes() for one in tuple(self.staged_opens) if one.user == user]
+        return self.staging().used_bytes(user) + sum(opened)
+
+    def _free_bytes(self) -> int:
+        return self.staging().free_bytes()
 
     def sweep_staging(self) -> list[str]:
         """Remove what is staged for nobody any more; the paths of it."""

@@ -69,7 +69,9 @@ class Interruptions:
         self._some = trio.Event()
         self._over = False
 
-    async def wait(self, until: Callable[[], Awaitable[None]], who: Waiting) -> None:
+    async def wait(
+        self, until: Callable[[], Awaitable[None]], who: Waiting, share: Share = Share.WAITING
+    ) -> None:
         """Await `until`. EINTR when a signal asks `who` to stop or the mount ends, EAGAIN when too many wait
         already, or too many of the same user's: each keeps a request of the kernel's waiting, of which there
         are only so many.
@@ -77,11 +79,11 @@ class Interruptions:
         user = OWNER.get()
         if len(self._waits) >= self._shares.room(WAITING_MAX, user):
             raise refuse(errno.EAGAIN)
-        self._shares.take(Share.WAITING, user)
+        self._shares.take(share, user)
         try:
             await self.during(until, who)
         finally:
-            self._shares.give_back(Share.WAITING, user)
+            self._shares.give_back(share, user)
 
     async def during(self, until: Callable[[], Awaitable[None]], who: Waiting) -> None:
         """The same for what waits for nobody, but may take long."""

@@ -150,6 +150,7 @@ class Operations(pyfuse3.Operations):
     async def lookup(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> EntryAttributes:
         if len(name) > NAME_BYTES_MAX and not self._context.takes_long_names(parent_inode):
             raise refuse(errno.ENAMETOOLONG)
+        OWNER.set(ctx.uid)
         parent = await self._settled(parent_inode, ctx.pid)
         if parent.opens:
             await parent.open_up()
@@ -175,6 +176,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
+        OWNER.set(ctx.uid)
         try:
             node = await self._settled(inode, ctx.pid)
             if node.measured:
@@ -223,6 +225,7 @@ class Operations(pyfuse3.Operations):
     async def opendir(self, inode: InodeT, ctx: RequestContext) -> FileHandleT:
         # Whoever goes on to list something has found what it renamed, if it looked at all.
         self._given.forget(ctx.pid)
+        OWNER.set(ctx.uid)
         node = await self._settled(inode, ctx.pid)
         if node.opens:
             await node.open_up()
@@ -242,6 +245,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
+        OWNER.set(ctx.uid)
         node = await self._settled(inode, ctx.pid)
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             if node.measured:
@@ -578,9 +582,11 @@ class Operations(pyfuse3.Operations):
             await self._long(node.selection.find_out, thread)
 
     async def _long(self, work: Callable[[], Awaitable[None]], thread: int) -> None:
-        """What takes long, given up when the caller is ended meanwhile; 0: nobody knows who that is."""
+        """What takes long, given up when the caller is ended meanwhile; 0: nobody knows who that is. Of the
+        share of the user for whom it is done.
+        """
         if thread:
-            await self._context.interruptions.during(work, EndingCaller(thread))
+            await self._context.interruptions.wait(work, EndingCaller(thread), Share.SELECTIONS)
         else:
             await work()
 

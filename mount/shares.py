@@ -28,12 +28,19 @@ class Share(StrEnum):
     """`.follow` and `.take` that are open."""
     OPEN = "user-open-max"
     """Files and directories that are open."""
+    SELECTIONS = "user-selections-max"
+    """Requests for which it has to be found out first what a selector chooses, or how long messages are."""
 
 
 RESERVED_SHARE: Final = 4
 """One of so many places is for root and the user who mounted alone."""
 
-_ERRNO: Final = {Share.WAITING: errno.EAGAIN, Share.STREAMS: errno.EDQUOT, Share.OPEN: errno.EDQUOT}
+_ERRNO: Final = {
+    Share.WAITING: errno.EAGAIN,
+    Share.STREAMS: errno.EDQUOT,
+    Share.OPEN: errno.EDQUOT,
+    Share.SELECTIONS: errno.EAGAIN,
+}
 
 
 class Shares:
@@ -47,6 +54,9 @@ class Shares:
         self._unlimited = {0, os.getuid(), os.geteuid()}
         self.tell: Callable[[str, str], None] = lambda setting, reason: None
         """Is told of each refusal: the setting, and why."""
+
+    def is_limited(self, user: int) -> bool:
+        return user not in self._unlimited
 
     def take(self, share: Share, user: int) -> None:
         """One more is `user`'s, until `give_back`. Refused when its share is spent."""

@@ -13,14 +13,16 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import trio
 
 from journalfs import door
 from journalfs_mount.limits import STAGED_AGE_MAX_S
 from journalfs_mount.makers import JOB_DIRECTORY, is_left
+from journalfs_mount.staged_room import ENTRY_BYTES
 from journalfs_mount.written_names import is_backup
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,22 @@ _DISCARDED: Final = b"discarded"
 """Where directories are that are nobody's any more, until they are removed."""
 
 
+BLOCK_BYTES: Final = 512
+"""As the system counts what a file takes."""
+
+GIVEN: Final = "user.journalfs.staged"
+"""An attribute of the real file: the mode, owner and group that it was given, where its own are others."""
+
+
+class StagedHandle(Protocol):
+    """Something staged that is open."""
+
+    user: int
+
+    def nameless_bytes(self) -> int:
+        """What it takes beside what names lead to."""
+
+
 class StagingArea:
     """The folder. Paths are bytes, because names are."""
 
@@ -47,6 +65,21 @@ class StagingArea:
     def folder(self, place: PlaceName) -> bytes:
         """Where the staged names of a place lie. It need not exist."""
         return os.path.join(self._root, _FOLDERS[len(place)], *place)
+
+    def used_bytes(self, user: int) -> int:
+        """What the files and directories take that a user, other than who mounted, has in here."""
+        used = 0
+        for folder, folders, files in door.below(self._root, lambda error: None):
+            with suppress(OSError), door.folder(folder) as held:
+                for name in (*folders, *files):
+                    used += _bytes_of(held, name, user)
+        return used
+
+    def free_bytes(self) -> int:
+        """What the disk has left. Raises OSError."""
+        door.make_folders(self._root)
+        found = door.disk_of(self._root)
+        return found.f_bavail * found.f_frsize
 
     def discard_place(self, place: PlaceName) -> None:
         """Forget what was staged in a place that was removed."""
@@ -201,3 +234,18 @@ def _newest_s(path: bytes) -> float:
 def _touched_s(path: bytes) -> float:
     found = door.status(path)
     return max(found.st_mtime, found.st_ctime)
+
+
+def _bytes_of(held: int, name: bytes, user: int) -> int:
+    try:
+        descriptor = door.pin_in(held, name)
+    except OSError:
+        return 0  # it went meanwhile
+    try:
+        given = os.getxattr(b"/proc/self/fd/%d" % descriptor, GIVEN).split()
+        found = os.fstat(descriptor)
+        return found.st_blocks * BLOCK_BYTES + ENTRY_BYTES if int(given[1]) == user else 0
+    except (OSError, ValueError, IndexError):
+        return 0
+    finally:
+        os.close(descriptor)

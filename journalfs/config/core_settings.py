@@ -97,6 +97,8 @@ CORE_SETTINGS: Final = (
     _own("user-waiting-max", Kind.INTEGER, 32, "requests", 1),
     _own("user-streams-max", Kind.INTEGER, 128, "streams", 1),
     _own("user-open-max", Kind.INTEGER, 8192, "files", 1),
+    _own("user-selections-max", Kind.INTEGER, 64, "requests", 1),
+    _own("user-staged-bytes-max", Kind.BYTES, -1, "bytes", -1),
     _setting("page-sync-timeout", Kind.INTEGER, None, "ns", 0),
     _setting("purge-page-folders", Kind.BOOLEAN, False),
     _setting("global-max-size", Kind.BYTES, None, "bytes", -1),
@@ -116,7 +118,13 @@ CORE_SETTINGS: Final = (
     _own("removed-keep-bytes", Kind.BYTES, 1024 * 1024 * 1024, "bytes", 0),
 )
 
-USER_LIMITS: Final = ("user-waiting-max", "user-streams-max", "user-open-max")
+USER_LIMITS: Final = (
+    "user-waiting-max",
+    "user-streams-max",
+    "user-open-max",
+    "user-selections-max",
+    "user-staged-bytes-max",
+)
 """How much one user may hold of what a mount has only so much of."""
 
 CORE_BY_NAME: Final[Mapping[str, SettingDefinition]] = {item.name: item for item in CORE_SETTINGS}

@@ -90,7 +90,7 @@ def _kept_of(path: str) -> list[str]:
     """The files of a store's history that the journal does not have as they were: with their ids, or as what
     compaction made of them.
     """
-    layout = locate_store(readable(local_path(path)))
+    layout = locate_readable(local_path(path))
     if layout.retention_dir is None or not door.is_folder(layout.retention_dir):
         return []
     extension = layout.journal_extension

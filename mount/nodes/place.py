@@ -21,6 +21,7 @@ from journalfs_mount.nodes.staged import Staged, StagedFolder
 from journalfs_mount.nodes.written import Target, WrittenFile, written_file
 from journalfs_mount.refusals import COMES_BACK, Refused
 from journalfs_mount.shares import MAKER
+from journalfs_mount.staged_room import ENTRY_BYTES
 from journalfs_mount.staging import PlaceName
 from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
 
@@ -111,6 +112,7 @@ class Place(Directory):
         self._refuse_reserved(name, fate)
         self._refuse_packed(name)
         if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
+            await self.context.staged_room.take(ENTRY_BYTES)
             return self._staged().create(name, flags, mode)
         node = written_file(self, self._required_target(), name, dropped=fate is Fate.DROPPED)
         try:
@@ -124,6 +126,7 @@ class Place(Directory):
         self._refuse_reserved(name, fate)
         if fate is Fate.PUBLISHED:
             return await self._make_shown(name)
+        await self.context.staged_room.take(ENTRY_BYTES)
         made = self._staged().make_directory(name, mode)
         if name == JOB_DIRECTORY:
             note_maker(made.real_path(), CALLING.get())

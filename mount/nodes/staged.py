@@ -27,16 +27,14 @@ from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.inodes import node_key
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 from journalfs_mount.refusals import Refused
-from journalfs_mount.shares import MAKER
-from journalfs_mount.staging import files_below, write_all
+from journalfs_mount.shares import MAKER, OWNER
+from journalfs_mount.staged_room import ENTRY_BYTES
+from journalfs_mount.staging import BLOCK_BYTES, GIVEN, files_below, write_all
 
 _KEPT_FLAGS: Final = os.O_ACCMODE | os.O_APPEND | os.O_TRUNC
 _OWN_FILE: Final = stat.S_IRUSR | stat.S_IWUSR
 _OWN_DIRECTORY: Final = stat.S_IRWXU
 """We must always get at what is ours, whatever mode it was given."""
-
-_GIVEN: Final = "user.journalfs.staged"
-"""An attribute of the real file: the mode, owner and group that it was given, where its own are others."""
 
 GONE: Final = 0
 """No file has this number."""
@@ -106,7 +104,7 @@ class StagedFolder:
             descriptor = door.open_file(path, kept)
         if is_new:
             given = self._context.present.made_by(stat.S_IMODE(mode), MAKER.get())
-            _give(_path_of(descriptor), given, _OWN_FILE)
+            _give(_path_of(descriptor), given, _OWN_FILE, door.most_below(self.path())[0])
         node = self._node(name, os.fstat(descriptor))
         assert isinstance(node, StagedFile)
         return node, StagedOpen(node, descriptor)
@@ -118,7 +116,7 @@ class StagedFolder:
         door.make_folder(path, mode=stat.S_IMODE(mode) | _OWN_DIRECTORY)
         with door.held(path) as descriptor:
             given = self._context.present.made_by(stat.S_IMODE(mode), MAKER.get())
-            _give(_path_of(descriptor), given, _OWN_DIRECTORY)
+            _give(_path_of(descriptor), given, _OWN_DIRECTORY, door.most_below(self.path())[1])
         node = self._node(name, door.status(path))
         assert isinstance(node, StagedDirectory)
         return node
@@ -302,6 +300,7 @@ class Staged(Node):
                         wanted.st_gid if fields.update_gid else given.gid,
                     ),
                     own,
+                    door.most_below(self.folder.path())[own == _OWN_DIRECTORY],
                 )
             if fields.update_atime or fields.update_mtime:
                 now = os.stat(path)
@@ -415,9 +414,11 @@ class StagedDirectory(Directory, Staged):
         self._change(wanted, fields, _OWN_DIRECTORY)
 
     async def create(self, name: bytes, flags: int, mode: int) -> tuple[Node, OpenedFile]:
+        await self.context.staged_room.take(ENTRY_BYTES)
         return self.inside().create(name, flags, mode)
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
+        await self.context.staged_room.take(ENTRY_BYTES)
         return self.inside().make_directory(name, mode)
 
     async def remove_directory(self) -> None:
@@ -440,15 +441,16 @@ def _above(folder: StagedFolder) -> tuple[StagedFolder, list[bytes]]:
     return folder, names[::-1]
 
 
-def _give(path: bytes, given: Permissions, own: int) -> None:
-    """`own`: what the real file has in any case, so that we get at it."""
-    os.chmod(path, given.mode | own)
+def _give(path: bytes, given: Permissions, own: int, most: int) -> None:
+    """`own`: what the real file has in any case, for us; `most`: what its store lets it have."""
+    real = given.mode & most | own
+    os.chmod(path, real)
     try:
-        if given == Permissions(given.mode | own):
-            if _GIVEN in os.listxattr(path):
-                os.removexattr(path, _GIVEN)
+        if given == Permissions(real):
+            if GIVEN in os.listxattr(path):
+                os.removexattr(path, GIVEN)
         else:
-            os.setxattr(path, _GIVEN, b"%o %d %d" % (given.mode, given.uid, given.gid))
+            os.setxattr(path, GIVEN, b"%o %d %d" % (given.mode, given.uid, given.gid))
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.ENODATA):
             raise
@@ -456,7 +458,7 @@ def _give(path: bytes, given: Permissions, own: int) -> None:
 
 def _given(path: bytes) -> Permissions:
     with suppress(OSError, ValueError):
-        mode, uid, gid = os.getxattr(path, _GIVEN).split()
+        mode, uid, gid = os.getxattr(path, GIVEN).split()
         return Permissions(int(mode, 8), int(uid), int(gid))
     return Permissions(stat.S_IMODE(os.stat(path).st_mode))
 
@@ -512,7 +514,7 @@ class StagedContent:
 class StagedOpen(OpenedFile):
     """A handle of a staged file. Direct, so that two who have it open see the same at once."""
 
-    __slots__ = ("_content", "_node")
+    __slots__ = ("_content", "_node", "user")
 
     def __init__(self, node: StagedFile, descriptor: int) -> None:
         content = StagedContent(descriptor)
@@ -520,7 +522,13 @@ class StagedOpen(OpenedFile):
         super().__init__(Inode(node.inode), mtime_ns, content, direct_io=True, keep_cache=False)
         self._node = node
         self._content = content
+        self.user = OWNER.get()
         node.handles.append(self)
+        node.context.staged_opens.add(self)
+
+    def nameless_bytes(self) -> int:
+        found = os.fstat(self.descriptor)
+        return 0 if found.st_nlink else found.st_blocks * BLOCK_BYTES
 
     @property
     def descriptor(self) -> int:
@@ -528,6 +536,8 @@ class StagedOpen(OpenedFile):
 
     async def write(self, offset: int, data: bytes) -> None:
         with self._node.context.noted(self._node.path):
+            self._node.require_writable()
+            await self._node.context.staged_room.take(len(data))
             self._node.require_writable()
             self._node.writes += 1
             self._node.unflushed[self] = self._node.writes
@@ -549,4 +559,5 @@ class StagedOpen(OpenedFile):
     async def release(self) -> None:
         self._node.unflushed.pop(self, None)
         self._node.handles.remove(self)
+        self._node.context.staged_opens.discard(self)
         self.source.close()

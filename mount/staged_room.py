@@ -1,0 +1,72 @@
+"""How much of the disk a user's staged files take, so that nobody fills it for everybody.
+
+What somebody writes is taken from what that user has left, and given back by nobody: when nothing is left,
+what is staged is counted anew.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from journalfs_mount.refusals import Refused
+from journalfs_mount.shares import OWNER, Shares
+
+ENTRY_BYTES: Final = 4096
+"""What a name takes, however little is written."""
+
+GRANTED_BYTES_MAX: Final = 1 << 30
+"""After so much it is counted again: the disk may have filled up otherwise."""
+
+REFUSED_S: Final = 1.0
+"""Whoever was refused is not counted again before."""
+
+SETTING: Final = "user-staged-bytes-max"
+
+
+@dataclass(slots=True)
+class StagedRoom:
+    limit_bytes: int
+    """Of one user. Negative: half of what is free, and of what the user has staged."""
+    shares: Shares
+    used_bytes: Callable[[int], int]
+    """What a user has staged. Called in a thread; raises OSError."""
+    free_bytes: Callable[[], int]
+    """The same of what the disk has left."""
+    _left: dict[int, int] = field(default_factory=dict)
+    _refused: dict[int, float] = field(default_factory=dict)
+    _counting: trio.Lock = field(default_factory=trio.Lock)
+
+    async def take(self, length_bytes: int) -> None:
+        """Room for what a user is about to write. EDQUOT when the user has none; root, and who mounted, have
+        all there is.
+        """
+        user = OWNER.get()
+        if not self.shares.is_limited(user):
+            return
+        if self._left.get(user, 0) < length_bytes:
+            async with self._counting:
+                if self._left.get(user, 0) < length_bytes:
+                    await self._count(user, length_bytes)
+        self._left[user] = self._left.get(user, 0) - length_bytes
+
+    async def _count(self, user: int, length_bytes: int) -> None:
+        if trio.current_time() >= self._refused.get(user, 0.0):
+            left = await trio.to_thread.run_sync(self._left_of, user)
+            self._left[user] = min(left, max(GRANTED_BYTES_MAX, length_bytes))
+            if left >= length_bytes:
+                return
+            self._refused[user] = trio.current_time() + REFUSED_S
+        reason = f"user {user} has staged as much as one may ({SETTING}): publish or remove some of it"
+        self.shares.tell(SETTING, reason)
+        raise Refused(errno.EDQUOT, reason)
+
+    def _left_of(self, user: int) -> int:
+        used = self.used_bytes(user)
+        if self.limit_bytes >= 0:
+            return self.limit_bytes - used
+        return (self.free_bytes() + used) // 2 - used
