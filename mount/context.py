@@ -34,7 +34,7 @@ from journalfs_mount.refusals import Noted, Refused, ToldFaults, nothing_else
 from journalfs_mount.report import MountReport
 from journalfs_mount.shares import Shares
 from journalfs_mount.staged_room import SETTING, StagedRoom
-from journalfs_mount.staging import PlaceName, StagedHandle, StagingArea
+from journalfs_mount.staging import PlaceName, StagingArea
 from journalfs_mount.written import WrittenNames
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ class MountContext:
         "report",
         "shares",
         "staged_directories",
-        "staged_opens",
         "staged_room",
         "store",
         "told_faults",
@@ -121,8 +120,7 @@ class MountContext:
         self._removed_context: MountContext | None = None
         changes = (options.follow or self._changing is not None) and not self.fixed
         changes |= brings_back is not None
-        read_only = self._changing is None
-        self.caching: Caching = caching_for(changes=changes, read_only=read_only)
+        self.caching: Caching = caching_for(changes=changes, read_only=self._changing is None)
         if brings_back is not None:
             self.caching = replace(self.caching, name_s=0.0, directory_attributes_s=0.0)
         self.present = Presenter(options, store.hidden_bits, mounted_ns=report.started_ms * 1_000_000)
@@ -130,11 +128,7 @@ class MountContext:
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
         self.shares.tell = report.refused
-        self.staged_opens: set[StagedHandle] = set()
-        """Whoever has something staged open: it takes room when its name has gone, too."""
-        self.staged_room = StagedRoom(
-            store.user_limits().get(SETTING, -1), self.shares, self._staged_bytes, self._free_bytes
-        )
+        self.staged_room = StagedRoom(store.user_limits().get(SETTING, -1), self.shares, self.staging)
         self.interruptions = Interruptions(self.shares)
         self.detachment = Detachment()
         self.endings = Endings()
@@ -196,13 +190,6 @@ class MountContext:
         if self._staging is None:
             self._staging = StagingArea(self.changing().staging_directory())
         return self._staging
-
-    def _staged_bytes(self, user: int) -> int:
-        opened = [one.nameless_bytes() for one in tuple(self.staged_opens) if one.user == user]
-        return self.staging().used_bytes(user) + sum(opened)
-
-    def _free_bytes(self) -> int:
-        return self.staging().free_bytes()
 
     def sweep_staging(self) -> list[str]:
         """Remove what is staged for nobody any more; the paths of it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -28,15 +28,30 @@ REFUSED_S: Final = 1.0
 SETTING: Final = "user-staged-bytes-max"
 
 
+class StagedHandle(Protocol):
+    """Something staged that is open."""
+
+    user: int
+
+    def nameless_bytes(self) -> int:
+        """What it takes beside what names lead to."""
+
+
+class Area(Protocol):
+    def used_bytes(self, user: int) -> int: ...
+
+    def free_bytes(self) -> int: ...
+
+
 @dataclass(slots=True)
 class StagedRoom:
     limit_bytes: int
     """Of one user. Negative: half of what is free, and of what the user has staged."""
     shares: Shares
-    used_bytes: Callable[[int], int]
-    """What a user has staged. Called in a thread; raises OSError."""
-    free_bytes: Callable[[], int]
-    """The same of what the disk has left."""
+    area: Callable[[], Area]
+    """Where it lies. It is asked in a thread."""
+    opened: set[StagedHandle] = field(default_factory=set)
+    """What is open takes room when its name has gone, too."""
     _left: dict[int, int] = field(default_factory=dict)
     _refused: dict[int, float] = field(default_factory=dict)
     _counting: trio.Lock = field(default_factory=trio.Lock)
@@ -66,7 +81,8 @@ class StagedRoom:
         raise Refused(errno.EDQUOT, reason)
 
     def _left_of(self, user: int) -> int:
-        used = self.used_bytes(user)
+        opened = sum(one.nameless_bytes() for one in tuple(self.opened) if one.user == user)
+        used = self.area().used_bytes(user) + opened
         if self.limit_bytes >= 0:
             return self.limit_bytes - used
-        return (self.free_bytes() + used) // 2 - used
+        return (self.area().free_bytes() + used) // 2 - used

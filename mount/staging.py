@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import trio
 
@@ -42,15 +42,6 @@ BLOCK_BYTES: Final = 512
 
 GIVEN: Final = "user.journalfs.staged"
 """An attribute of the real file: the mode, owner and group that it was given, where its own are others."""
-
-
-class StagedHandle(Protocol):
-    """Something staged that is open."""
-
-    user: int
-
-    def nameless_bytes(self) -> int:
-        """What it takes beside what names lead to."""
 
 
 class StagingArea:

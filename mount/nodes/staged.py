@@ -524,7 +524,7 @@ class StagedOpen(OpenedFile):
         self._content = content
         self.user = OWNER.get()
         node.handles.append(self)
-        node.context.staged_opens.add(self)
+        node.context.staged_room.opened.add(self)
 
     def nameless_bytes(self) -> int:
         found = os.fstat(self.descriptor)
@@ -559,5 +559,5 @@ class StagedOpen(OpenedFile):
     async def release(self) -> None:
         self._node.unflushed.pop(self, None)
         self._node.handles.remove(self)
-        self._node.context.staged_opens.discard(self)
+        self._node.context.staged_room.opened.discard(self)
         self.source.close()
