@@ -54,6 +54,7 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "read": READ,
     "append": APPEND,
     "spark": SPARK,
+    "adversary": {"adversary": _of("adversary", "adversary")},
     "paging": {"paging": _of("paging", "paging")},
     "export": {"exports": _of("exporting", "exports"), "older": _of("exporting", "older_stores")},
 }
@@ -109,7 +110,15 @@ def _arguments() -> argparse.Namespace:
     export_ = subcommands.add_parser(
         "export", help="exports and older stores, against the brokers' own tools"
     )
-    commands_ = {"export": export_, "read": read, "append": append_, "spark": spark_, "paging": paging_}
+    adversary_ = subcommands.add_parser("adversary", help="honest clients beside one who does his worst")
+    commands_ = {
+        "export": export_,
+        "read": read,
+        "append": append_,
+        "spark": spark_,
+        "paging": paging_,
+        "adversary": adversary_,
+    }
     for name, command in commands_.items():
         measurements = MEASUREMENTS[name]
         command.add_argument("--only", default=",".join(measurements), help="comma-separated: %(default)s")

@@ -25,6 +25,7 @@ SPECS = {
     "bulk": StoreSpec(messages=260_000, body_chars=1200),
     "gib": StoreSpec(messages=400_000, body_chars=1200),
     "third": StoreSpec(messages=87_000, body_chars=1200),
+    "adversary": StoreSpec(messages=100_000, body_chars=100, addresses=100_000, bombs=2),
     "few": StoreSpec(messages=10_000, body_chars=200, addresses=20),
 }
 """By name. `bulk` is 700 MB of journal and `gib` 1 GiB; `million` has bodies of about 200 bytes as the store
@@ -87,7 +88,8 @@ class Context:
 
     def data(self, name: str) -> Path:
         """The data directory of the store of that name, made at its first use."""
-        spec = replace(SPECS[name], messages=self.messages(name))
+        spec, messages = SPECS[name], self.messages(name)
+        spec = replace(spec, messages=messages, addresses=min(spec.addresses, messages))
         root = self.work / "stores" / name
         stamp = root / "spec.json"
         wanted = json.dumps(asdict(spec))

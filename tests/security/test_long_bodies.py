@@ -25,22 +25,16 @@ from tests.mounting import MountedStore, mounted
 from tests.security.adversary import look, timed
 from tests.store.appending import ADD, ADD_REF, UPDATE
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.tools.make_store import bomb as make_bomb
 
 LARGE = 30
-COMPRESSED_BYTES = 4_000_000
 BOMB_ID = 1000
 
 
 @pytest.fixture(scope="module")
 def bomb() -> bytes:
-    """4 MB that state 4 GiB, of which 800 MB may be looked at."""
-    packer = zlib.compressobj(9)
-    piece = packer.compress(bytes(64 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
-    repeated = zlib.compressobj(9, wbits=-15)
-    block = repeated.compress(bytes(64 << 20)) + repeated.flush(zlib.Z_FULL_FLUSH)
-    stream = piece + block * (COMPRESSED_BYTES // len(block))
-    assert len(stream) > COMPRESSED_BYTES // 2
-    return stream
+    """Of which 800 MB may be looked at."""
+    return make_bomb()
 
 
 def send(little: LittleStore, message_id: int, queue: int, stream: bytes) -> None:

@@ -14,12 +14,14 @@ import json
 import random
 import struct
 import time
+import zlib
 from array import array
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tests.differential.encode_messages import core_header
 from tests.tools import store_bytes as sb
 
 UNIQUE_CHARS = 17
@@ -53,6 +55,8 @@ class StoreSpec:
     mixed_priorities: bool = False
     paged_messages: int = 0
     """Written to pages, after those in the journal, spread over the addresses in turn."""
+    bombs: int = 0
+    """Messages in the first queue with 4 MB of compressed body that state 4 GiB."""
     file_size_bytes: int = 10 * 1024 * 1024
     page_size_bytes: int = 10 * 1024 * 1024
     seed: int = 1
@@ -321,6 +325,19 @@ class _Writer:
             self.journal.append_record(sb.DELETE, sb.delete(message_id))
         return tx_id + 1
 
+    def send_bombs(self) -> None:
+        stream = bomb() if self.spec.bombs else b""
+        queue = self.queues[0][0]
+        properties = {"_AMQ_LARGE_COMPRESSED": ("boolean", True), "_AMQ_LARGE_SIZE": ("long", 4 << 30)}
+        for _ in range(self.spec.bombs):
+            message_id = self.draw()
+            (self.data / "large-messages" / f"{message_id}.msg").write_bytes(stream)
+            header = core_header(message_id, address=queue.address, properties=properties)
+            self.journal.append_record(sb.ADD, sb.add(message_id, sb.LARGE_MESSAGE, header))
+            reference = sb.add(message_id, sb.ADD_REF, sb.i64(queue.queue_id))
+            self.journal.append_record(sb.UPDATE, reference)
+            queue.live.append(message_id)
+
     def page_all(self, first_id: int) -> None:
         """Write the paged messages; each queue has consumed the same share of them, from the front."""
         spec = self.spec
@@ -359,6 +376,15 @@ class _Writer:
             (self.data / "journal" / name).touch()
 
 
+def bomb() -> bytes:
+    """A compressed stream of 2 to 4 MB, of which more comes than anybody may inflate."""
+    packer = zlib.compressobj(9)
+    piece = packer.compress(bytes(64 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    repeated = zlib.compressobj(9, wbits=-15)
+    block = repeated.compress(bytes(64 << 20)) + repeated.flush(zlib.Z_FULL_FLUSH)
+    return piece + block * (4_000_000 // len(block))
+
+
 def make_store(root: Path, spec: StoreSpec) -> StoreMade:
     """Write the store into `root`, as a cleanly stopped NIO broker leaves it. `root/data` must not exist."""
     writer = _Writer(root, spec)
@@ -367,6 +393,7 @@ def make_store(root: Path, spec: StoreSpec) -> StoreMade:
     writer.last_id = first_id + spec.messages + spec.paged_messages
     writer.send_all(first_id)
     writer.page_all(first_id)
+    writer.send_bombs()
     writer.finish()
     queues = [queue for of_address in writer.queues for queue in of_address]
     return StoreMade(

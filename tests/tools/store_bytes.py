@@ -12,7 +12,7 @@ from dataclasses import dataclass
 ADD, UPDATE, ADD_TX, UPDATE_TX, DELETE, COMMIT = 11, 12, 13, 14, 16, 18
 
 QUEUE_BINDING, ID_COUNTER, ADDRESS_BINDING = 21, 24, 44
-ADD_REF, ACKNOWLEDGE_REF, ACKNOWLEDGE_CURSOR, MESSAGE = 32, 33, 39, 45
+LARGE_MESSAGE, ADD_REF, ACKNOWLEDGE_REF, ACKNOWLEDGE_CURSOR, MESSAGE = 30, 32, 33, 39, 45
 
 RECORD_PREFIX_BYTES = 6
 """Kind, file id and compact count stand before everything that does not depend on the file."""
