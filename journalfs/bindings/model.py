@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
@@ -49,6 +49,23 @@ class Queue:
     @property
     def address(self) -> str:
         return self.binding.address
+
+
+class FullNames(Mapping[int, str]):
+    """Of queues, by id: made when they are asked for, since few are."""
+
+    def __init__(self, queues: Mapping[QueueId, Queue]) -> None:
+        self._queues = queues
+
+    def __getitem__(self, queue_id: int) -> str:
+        queue = self._queues[QueueId(queue_id)]
+        return f"{queue.address}::{queue.name}"
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._queues)
+
+    def __len__(self) -> int:
+        return len(self._queues)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from journalfs.bindings.model import BindingsState
+from journalfs.bindings.model import BindingsState, FullNames
 from journalfs.clock import Clock
 from journalfs.config.layout import StoreLayout
 from journalfs.damage import Damage, name_of
@@ -396,7 +396,7 @@ class Core:
 
     def queue_names(self) -> Mapping[int, str]:
         """In full, by id."""
-        return {queue.queue_id: f"{queue.address}::{queue.name}" for queue in self.bindings.queues.values()}
+        return FullNames(self.bindings.queues)
 
     def undecided(self) -> list[TransactionInfo]:
         """Transactions that lost bytes of the journal may have committed: nothing of them counts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from journalfs.engine.waiting import Slices
@@ -21,10 +21,10 @@ async def metrics_text(store: JournalStore, slices: Slices) -> bytes:
     """Gauges per queue and for the store. There may be very many queues: others go on in between."""
     core = store.core
     settings = settings_in_force(core)
-    families: dict[str, list[str]] = {name: [] for name in _FAMILIES}
+    families = {name: bytearray() for name in _FAMILIES}
 
     def add(family: str, labels: str, value: float) -> None:
-        families[family].append(f"{family}{labels} {float(value)}\n")
+        families[family] += f"{family}{labels} {float(value)}\n".encode()
 
     for address in store.addresses():
         await slices.pause()
@@ -53,7 +53,7 @@ async def metrics_text(store: JournalStore, slices: Slices) -> bytes:
             add("journalfs_loop_lag_milliseconds", f'{{of="{name}"}}', value)
     add("journalfs_slow_turns_total", "", core.lag.slow)
     add("journalfs_selection_bytes", "", SELECTIONS.size_bytes)
-    return "".join(_text(families)).encode()
+    return b"".join(_text(families))
 
 
 _FAMILIES: Final = {
@@ -74,12 +74,12 @@ _FAMILIES: Final = {
 }
 
 
-def _text(families: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _text(families: Mapping[str, bytearray]) -> Iterator[bytes | bytearray]:
     """A family after the other, as the format wants it."""
     for name, samples in families.items():
         kind, what = _FAMILIES[name]
-        yield f"# HELP {name} {what}\n# TYPE {name} {kind}\n"
-        yield from samples
+        yield f"# HELP {name} {what}\n# TYPE {name} {kind}\n".encode()
+        yield samples
 
 
 def _quoted(name: str) -> str:

@@ -133,8 +133,9 @@ class StoreSnapshot:
         store, self._store = self._store, None
         if store is not None:
             if removed:
-                store.index = None
-            store.close()
+                store.discard()
+            else:
+                store.close()
             store.core.let_go()
 
 

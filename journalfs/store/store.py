@@ -234,6 +234,7 @@ class JournalStore:
         self._bindings_seen = self._bindings.stamp()
         self._settle()
         self._seal(self.queues())
+        self._tails.seen()
         self._to_seal = {one.content.queue_id for one in self.queues() if not one.content.is_settled()}
         self.core.bodies.was_measured = self._seal_measured
         self.core.numbers.keep(self._highest_number())
@@ -356,11 +357,10 @@ class JournalStore:
         now_ms = self.core.clock.now_ms()
         made: list[SealedPart] = []
         for queue in queues:
-            while not self._seal_queue(queue, now_ms, made) and self.core.numbers.take(
-                self._highest_number()
-            ):
-                pass
-            self._tails.sealed(queue.content.queue_id)
+            wholly = self._seal_queue(queue, now_ms, made)
+            while not wholly and self.core.numbers.take(self._highest_number()):
+                wholly = self._seal_queue(queue, now_ms, made)
+            self._tails.sealed(queue.content.queue_id, wholly=wholly and queue.content.is_settled())
         if made and self._sealed is not None:
             self._sealed.add(self.core.numbers.generation, made, self._all_sealed)
 
@@ -644,6 +644,13 @@ class JournalStore:
     def index_holds(self, description: object) -> None:
         """What was just read from the index need not be written again, unless there is more to say by now."""
         self._written = description
+
+    def discard(self) -> None:
+        """Close what is no more: nothing of it is kept."""
+        if self._sealed is not None:
+            self._sealed.close()
+        self.core.numbers.give_back()
+        self._addresses = ByName()
 
     def close(self) -> None:
         if self._snapshots is not None:

@@ -7,14 +7,19 @@ that wait.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from itertools import chain, islice
+from typing import Final, NamedTuple
 
 from journalfs.clock import NS_PER_MS
 from journalfs.ids import QueueId
 from journalfs.limits import TAIL_IDLE_MS, TAIL_WAIT_MS
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
+
+LOOKED_AT_MAX: Final = 1024
+"""Queues that are looked at in one turn: some twenty milliseconds. One message may go to many thousands."""
 
 
 class _Waiting(NamedTuple):
@@ -30,6 +35,8 @@ class Tails:
         self._core = core
         self._waiting: dict[QueueId, _Waiting] = {}
         self._to_look_at: set[QueueId] = set()
+        self._latest = QueueId(-1)
+        """The last one that was looked at."""
         self._epoch = core.epoch
         self._versions = array("Q")
         """Of queues in the live state, as of the last look."""
@@ -44,13 +51,23 @@ class Tails:
         """A queue is shown that was not before."""
         self._to_look_at.add(queue_id)
 
-    def sealed(self, queue_id: QueueId) -> None:
+    def sealed(self, queue_id: QueueId, *, wholly: bool) -> None:
         """The tail of a queue became parts, as far as it could."""
         self._waiting.pop(queue_id, None)
-        self._to_look_at.add(queue_id)
+        if wholly:
+            self._to_look_at.discard(queue_id)
+        else:
+            self._to_look_at.add(queue_id)
+
+    def seen(self) -> None:
+        """All that there is was sealed, as far as it could be: what changes from here on is looked at."""
+        self._changed()
+        self._changed_pages()
 
     def due(self, queues: Mapping[QueueId, StoreQueue]) -> Iterator[StoreQueue]:
-        """Those whose tail waited long enough, or got nothing new for a while."""
+        """Those whose tail waited long enough, or got nothing new for a while. So many are looked at, and the
+        others in the next calls.
+        """
         for gone in self._waiting.keys() - queues.keys():
             del self._waiting[gone]
         self._to_look_at |= self._waiting.keys() | self._changed()
@@ -58,7 +75,10 @@ class Tails:
         if pages:
             self._to_look_at |= {one for one, queue in queues.items() if queue.model.address in pages}
         self._to_look_at &= queues.keys()
-        for queue_id in sorted(self._to_look_at):
+        ordered = sorted(self._to_look_at)
+        first = bisect_right(ordered, self._latest)
+        for queue_id in islice(chain(ordered[first:], ordered[:first]), LOOKED_AT_MAX):
+            self._latest = queue_id
             if not queues[queue_id].content.is_settled():
                 continue  # a tail that it takes long to measure waits for that
             is_due = self._is_due(queue_id, queues[queue_id])

@@ -11,7 +11,7 @@ from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.names import SETTINGS_NAME, STATUS_NAME, decode_name, encode_name
 from journalfs_mount.naming import find_named, new_name
-from journalfs_mount.nodes.base import Directory, EmptyDirectory, Entry, Node
+from journalfs_mount.nodes.base import Directory, EmptyDirectory, Entry, MadeEntries, Node
 from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.settings import SettingsFile
 from journalfs_mount.nodes.staged import Staged
@@ -110,8 +110,10 @@ class AddressDirectory(Place):
         return None if queue is None else self._queue(queue)
 
     def entries(self) -> Sequence[Entry]:
-        queues = self.address().queues()
-        return [(encode_name(queue.name), partial(self._queue, queue)) for queue in queues]
+        return MadeEntries(self.address().queues(), self._entry)
+
+    def _entry(self, queue: Queue) -> Entry:
+        return encode_name(queue.name), partial(self._queue, queue)
 
     def _queue(self, queue: Queue) -> Node:
         make = partial(QueueDirectory, self.context, self.inode, self.address_name, queue.name)

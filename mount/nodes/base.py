@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar, overload
 
 import trio
 from pyfuse3 import EntryAttributes, FileNameT, ReaddirToken, SetattrFields, readdir_reply
@@ -269,8 +269,33 @@ class OpenedDirectory:
         self._snapshot.reply(token, start)
 
 
+_Thing = TypeVar("_Thing")
 Entry = tuple[bytes, Callable[[], Node]]
 """A listed name and what makes or finds its node."""
+
+
+class MadeEntries(Sequence[Entry], Generic[_Thing]):
+    """The entries of very many things, each made when it is listed."""
+
+    __slots__ = ("_make", "_things")
+
+    def __init__(self, things: Sequence[_Thing], make: Callable[[_Thing], Entry]) -> None:
+        self._things = things
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(place, slice):
+            return MadeEntries(self._things[place], self._make)
+        return self._make(self._things[place])
 
 
 class Directory(Node):

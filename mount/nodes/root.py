@@ -11,7 +11,7 @@ from journalfs_mount.inodes import ROOT
 from journalfs_mount.names import CONTROL_DIRECTORY, encode_name
 from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.address import AddressDirectory
-from journalfs_mount.nodes.base import Entry, Node
+from journalfs_mount.nodes.base import Entry, MadeEntries, Node
 from journalfs_mount.nodes.place import Place
 from journalfs_mount.nodes.written import Target
 from journalfs_mount.report import ControlDirectory
@@ -54,8 +54,10 @@ class RootDirectory(Place):
         return ControlNode(self.context, self.inode, lambda: self._control)
 
     def entries(self) -> Sequence[Entry]:
-        addresses = self.context.store.addresses()
-        return [(encode_name(address.name), partial(self._address, address)) for address in addresses]
+        return MadeEntries(self.context.store.addresses(), self._entry)
+
+    def _entry(self, address: Address) -> Entry:
+        return encode_name(address.name), partial(self._address, address)
 
     def _address(self, address: Address) -> Node:
         make = partial(AddressDirectory, self.context, self.inode, address.name)
