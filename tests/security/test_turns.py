@@ -1,4 +1,4 @@
-"""No request keeps the loop for longer than everybody may wait, however many addresses and queues there are."""
+"""No request keeps the loop for longer than everybody may wait, however many queues there are."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def snapshot(mount: MountedStore) -> None:
 
 
 def slow_turns(mount: MountedStore) -> list[object]:
-    """By which the processor worked for so long. On a machine with more to do, turns take longer than that."""
+    """Turns in which the processor worked for so long: on a busy machine they take longer."""
     slow = [event for event in mount.events() if event["event"] == "slow"]
     return [event for event in slow if event["busyMs"] >= BUSY_MS_MAX]
 
@@ -89,7 +89,7 @@ def slow_turns(mount: MountedStore) -> list[object]:
 @pytest.mark.mount
 @pytest.mark.rule("S-147", "S-148")
 @pytest.mark.parametrize(
-    "ask", (administer, publish, list_all, ask_sizes, scrape, read_long, frame, snapshot)
+    "ask", [administer, publish, list_all, ask_sizes, scrape, read_long, frame, snapshot]
 )
 def test_a_request_takes_short_turns(wide: MountedStore, ask: Callable[[MountedStore], None]) -> None:
     before = slow_turns(wide)
