@@ -33,8 +33,8 @@ MADE_AGAIN_S: Final = 10.0
 
 _CHANGED: Final = "a change of it was just refused, and removing it would acknowledge its messages"
 _REPLACED: Final = (
-    "putting another file in its place would acknowledge its messages, and replace nothing: copy into the "
-    "queue under another name, and acknowledge with rm"
+    "putting another file in its place, or making the queue like another folder, would acknowledge its "
+    "messages, and replace nothing: copy into the queue under another name, and acknowledge with rm"
 )
 _NOTHING_TO_BRING: Final = (
     "the body of this message is empty, so mv would bring nothing: take its line, as mv QUEUE/.all.jsonl "

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @older_options
 @click.argument("target", metavar="[ADDRESS[::QUEUE]]", required=False)
 @click.option("--where", "text", metavar="SELECTOR", help="Only messages that a JMS selector accepts.")
-@click.option("--json", "_as_json", is_flag=True, help="What is printed anyway; for uniformity.")
+@click.option("--json", "_as_json", is_flag=True, help="Always so; for uniformity.")
 @index_option
 def cat(
     *, store: Path, older: Older, target: str | None, text: str | None, _as_json: bool, no_index: bool

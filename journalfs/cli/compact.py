@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: journalfs compact --dry-run /var/lib/artemis/data")
 @store_argument
 @click.option("--dry-run", is_flag=True, help="Change nothing; list the files to be freed and written.")
-@click.option("--discard-damage", is_flag=True, help="Delete what could not be read and was kept.")
+@click.option("--discard-damage", is_flag=True, help="Delete the unreadable parts that were kept.")
 @click.option("--shrink", is_flag=True, help="Delete all free files, too.")
 @json_option
 def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, as_json: bool) -> None:
@@ -26,8 +26,8 @@ def compact(*, store: Path, dry_run: bool, discard_damage: bool, shrink: bool, a
     how many files there would be. Free files stay for use, up to journal-pool-files, and there are no more
     files than before; --shrink gives the room of all free files back.
 
-    What cannot be read of the old files is kept below journalfs/damaged in the store, and counts as damage,
-    until --discard-damage deletes it.
+    Unreadable parts of the old files are kept below journalfs/damaged in the store, and count as damage,
+    until --discard-damage deletes them.
     """
     if dry_run:
         _preview(store, as_json, shrink)

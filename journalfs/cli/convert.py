@@ -14,7 +14,7 @@ _FORMAT = click.option(
     "--format",
     "store_format",
     type=click.Choice(["artemis", *KINDS]),
-    help="What STORE is, if not what it looks like.",
+    help="Kind of STORE, if not the apparent one.",
 )
 _OUT = click.option(
     "--out", "destination", metavar="NEW", type=GivenPath(), required=True, help="The store to make."
@@ -36,8 +36,9 @@ def convert(*, store: Path, destination: Path, store_format: str | None, to: str
     """Make the store NEW, for a broker of today or an older one, of STORE, which may be of any kind.
 
     Order, priorities, schedules, delivery counts, duplicate ids and prepared transactions are kept. JMS
-    queues and topics get the names that current clients have for them. What has no equal is in the report,
-    which is printed and kept as journalfs/made-from.json in NEW. After a kill the same call goes on.
+    queues and topics get the names that current clients have for them. Things without an equal
+    are in the report, which is printed and kept as journalfs/made-from.json in NEW. After a kill the same
+    call goes on.
     """
     _carry("convert", store, destination, store_format, as_json, to=None if to == "artemis" else to)
 

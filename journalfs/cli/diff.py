@@ -28,8 +28,8 @@ EXIT_TROUBLE: Final = 2
 def diff(*, first: Path, second: Path, as_json: bool) -> None:
     """Compare two stores message by message: stores of any kind, mounts, snapshots, backups.
 
-    What is in A only is `lost`, what is in B only `added`; `changed` are messages that say something else in
-    the same queue, `moved` those that are in another one. Ends with 0 if all is equal, with 1 if not, and
+    `lost` are messages in A only, `added` in B only, `changed` with another content in the same queue,
+    `moved` in another queue. Ends with 0 if all is equal, with 1 if not, and
     with 2 or more if they cannot be compared. Memory does not grow with the stores.
     """
     from journalfs.exchange.comparing import differences  # noqa: PLC0415 - takes longer than the help text

@@ -58,7 +58,7 @@ def dlq() -> None:
 @store_argument
 @click.argument("queue", metavar="[ADDRESS::QUEUE]", required=False)
 @click.option("--where", "selector", metavar="SELECTOR", help="Only messages that this selector accepts.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; say what would go where.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; list the moves.")
 @json_option
 def redrive(*, store: Path, queue: str | None, selector: str | None, dry_run: bool, as_json: bool) -> None:
     """Send messages of STORE, or of what is mounted there, back to the queues that they came from.

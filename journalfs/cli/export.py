@@ -21,9 +21,7 @@ FORMATS = ("lines", "xml", "jsonl", "parquet")
 @click.command(epilog="Example: journalfs export --format xml /var/lib/artemis/data orders.xml")
 @store_argument
 @click.argument("out", type=GivenPath(), required=False)
-@click.option(
-    "--format", "file_format", type=click.Choice(FORMATS), default="jsonl", help="What OUT is to be."
-)
+@click.option("--format", "file_format", type=click.Choice(FORMATS), default="jsonl", help="Kind of OUT.")
 @click.option("--kind", type=click.Choice(KINDS), help="Kind of STORE, where it is not recognised.")
 @click.option(
     "--derived", type=GivenPath(), metavar="DIR", help="Directory for the store derived from an older one."
@@ -46,7 +44,7 @@ def export(
 
     Without OUT, or with -, it is standard output. lines is every record of the message journal, as `artemis
     data encode` writes them; xml is what `artemis data exp` writes; jsonl is a message a line, as in the
-    mount; parquet is a table, a message a row. What cannot be read is named, and the command ends with 5.
+    mount; parquet is a table, a message a row. Unreadable messages are named, and the command ends with 5.
     """
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - takes longer than the help text
 

@@ -19,7 +19,7 @@ SUFFIXES = {".xml": "xml", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "j
 @click.argument("file", type=GivenPath())
 @store_argument
 @click.option(
-    "--format", "file_format", type=click.Choice(FORMATS), help="What FILE is, if its name is silent."
+    "--format", "file_format", type=click.Choice(FORMATS), help="Kind of FILE, if its name is silent."
 )
 @click.option("--prefix", default="activemq-data", show_default=True, help="lines: how journal files begin.")
 @click.option("--extension", default="amq", show_default=True, help="lines: how journal files end.")

@@ -26,7 +26,9 @@ INPUT = "-"
 @click.command(epilog="Example: journalfs put /mnt/orders new.json; date | journalfs put STORE log::log")
 @click.argument("path", metavar="MNT/ADDRESS[/QUEUE] | STORE", type=GivenPath())
 @click.argument("files", metavar="[ADDRESS[::QUEUE]] [FILE...|-]", nargs=-1)
-@click.option("--as", "kind", default="in.txt", show_default=True, help="Name that says what the input is.")
+@click.option(
+    "--as", "kind", default="in.txt", show_default=True, help="Name whose suffix tells the kind of the input."
+)
 def put(*, path: Path, files: tuple[str, ...], kind: str) -> None:
     """Publish files, all of them or none, to an address or queue in a mount, or in a STORE nobody has open.
 

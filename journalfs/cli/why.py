@@ -34,12 +34,12 @@ class Refusal(NamedTuple):
 @click.command(epilog="Example: journalfs why /mnt -n 3")
 @click.argument("mountpoint", type=GivenPath(), required=False)
 @click.option("-n", "count", default=5, show_default=True, help="So many refusals, the last ones.")
-@click.option("--printed", metavar="TEXT", help="Only those of which a shell printed this, or of this path.")
+@click.option("--printed", metavar="TEXT", help="Only refusals that a shell printed so, or of this path.")
 @json_option
 def why(*, mountpoint: Path | None, count: int, printed: str | None, as_json: bool) -> None:
     """Say why the mount at MOUNTPOINT, or around the working directory, refused its last changes.
 
-    Each with what a shell printed, the reason, and what to do. A path in the mount says which is meant, too.
+    Each has the text of the shell, the reason and the remedy. A path in the mount names the mount, too.
     """
     root = the_mount(mountpoint)
     found = [one for one in _refusals(root / EVENTS) if printed is None or one.matches(printed)][-count:]

@@ -66,7 +66,7 @@ def test_what_cannot_be_renamed_is_not_copied_and_removed(address: Address, part
     with pytest.raises(PermissionError):
         shutil.move(part, part.with_name("copy.jsonl"))
     assert errno_of(part.unlink) == errno.EPERM
-    assert "would acknowledge what it holds" in address.refusals()[-1][1]
+    assert "would acknowledge its messages" in address.refusals()[-1][1]
     assert address.first.lines() == before
     shell(f"rm {part.name}", address.first.path)
     assert bodies(address.first) == []

@@ -82,7 +82,7 @@ def test_views_of_it_are_not_removed_either(mount: MountedStore, view: str, file
         assert errno_of(path.unlink) == errno.EBUSY
     else:
         assert errno_of(path.unlink) == errno.EPERM
-        assert "is not removed file by file" in refused(mount)["reason"]
+        assert "are not removed one by one" in refused(mount)["reason"]
     assert errno_of(path.rename, mount.path / "DLQ/DLQ/x") == errno.EBUSY
     assert f"message {json.loads(line)['id']} is held" in refused(mount)["reason"]
     assert all_lines(mount) == before

@@ -123,7 +123,7 @@ def test_who_does_it_under_another_name_is_found_out(
     assert bodies(address.first) == left
     (event,) = replaced(address)
     assert event["what"] == f"{address.name}/{address.first.path.name}/{name}"
-    assert "acknowledged what it held" in event["reason"]
+    assert "acknowledged its messages" in event["reason"]
 
 
 @pytest.mark.rule("S-76")

@@ -36,7 +36,7 @@ _NAME: Final = re.compile(r"[\w-][\w.-]*", re.ASCII)
 @click.option(
     "--pending",
     type=click.Choice(["published", "unpublished"]),
-    help="What became of the last batch of a replay that was cut off, if the store cannot tell.",
+    help="The fate of the last batch of a cut-off replay, if the store cannot tell.",
 )
 @spark_options
 @json_option
