@@ -12,7 +12,6 @@ from tests.tidy.sources import ROOT, Source, python_sources
 MAY_OPEN_FILES: dict[str, str] = {
     "journalfs/cli/lazy.py": "points standard output at nothing when its reader has gone",
     "journalfs/backup/backups.py": "writes the files of a store that is restored, by their descriptors",
-    "journalfs/backup/contents.py": "asks which mount has a store, and has it make a snapshot",
     "journalfs/backup/places.py": "keeps backups where somebody said: no store's files",
     "journalfs/cli/put.py": "copies files into a mount",
     "journalfs/cli/take.py": "reads a stream of a mount",
