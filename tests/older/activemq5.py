@@ -89,6 +89,8 @@ def _same(found: object, wanted: object, typed: str | None = None) -> bool:
     if isinstance(wanted, float) or isinstance(found, float):
         if isinstance(wanted, str):
             return str(found) == wanted
+        if isinstance(found, str):  # what JSON has no number for
+            return repr(float(found)) == repr(wanted)
         assert isinstance(found, int | float)
         assert isinstance(wanted, int | float)
         form = "f" if typed == "float" else "d"
