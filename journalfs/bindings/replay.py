@@ -68,8 +68,10 @@ class BindingsReplay:
         self._named_by_deletes: set[int] = set()
 
     def begin_file(self, name: str) -> None:
-        self._file = name
-        self._file_number += 1
+        """The next records are of this file, which they may be already."""
+        if name != self._file:
+            self._file = name
+            self._file_number += 1
 
     def apply(self, record: ReplayRecord, body: bytes) -> None:
         """Take one record. `body` is what stands between its header and its check size."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 from journalfs.bindings.model import Anomaly, BindingsState
@@ -102,8 +103,7 @@ class BindingsReader:
                 continue
             problems.extend(damage)
             if limit is None or file.file_id <= limit[0]:
-                self._replay.begin_file(name)
-                self._apply(records)
+                self._apply(name, records)
                 self._read.append(_Read(file, end))
         return problems
 
@@ -122,33 +122,37 @@ class BindingsReader:
             return False
         if not all(read.is_now(file) for read, file in zip(known, files, strict=False)):
             return False
+        # A broker has files ready behind the one that it writes to.
+        written = [number for number, read in enumerate(known) if read.end > JOURNAL_HEADER_BYTES]
+        begun = written[-1] if written else 0
+        reads = [*known[begun:], *(None for _ in files[len(known) :])]
         try:
-            return all(self._appended(file, limit) for file in files[len(known) - 1 :])
+            return all(map(self._appended, files[begun:], reads, repeat(limit)))
         except FileNotFoundError:
             raise
         except OSError:
             return False  # whoever reads all of it says so
 
-    def _appended(self, file: JournalFile, limit: tuple[FileId, int] | None) -> bool:
-        """Take over what is new in the file that was read last, or in one behind it."""
+    def _appended(self, file: JournalFile, read: _Read | None, limit: tuple[FileId, int] | None) -> bool:
+        """Take over what is new in a file. `read`: how far it was read; None: not at all."""
         assert self._read
-        read = self._read[-1]
-        if not read.is_now(file):
-            read = _Read(file, JOURNAL_HEADER_BYTES)
+        start = JOURNAL_HEADER_BYTES if read is None else read.end
         with MappedFile(file.path) as mapped:
             stop = _stop(file, limit)
-            scan = scan_journal(mapped, rid=file.rid, version=file.version, start=read.end, stop=stop)
+            scan = scan_journal(mapped, rid=file.rid, version=file.version, start=start, stop=stop)
             records = [(record, _body(mapped, record)) for record in scan]
             if mapped.unreadable or any(gap.kind in DAMAGED_GAPS for gap in scan.gaps()):
                 return False
-        if read is not self._read[-1]:
-            self._replay.begin_file(name_of(file.path, self._root))
+        if read is None:
+            read = _Read(file, start)
             self._read.append(read)
         read.end = max(read.end, scan.end)
-        self._apply(records)
+        self._apply(name_of(file.path, self._root), records)
         return True
 
-    def _apply(self, records: Sequence[tuple[RecordInfo, bytes]]) -> None:
+    def _apply(self, name: str, records: Sequence[tuple[RecordInfo, bytes]]) -> None:
+        if records:
+            self._replay.begin_file(name)
         for record, body in records:
             self._replay.apply(record, body)
 

@@ -188,7 +188,7 @@ def test_a_report_without_its_libraries(tmp_path: Path, pipeline: str, lacking: 
             2,
             "file: cannot note there what is published: Not a directory",
         ),
-        (["stats", "{archive}"], 3, "archive: this is an archive of messages; give the store"),
+        (["stats", "{archive}"], 3, "archive: this is an archive of messages; give its store"),
         (["stats", "{none}"], 3, "none: there is no such directory"),
         (["audit", "{file}"], 3, "file: "),
     ],

@@ -19,9 +19,10 @@ from journalfs.store.api import ByteSource
 from journalfs.store.following import Follower
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
-from tests.differential.encode import header
-from tests.store.appending import JournalAppender
+from tests.differential.encode import header, record
+from tests.store.appending import ADD_TX, COMMIT, JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
+from tests.tools import store_bytes
 
 ReadLines = Callable[[JournalStore, str], list[bytes]]
 
@@ -535,3 +536,26 @@ def test_a_selector_does_not_judge_by_what_lies_in_the_file_by_now(
     compacting.compact()
     compacting.send(1001, "two", priority=1)
     assert bodies(text_of(queue.where("JMSPriority = 7").open_all()).splitlines()) == ["one"]
+
+
+@pytest.mark.rule("S-44")
+async def test_what_is_bound_later_shows_beside_a_file_that_is_ready(little_store: LittleStore) -> None:
+    """A broker has a file without records behind the one that it writes to, and goes on there in the end."""
+    ready = JournalAppender.create(little_store.root / "bindings/activemq-bindings-2.bindings", 2)
+    store = little_store.open(index=False)
+    address = store.address("work")
+    assert address is not None
+    names = {"work.a", "work.b"}
+    for number, (file, rid) in enumerate(
+        [(little_store.bindings, 1), (little_store.bindings, 1), (ready, 2)]
+    ):
+        names.add(f"work.later-{number}")
+        body = store_bytes.queue_binding(f"work.later-{number}", "work", 0)
+        tx_id = 900 + number
+        file.append(
+            record(ADD_TX, rid, tx_id=tx_id, record_id=800 + number, user_type=21, body=body),
+            record(COMMIT, rid, tx_id=tx_id, count=1),
+        )
+        await store.look()
+        assert {queue.name for queue in address.queues()} == names
+    assert store.status()["damage"] == 0
