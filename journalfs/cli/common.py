@@ -148,15 +148,23 @@ def opened(
         path = mounted_store(path) or path
     store = open_store(path, index=index, anew=anew, kind=older.kind, derived=older.derived)
     try:
-        yield store
+        with leaving_readers():
+            yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def leaving_readers() -> Iterator[None]:
+    """What is written has its reader, or the command ends as shells expect it to."""
+    try:
+        yield
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has left, as `head` does. What is still buffered is for nobody, and the
         # interpreter must not fail at its own last flush.
         sys.stdout = io.StringIO()
         sys.exit(EXIT_READER_LEFT)
-    finally:
-        store.close()
 
 
 def name_in_warnings() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,15 @@ from journalfs.cli.common import (
     Older,
     files_below,
     index_option,
+    leaving_readers,
+    name_in_warnings,
     older_options,
     opened,
     store_argument,
     whole_lines,
     write_all,
 )
+from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource
@@ -34,9 +37,18 @@ RECORDS_SUFFIX = ".jsonl"
 @click.option("--journal", is_flag=True, help="Records of the message journal.")
 @click.option("--pages", is_flag=True, help="Records of the page files.")
 @click.option("--safe", is_flag=True, help="Leave out everything that users wrote; keep the structure.")
+@click.option("--text", "as_text", is_flag=True, help="As `artemis data print` writes it.")
 @index_option
 def print_records(
-    *, store: Path, older: Older, bindings: bool, journal: bool, pages: bool, safe: bool, no_index: bool
+    *,
+    store: Path,
+    older: Older,
+    bindings: bool,
+    journal: bool,
+    pages: bool,
+    safe: bool,
+    as_text: bool,
+    no_index: bool,
 ) -> None:
     """Print every record of the files of STORE, deleted messages included, one JSON object a line.
 
@@ -44,6 +56,9 @@ def print_records(
     they were written, by the id in their header, whatever their names are; pages by name.
     """
     chosen = [name for name, wanted in zip(SECTIONS, (bindings, journal, pages), strict=True) if wanted]
+    if as_text:
+        _write_text(store, older, chosen or SECTIONS, safe=safe)
+        return
     with opened(store, index=not no_index, older=older) as found:
         for section in chosen or SECTIONS:
             for name, file in files_below(found.control().child(section), by_name=section == "pages"):
@@ -54,6 +69,27 @@ def print_records(
                     _write_safely(source)
                 else:
                     write_all(source)
+
+
+def _write_text(path: Path, older: Older, sections: Collection[str], *, safe: bool) -> None:
+    from journalfs.exchange.exporting import Told  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.exchange.printing.journal import Printed  # noqa: PLC0415
+    from journalfs.exchange.printing.store import write_store  # noqa: PLC0415
+    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
+    from journalfs.sources import locate_readable  # noqa: PLC0415
+
+    name_in_warnings()
+    layout = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)
+    out = sys.stdout.buffer
+    told = Told(lambda text: print(f"journalfs: {text}", file=sys.stderr))
+    with leaving_readers():
+        write_store(
+            layout,
+            sections,
+            Printed(lambda line: out.write(f"{line}\n".encode(errors="replace")), safe, told.lost),
+        )
+    if told.lost_count:
+        sys.exit(EXIT_DAMAGED)
 
 
 _SAFE_TEXTS = frozenset({"file", "kind", "userTypeName", "address", "queue", "protocol", "type"})

@@ -9,18 +9,14 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
-from journalfs import door
-from journalfs.engine.buffers import MappedFile
 from journalfs.engine.encoded import encoded_lines
-from journalfs.engine.scan import GapKind, scan_journal
 from journalfs.engine.stage import NewRecord, encode, record_bytes
-from journalfs.errors import DecodeError, WrongCall
-from journalfs.format.journal_file import read_header
+from journalfs.errors import WrongCall
+from journalfs.exchange.journals import described_file, journal_files, scanned_files
 from journalfs.format.record_types import RecordKind
 from journalfs.ids import rid_of
-from journalfs.limits import JOURNAL_HEADER_BYTES
 
 DEFAULT_PREFIX: Final = "activemq-data"
 DEFAULT_EXTENSION: Final = "amq"
@@ -40,68 +36,17 @@ _KINDS: Final = {
 """What the tools call each kind. They write no line for an event."""
 _IN_TX: Final = frozenset({RecordKind.ADD_TX, RecordKind.UPDATE_TX, RecordKind.DELETE_TX})
 
-_UNREAD: Final = {
-    GapKind.ZEROED: "zeros where records should be",
-    GapKind.GARBAGE: "no record",
-    GapKind.TORN: "a record that was cut off",
-}
-"""Gaps in which something was."""
-
-
-class _Ordered(NamedTuple):
-    file_id: int
-    name: str
-    version: int
-    path: Path
-
-
-def journal_files(directory: Path, extension: str, lost: Callable[[str], None]) -> list[_Ordered]:
-    """The files of a journal as the tools take them: all of that extension, by the id in their header. `lost`
-    is told of one whose header is none.
-    """
-    found = []
-    for path in (directory / name for name in door.names(directory) if name.endswith(f".{extension}")):
-        if not door.is_file(path):
-            continue
-        head = door.read(path, JOURNAL_HEADER_BYTES)
-        if any(head):
-            try:
-                header = read_header(head)
-            except DecodeError as error:
-                lost(f"{path}: at offset 0: left out: {error.reason}")
-                continue
-            if not header.readable:
-                lost(f"{path}: at offset 0: left out: no journal has version {header.version}")
-                continue
-            found.append(_Ordered(header.file_id, path.name, header.version, path))
-    return sorted(found)
-
 
 def write_encoded(directory: Path, extension: str, out: BinaryIO, lost: Callable[[str], None]) -> None:
     """Write the whole journal of a directory. Memory grows with one file. `lost` is told of each place that
     cannot be read. Raises `WrongCall` where there is no journal, `OSError`.
     """
-    files = journal_files(directory, extension, lost) if directory.is_dir() else []
+    files = journal_files(directory, extension, lost)
     if not files:
         raise WrongCall(f"{directory}: no journal files here (*.{extension})")
-    torn: list[str] = []
-    for one in files:
-        rid = rid_of(one.file_id)
-        head = f"#File,JournalFileImpl: ({one.name} id = {one.file_id}, recordID = {rid})\n"
-        out.write(head.encode(errors="surrogateescape"))
-        with MappedFile(one.path) as file:
-            scan = scan_journal(file, rid=rid, version=one.version)
-            out.writelines(encoded_lines(file, scan))
-            unread = [(hole.offset, hole.length, hole.reason) for hole in file.unreadable]
-        if len(scan):
-            # Only the end of the last file is how a writer ends.
-            for text in torn:
-                lost(text)
-            torn.clear()
-        unread += [(gap.offset, gap.length, _UNREAD[gap.kind]) for gap in scan.gaps() if gap.kind in _UNREAD]
-        for offset, length, what in unread:
-            text = f"{one.path}: at offset {offset}: {length} bytes are left out: {what}"
-            (torn.append if what == _UNREAD[GapKind.TORN] else lost)(text)
+    for one, file, scan in scanned_files(files, lost):
+        out.write(f"#File,{described_file(one)}\n".encode(errors="surrogateescape"))
+        out.writelines(encoded_lines(file, scan))
 
 
 # -- back ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The text that `artemis data print` writes of a store, from its files."""
