@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+import sys
 import uuid
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from journalfs.errors import DecodeError
@@ -13,7 +15,6 @@ from journalfs.format.amqp_message import Section, SectionCode, split_large, spl
 from journalfs.format.amqp_types import NULL, items_of, skip
 from journalfs.format.primitives import Reader
 
-_DESCRIBED: Final = 0x00
 _LISTS: Final = frozenset({0x45, 0xC0, 0xD0})
 _MAPS: Final = frozenset({0xC1, 0xD1})
 _ARRAYS: Final = frozenset({0xE0, 0xF0})
@@ -74,21 +75,12 @@ def value_text(data: bytes, nesting: int = 0) -> str:
     if not data or nesting > _NESTING_MAX:
         raise DecodeError(0, "an AMQP value is nested too deep" if data else "an AMQP value is missing")
     code = data[0]
-    if code in _CONSTANT:
-        return _CONSTANT[code]
     if code in _NUMBERS:
         return str(_unpack(_NUMBERS[code], data))
-    if code in _LISTS:
-        return f"[{', '.join(value_text(item, nesting + 1) for item in items_of(data))}]"
-    if code in _MAPS:
-        return _map_text(data, nesting)
-    if code == _DESCRIBED:
-        at = skip(data, 1)
-        descriptor, described = value_text(data[1:at], nesting + 1), value_text(data[at:], nesting + 1)
-        return f"UnknownDescribedType{{descriptor={descriptor}, described={described}}}"
-    if code in _ARRAYS:
-        return f"[Ljava.lang.Object;@{java.NO_IDENTITY}"
-    return _other_text(code, data)
+    text = _TEXTS.get(code)
+    if text is None:
+        raise DecodeError(0, f"{code:#04x} begins no AMQP value")
+    return text(data, nesting + 1)
 
 
 def _unpack(form: str, data: bytes) -> int | float:
@@ -99,28 +91,26 @@ def _unpack(form: str, data: bytes) -> int | float:
     return found
 
 
-def _other_text(code: int, data: bytes) -> str:
-    if code in _TEXT:
-        return _content(data).decode("utf-8", "replace")
-    if code in _BINARY:
-        return "".join(
-            chr(byte) if 31 < byte < 127 and byte != 92 else f"\\x{byte:02x}" for byte in _content(data)
-        )
-    if code == 0x56:
-        return java.truth(bool(_unpack(">B", data)))
-    if code in (0x72, 0x82):
-        return java.number(_unpack(">f" if code == 0x72 else ">d", data), single=code == 0x72)
-    if code == 0x73:
-        point = int(_unpack(">I", data))
-        return chr(point) if point <= 0x10FFFF else "\ufffd"
-    if code == 0x83:
-        return java.date(int(_unpack(">q", data)))
-    if code == 0x98:
-        return str(uuid.UUID(bytes=Reader(data, position=1).raw(16)))
-    if code in _DECIMALS:
-        name, size = _DECIMALS[code]
-        return f"org.apache.qpid.proton.amqp.{name}@{_decimal_hash(Reader(data, position=1).raw(size)):x}"
-    raise DecodeError(0, f"{code:#04x} begins no AMQP value")
+def _described_text(data: bytes, nesting: int) -> str:
+    at = skip(data, 1)
+    descriptor, described = value_text(data[1:at], nesting), value_text(data[at:], nesting)
+    return f"UnknownDescribedType{{descriptor={descriptor}, described={described}}}"
+
+
+def _binary_text(data: bytes, _nesting: int) -> str:
+    return "".join(
+        chr(byte) if 31 < byte < 127 and byte != 92 else f"\\x{byte:02x}" for byte in _content(data)
+    )
+
+
+def _char_text(data: bytes, _nesting: int) -> str:
+    point = int(_unpack(">I", data))
+    return chr(point) if point <= sys.maxunicode else "\ufffd"
+
+
+def _decimal_text(data: bytes, _nesting: int) -> str:
+    name, size = _DECIMALS[data[0]]
+    return f"org.apache.qpid.proton.amqp.{name}@{_decimal_hash(Reader(data, position=1).raw(size)):x}"
 
 
 def _decimal_hash(data: bytes) -> int:
@@ -144,10 +134,33 @@ def _map_text(data: bytes, nesting: int = 0) -> str:
     if len(items) % 2:
         raise DecodeError(0, "a map lacks the value of its last key")
     pairs = {
-        value_text(key, nesting + 1): value_text(value, nesting + 1)
+        value_text(key, nesting): value_text(value, nesting)
         for key, value in zip(items[::2], items[1::2], strict=True)
     }
     return f"{{{', '.join(f'{key}={value}' for key, value in pairs.items())}}}"
+
+
+_TEXTS: Final[dict[int, Callable[[bytes, int], str]]] = {
+    **dict.fromkeys(_CONSTANT, lambda data, _: _CONSTANT[data[0]]),
+    **dict.fromkeys(_LISTS, lambda data, nesting: f"[{', '.join(_texts(data, nesting))}]"),
+    **dict.fromkeys(_MAPS, _map_text),
+    **dict.fromkeys(_ARRAYS, lambda _, __: f"[Ljava.lang.Object;@{java.NO_IDENTITY}"),
+    **dict.fromkeys(_TEXT, lambda data, _: _content(data).decode("utf-8", "replace")),
+    **dict.fromkeys(_BINARY, _binary_text),
+    **dict.fromkeys(_DECIMALS, _decimal_text),
+    0x00: _described_text,
+    0x56: lambda data, _: java.truth(bool(_unpack(">B", data))),
+    0x72: lambda data, _: java.number(_unpack(">f", data), single=True),
+    0x73: _char_text,
+    0x82: lambda data, _: java.number(_unpack(">d", data)),
+    0x83: lambda data, _: java.date(int(_unpack(">q", data))),
+    0x98: lambda data, _: str(uuid.UUID(bytes=Reader(data, position=1).raw(16))),
+}
+"""By the byte before the value."""
+
+
+def _texts(data: bytes, nesting: int) -> list[str]:
+    return [value_text(item, nesting) for item in items_of(data)]
 
 
 def _value_of(section: bytes | None) -> bytes:

@@ -95,5 +95,5 @@ def describe_paged_large(body: bytes) -> Described:
         _user_id(parts),
         text,
         large=True,
-        size_bytes=None,
+        size_bytes=len(body),
     )

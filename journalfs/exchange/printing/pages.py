@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from journalfs.exchange.printing.journal import Printed
 from journalfs.exchange.printing.messages import describe_message, describe_paged_large, safe_text
 from journalfs.format.page_folder import (
     ADDRESS_FILE_NAME,
+    PageFileName,
     decode_address_file,
     parse_page_name,
 )
@@ -73,20 +75,21 @@ def write_pages(directory: Path, cursors: Cursors, out: Printed) -> None:
         size *= 2
     hashed = ((java.text_hash(address), (address, folder)) for address, folder in folders)
     for address, folder in java.hashed(hashed, size):
-        found = filter(None, map(parse_page_name, door.names(folder)))
-        numbers = sorted(page.number for page in found if not page.invalid)
+        pages = {page.number: name for name, page in _pages(folder)}
         out.line(_RULE)
         out.line(f"Exploring store {address} folder = {folder}")
-        last = numbers[-1] if numbers else 0
-        out.line(f"Number of pages ::{len(numbers)}, Current writing page ::{last}")
-        names = {
-            page.number: name
-            for name in door.names(folder)
-            if (page := parse_page_name(name)) and not page.invalid
-        }
-        for number in numbers:
+        out.line(f"Number of pages ::{len(pages)}, Current writing page ::{max(pages, default=0)}")
+        for number in sorted(pages):
             out.line(f"*******   Page {number}")
-            _write_page(folder / names[number], number, cursors, out)
+            _write_page(folder / pages[number], number, cursors, out)
+
+
+def _pages(folder: Path) -> Iterator[tuple[str, PageFileName]]:
+    """Names of the pages that were not set aside."""
+    for name in door.names(folder):
+        page = parse_page_name(name)
+        if page is not None and not page.invalid:
+            yield name, page
 
 
 def _folders(directory: Path, out: Printed) -> list[tuple[str, Path]]:
