@@ -53,7 +53,9 @@ def print_records(
     """Print every record of the files of STORE, deleted messages included, one JSON object a line.
 
     Without a choice it is all three: bindings, journal, pages. Files of a journal stand in the order in which
-    they were written, by the id in their header, whatever their names are; pages by name.
+    they were written, by the id in their header, whatever their names are; pages by name. With
+    --text it is what `artemis data print` writes, with the records that still hold, and the command ends with
+    5 where something cannot be read.
     """
     chosen = [name for name, wanted in zip(SECTIONS, (bindings, journal, pages), strict=True) if wanted]
     if as_text:
