@@ -111,6 +111,21 @@ def test_damage_is_told_and_hides_nothing(store_copy: Callable[[str], Path]) -> 
     assert "** damaged" not in done.stdout
 
 
+@pytest.mark.long
+def test_an_older_store_is_printed_with_what_is_damaged_in_it(
+    store_copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """As the store that is derived from it."""
+    store = store_copy("hq-2.4-main")
+    environment = {**UTC, "JOURNALFS_DERIVED": str(tmp_path / "derived")}
+    path = next(one for one in sorted(store.rglob("hornetq-data-*.hq")) if one.read_bytes()[16])
+    overwrite(path, 16, bytes(1))
+    done = journalfs("print", "--text", store, env=environment)
+    assert done.returncode == 5
+    assert f"{path.name}: at offset 16: " in done.stderr
+    assert "msg=CoreMessage[messageID=" in done.stdout
+
+
 def test_the_reader_may_leave(stores: PristineStores) -> None:
     command: list[str | Path] = [JOURNALFS, "print", "--text", stores["large-and-paged"]]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

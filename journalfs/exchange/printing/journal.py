@@ -254,17 +254,17 @@ class _Counters:
         for queue in java.by_id(list(self.values)):
             line(f"Queue {queue} value={self.values[queue][0]}")
 
-    def _take(self, record: RecordInfo, body: bytes) -> tuple[int, int] | None:
-        """The queue, and by how much it grows; None where the record is damaged."""
+    def _take(self, record: RecordInfo, body: bytes) -> tuple[int, int, int] | None:
+        """The queue, what the record says, and what held before; None where the record is damaged."""
         increment = record.user_type == MessageType.PAGE_COUNTER_INCREMENT
         try:
             queue, value, size_bytes = read_counter(Reader(body), increment=increment)
         except DecodeError:
             return None
-        self.values.setdefault(queue, (0, 0))
+        old, _ = self.values.setdefault(queue, (0, 0))
         if not increment:
             self.values[queue] = (value, size_bytes)
-        return queue, value
+        return queue, value, old
 
     def load(self, record: RecordInfo, body: bytes, line: Line) -> None:
         found = self._take(record, body)
@@ -273,12 +273,11 @@ class _Counters:
             line("")
 
     def update(self, record: RecordInfo, body: bytes, line: Line) -> None:
-        before = dict(self.values)
         found = self._take(record, body)
         if found is None:
             return
-        queue, value = found
-        old, (now, size_bytes) = before.get(queue, (0, 0))[0], self.values[queue]
+        queue, value, old = found
+        now, size_bytes = self.values[queue]
         end = f" increased by {value}"
         if record.user_type == MessageType.PAGE_COUNTER_VALUE:
             end = f", result={now}"

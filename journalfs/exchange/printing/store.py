@@ -11,6 +11,7 @@ from journalfs.errors import DecodeError
 from journalfs.exchange.printing.journal import JournalText, Line, Printed
 from journalfs.exchange.printing.pages import Cursors, write_pages
 from journalfs.format.server_lock import SERVER_LOCK_NAME, decode_server_lock
+from journalfs.older.reading import derived_from
 
 _STARS = "*" * 44
 _LOCK_BYTES_MAX = 4096
@@ -18,8 +19,11 @@ _LOCK_BYTES_MAX = 4096
 
 def write_store(layout: StoreLayout, sections: Collection[str], out: Printed) -> None:
     """Write the sections of `bindings`, `journal` and `pages` that are asked for, in this order. The others
-    are read where those need them. Raises `OSError`.
+    are read where those need them. What was damaged in an older store is told first. Raises `OSError`.
     """
+    made_of = derived_from(layout.root)
+    for one in made_of.damage if made_of is not None else ():
+        out.lost(f"{one.file}: at offset {one.offset}: {one.length_bytes} bytes are left out: {one.reason}")
     cursors = Cursors()
     _write_node_id(layout.journal_dir, out)
     _banner(out.line, "B I N D I N G S  J O U R N A L")
