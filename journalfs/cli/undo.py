@@ -35,21 +35,26 @@ def undo(*, mountpoint: Path | None, since: str | None, dry_run: bool, as_json: 
     """
     root = the_mount(mountpoint)
     line = "last" if since is None else f"since {_since_ms(since, SystemClock().now_ms())}"
-    queues = _ask(root / UNDO, f"dry-run {line}" if dry_run else line)
+    answer = _ask(root / UNDO, f"dry-run {line}" if dry_run else line)
+    queues, gone = answer["queues"], answer["gone"]
     if as_json:
         write_json(queues)
     else:
         for one in queues:
             said = "would come back" if dry_run else "came back"
             click.echo(f"{one['address']}{SEPARATOR}{one['queue']}: {one['messages']} {said}")
+    if gone:
+        click.echo(f"{root}: {gone} are gone, as their room is used again", err=True)
     if not queues:
         click.echo(f"{root}: nothing was removed that could be brought back", err=True)
         raise SystemExit(1)
 
 
-def _ask(file: Path, line: str) -> list[dict[str, Any]]:
+def _ask(file: Path, line: str) -> dict[str, Any]:
     import msgspec  # noqa: PLC0415
 
+    if not file.parent.exists():
+        raise WrongCall(f"{file.parents[2]}: this mount removes nothing (--read-only or -o browse)")
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -57,11 +62,10 @@ def _ask(file: Path, line: str) -> list[dict[str, Any]]:
             answer = os.pread(descriptor, ANSWER_BYTES_MAX, 0)
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
-        raise WrongCall(f"{file.parents[2]}: this mount removes nothing (--read-only or -o browse)") from None
     except OSError as error:
-        raise SystemFailure.from_os(error, file, doing="bring removed messages back") from error
-    found: list[dict[str, Any]] = msgspec.json.decode(answer)["queues"]
+        doing = f"bring removed messages back (journalfs why {file.parents[2]} says more)"
+        raise SystemFailure.from_os(error, file, doing=doing) from error
+    found: dict[str, Any] = msgspec.json.decode(answer)
     return found
 
 

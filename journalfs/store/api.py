@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Se
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from journalfs.ids import MessageId
 
@@ -437,6 +437,13 @@ class Snapshots(Protocol):
         """Remove one; what was opened of it can be read no longer."""
 
 
+class Undone(NamedTuple):
+    back: Mapping[QueuePath, int]
+    """How many messages came back to which queue."""
+    gone: int = 0
+    """How many did not: their room is used again."""
+
+
 class Removed(Protocol):
     """What was removed through a store since it was opened, as far as its bytes are still there."""
 
@@ -446,12 +453,12 @@ class Removed(Protocol):
     async def opened(self) -> Store:
         """All of it, the newest first, as it is now."""
 
-    async def undo_last(self, *, plans: bool = False) -> Mapping[QueuePath, int]:
-        """Bring back what the last command removed, to the queues that it came from: how many messages to
-        which. All in one transaction; queues that are gone are made again. `plans`: only say it.
+    async def undo_last(self, *, plans: bool = False) -> Undone:
+        """Bring back what the last command removed, to the queues that it came from. All in one transaction;
+        queues that are gone are made again. `plans`: only say it.
         """
 
-    async def undo_since(self, time_ms: int, *, plans: bool = False) -> Mapping[QueuePath, int]:
+    async def undo_since(self, time_ms: int, *, plans: bool = False) -> Undone:
         """The same of all that was removed since then."""
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
@@ -465,6 +472,9 @@ class Permissions:
     mode: int
     uid: int = -1
     gid: int = -1
+
+
+OWNER_ALONE: Final = Permissions(0o700)
 
 
 class KeptPermissions(Protocol):

@@ -50,6 +50,8 @@ class Outgoing(ABC):
     """Its body belongs in a file of its own, however small it is."""
     sent_to: str | None = None
     """The address that the record it was taken from names."""
+    keeps_address: bool = False
+    """Its record goes on naming that one, whichever it goes to."""
 
     @property
     @abstractmethod
@@ -160,6 +162,10 @@ class Outgoing(ABC):
         durable messages only: it records no acknowledgement of others, and they come again at its next start.
         """
 
+    def named(self, address: str) -> str:
+        """What its record names as its address where it goes to this one."""
+        return self.sent_to if self.keeps_address and self.sent_to is not None else address
+
     def is_large(self, address: str, *, min_large_bytes: int, record_bytes_max: int) -> bool:
         """Whether `large_record` is to be used: for bodies from `min_large_bytes` on, and for what fits no
         record.
@@ -167,7 +173,7 @@ class Outgoing(ABC):
         return (
             self.large
             or self.body_bytes >= min_large_bytes
-            or self.record_bytes(address) + RECORD_SPARE_BYTES > record_bytes_max
+            or self.record_bytes(self.named(address)) + RECORD_SPARE_BYTES > record_bytes_max
         )
 
     def envelope(

@@ -18,7 +18,7 @@ import msgspec
 from journalfs import door
 from journalfs.engine.checksum import crc32c
 from journalfs.limits import PERMISSIONS_BYTES_MAX
-from journalfs.store.api import Permissions
+from journalfs.store.api import OWNER_ALONE, Permissions
 from journalfs.store.index_file import FOLDER
 
 NAME: Final = "permissions"
@@ -26,7 +26,6 @@ NAME: Final = "permissions"
 MODE_MAX: Final = 0o1777
 ID_MAX: Final = 0xFFFF_FFFE
 
-OWNER_ALONE: Final = Permissions(0o700)
 
 Named: TypeAlias = tuple[str, str | None]
 """Names of an address and of a queue bound to it; None: the address."""

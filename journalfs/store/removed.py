@@ -6,6 +6,7 @@ that of their removal.
 
 from __future__ import annotations
 
+import errno
 import os
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +37,8 @@ from journalfs.store.runs import Run
 from journalfs.store.sealed_parts import SealedParts
 from journalfs.store.store import JournalStore
 from journalfs.store.views import MessageListing
+
+_SHORTAGES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 
 NS_PER_MS: Final = 1_000_000
 
@@ -83,9 +86,10 @@ def derive(place: Path, messages: Iterable[Where], body_of: Callable[[MessageId]
             if one.message_id in times:
                 continue
             if one.message_id not in there:
-                there.add(one.message_id)
                 record = reader.read(one.file, one.offset, one.size_bytes)
-                _add_message(out, one, record, body_of)
+                if not _add_message(out, one, record, body_of):
+                    continue
+                there.add(one.message_id)
             times[one.message_id] = one.removed_ms
             out.references(one.message_id, [queues[path]])
             if one.due_ms:
@@ -105,18 +109,28 @@ def _add_queue(out: DerivedStore, queue: Queue) -> QueueId:
 
 def _add_message(
     out: DerivedStore, one: Where, record: bytes, body_of: Callable[[MessageId], Iterable[Path]]
-) -> None:
+) -> bool:
+    """Whether all of it is there yet."""
     core_large = one.source == SOURCE_CORE_LARGE
-    kind = MessageType.LARGE_MESSAGE if core_large else MessageType.MESSAGE
-    out.record(RecordKind.ADD, one.message_id, kind, record)
+    is_there = True
     if core_large or record[:1] == bytes((amqp_message.LARGE,)):
         name = out.large_dir / format_large_name(one.message_id)
-        for body in body_of(one.message_id):
-            try:
-                door.link(body, name)
-            except OSError:
-                continue
-            break
+        is_there = any(_linked(body, name) for body in body_of(one.message_id))
+    if is_there:
+        kind = MessageType.LARGE_MESSAGE if core_large else MessageType.MESSAGE
+        out.record(RecordKind.ADD, one.message_id, kind, record)
+    return is_there
+
+
+def _linked(body: Path, name: Path) -> bool:
+    """Raises OSError where it may be there at another time."""
+    try:
+        door.link(body, name)
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise
+        return False
+    return True
 
 
 class Reader:

@@ -7,14 +7,14 @@ what a whole command removed.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.errors import JournalfsError
-from journalfs.store.api import QueuePath, Removed
+from journalfs.store.api import OWNER_ALONE, Removed, Undone
 from journalfs_mount.context import MountContext
 from journalfs_mount.names import CONTROL_DIRECTORY, STATUS_NAME, UNDO_NAME
 from journalfs_mount.nodes.base import Directory, Node, OpenedFile
@@ -33,7 +33,6 @@ class RemovedDirectory(RootDirectory):
     __slots__ = ("_failure", "_mount", "_removed")
 
     opens: ClassVar[bool] = True
-    private: ClassVar[bool] = True
 
     def __init__(self, context: MountContext, parent_inode: int, removed: Removed) -> None:
         super().__init__(context, parent_inode)
@@ -54,7 +53,7 @@ class RemovedDirectory(RootDirectory):
 
     def attributes(self) -> EntryAttributes:
         return self._mount.present.directory(
-            self.inode, mtime_ns=self.mtime_ns(), name_s=0.0, attributes_s=0.0, private=True
+            self.inode, mtime_ns=self.mtime_ns(), name_s=0.0, attributes_s=0.0, given=OWNER_ALONE
         )
 
     def find(self, name: bytes) -> Node | None:
@@ -86,8 +85,14 @@ class UndoFile(Node):
         self._removed = removed
 
     def attributes(self) -> EntryAttributes:
-        now_ns = self.context.now_ns()
-        return self.context.present.own_file(self.inode, mtime_ns=now_ns, given=self.permissions())
+        return self.context.present.file(
+            self.inode,
+            size_bytes=0,
+            mtime_ns=self.context.now_ns(),
+            name_s=0.0,
+            attributes_s=0.0,
+            given=OWNER_ALONE,
+        )
 
     def open(self) -> OpenedFile:
         return self.open_to_write(0)
@@ -116,11 +121,11 @@ class Undoing(OpenedFile):
         context = self._node.context
         with context.noted(self._node.path):
             context.removing()
-            back = await self._undo(data.split())
-        queues = [{"address": path[0], "queue": path[1], "messages": n} for path, n in back.items()]
-        self.source = TextSource(json_text({"queues": queues}))
+            undone = await self._undo(data.split())
+        queues = [{"address": path[0], "queue": path[1], "messages": n} for path, n in undone.back.items()]
+        self.source = TextSource(json_text({"queues": queues, "gone": undone.gone}))
 
-    async def _undo(self, words: Sequence[bytes]) -> Mapping[QueuePath, int]:
+    async def _undo(self, words: Sequence[bytes]) -> Undone:
         plans, removed = words[:1] == [b"dry-run"], self._removed
         match words[plans:]:
             case [b"last"]:

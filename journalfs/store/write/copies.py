@@ -149,12 +149,16 @@ class Restored(Copies):
 
 
 class BroughtBack(Copies):
-    """Copies of messages that were removed: in the address that they were in as they were, and in another as
-    a move would have brought them there.
+    """Copies of messages that were removed: in the address that they were in as they were, with the one that
+    they were sent to, and in another as a move would have brought them there.
     """
 
     def keeps_records(self, source: QueueContent) -> bool:
         return False
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        message.keeps_address = source.model.address == self.address
+        return super()._noted(message_id, message, source)
 
     def _is_noted(self, source: QueueContent) -> bool:
         return source.model.address != self.address and super()._is_noted(source)

@@ -23,7 +23,7 @@ from journalfs.ids import MessageId
 from journalfs.journal.pool import KEPT, KEPT_SHARE
 from journalfs.large.aside import Aside
 from journalfs.large.writing import BodyWriter
-from journalfs.store.api import QueuePath
+from journalfs.store.api import QueuePath, Undone
 from journalfs.store.content import QueueContent
 from journalfs.store.core import Core
 from journalfs.store.queues import StoreQueue
@@ -278,35 +278,35 @@ class Keeping:
 
     # ---- what is brought back ----
 
-    async def undo_last(self, *, plans: bool = False) -> Mapping[QueuePath, int]:
-        removals = self.removals
-        return queues_of(removals.last()) if plans else await self.undo(removals.last)
+    async def undo_last(self, *, plans: bool = False) -> Undone:
+        return await self.undo(self.removals.last, plans=plans)
 
-    async def undo_since(self, time_ms: int, *, plans: bool = False) -> Mapping[QueuePath, int]:
-        removals = self.removals
-        if plans:
-            return queues_of(removals.since(time_ms))
-        return await self.undo(lambda: removals.since(time_ms))
+    async def undo_since(self, time_ms: int, *, plans: bool = False) -> Undone:
+        return await self.undo(lambda: self.removals.since(time_ms), plans=plans)
 
-    async def undo(self, choose: Callable[[], Sequence[Removal]]) -> Mapping[QueuePath, int]:
-        """Bring back what is left of removals, to the queues that it came from; how many messages to which.
-        Raises what publishing raises, and then nothing came back.
+    async def undo(self, choose: Callable[[], Sequence[Removal]], *, plans: bool = False) -> Undone:
+        """Bring back what is left of removals, to the queues that it came from. Raises what publishing
+        raises, and then nothing came back.
         """
         async with self._turn:
             removals = list(choose())
             if not removals:
-                return {}
+                return Undone({})
+            left = sum(removal.left for removal in removals)
             store = await self._derived(removals, by_id=True)
             try:
                 was = {removal.path: removal.queue for removal in removals}
                 backs = [_all_of(queue, was[queue.model.address, queue.name]) for queue in store.queues()]
-                await self._bring(backs)
-                self.removals.came_back(removals)
+                if not plans:
+                    await self._bring(backs)
+                    self.removals.came_back(removals)
             finally:
                 await offload(store.close)
             back = {one.target: len(one.ids) for one in backs if one.ids}
-        self._tell_back(back)
-        return back
+        undone = Undone(back, left - sum(back.values()))
+        if not plans:
+            self._tell_back(undone)
+        return undone
 
     async def move(self, source: QueuePath, ids: Sequence[MessageId], target: QueuePath) -> int:
         """Bring some messages back that were in a queue, to any queue; how many."""
@@ -331,13 +331,16 @@ class Keeping:
             finally:
                 await offload(store.close)
         count = sum(len(one.ids) for one in backs)
-        self._tell_back({target: count})
+        self._tell_back(Undone({target: count}))
         return count
 
-    def _tell_back(self, back: Mapping[QueuePath, int]) -> None:
-        told = ", ".join(f"{count} in {address}::{queue}" for (address, queue), count in back.items())
+    def _tell_back(self, undone: Undone) -> None:
+        told = [f"{count} in {address}::{queue}" for (address, queue), count in undone.back.items()]
+        if undone.gone:
+            told.append(f"{undone.gone} are gone, as their room is used again")
         if told:
-            self._core.events.add("brought-back", f"removed messages are back: {told}", level=logging.INFO)
+            text = f"removed messages are back: {', '.join(told)}"
+            self._core.events.add("brought-back", text, level=logging.INFO)
 
     # ---- what is said of it ----
 

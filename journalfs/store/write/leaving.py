@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from itertools import compress, groupby
 from typing import TYPE_CHECKING, TypeAlias
 
+from journalfs.bindings.model import Queue
 from journalfs.engine.state_batch import NOWHERE, damaged, places
 from journalfs.engine.waiting import checkpoint, unbroken
 from journalfs.errors import JournalfsError
@@ -28,7 +29,7 @@ from journalfs.store.write.keeping import Back, Keeping
 from journalfs.store.write.paced import Paced, Transaction, pieces
 from journalfs.store.write.paged import Paged as PagedStore
 from journalfs.store.write.paging import PageTransaction
-from journalfs.store.write.removals import always
+from journalfs.store.write.removals import Noted, always
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routed
 from journalfs.store.write.sending import Sending
@@ -227,7 +228,8 @@ class Leaving:
 
     async def bring_back(self, backs: Sequence[tuple[Back, StoreQueue, bool]]) -> None:
         """Publish messages of other stores anew in queues, all in one transaction; into the pages of an
-        address if that pages, or is full (the third of each) and is to.
+        address if that pages, or is full (the third of each) and is to. What leaves a queue for them was
+        removed then.
         """
         await self._store.journals.make_room()
         kinds = self._sending.kinds
@@ -237,7 +239,10 @@ class Leaving:
             for _, target, _ in backs:
                 copies = self._copies(BroughtBack, target.model.address, target)
                 copied.append(await stack.enter_async_context(copies))
-            await self._settle(await self._stage_back(backs, copied))
+            position, left = await self._stage_back(backs, copied)
+            await self._settle(position)
+        for queue, noted in left:
+            self.keeping.removals.add_one(queue, noted)
         for (_, target, _), knew in zip(backs, special, strict=True):
             to = (target.content.queue_id,)
             if not knew and kinds.special(to):
@@ -246,7 +251,7 @@ class Leaving:
 
     async def _stage_back(
         self, backs: Sequence[tuple[Back, StoreQueue, bool]], copied: Sequence[Copies]
-    ) -> Position:
+    ) -> tuple[Position, list[tuple[Queue, Noted]]]:
         numbered: list[tuple[Copies, list[tuple[MessageId, Outgoing]], frozenset[MessageId]]] = []
         with ExitStack() as held:
             async with self._paced.transaction() as transaction:
@@ -272,23 +277,28 @@ class Leaving:
                         await copies.add_journal(transaction, source, back.ids)
                 for pages in written:
                     await pages.stage()
-                return self._commit_back(transaction, numbered)
+                targets = {target.content.queue_id: target for _, target, _ in backs}
+                return self._commit_back(transaction, numbered, targets)
 
     def _commit_back(
         self,
         transaction: Transaction,
         numbered: Sequence[tuple[Copies, list[tuple[MessageId, Outgoing]], frozenset[MessageId]]],
-    ) -> Position:
-        """What leaves a queue for others that come is known of one transaction at a time."""
+        targets: Mapping[QueueId, StoreQueue],
+    ) -> tuple[Position, list[tuple[Queue, Noted]]]:
+        """What leaves a queue for others that come is known of one transaction at a time, and returned."""
         try:
             for copies, some, large in numbered:
                 copies.stage_at_once_in(transaction.tx, some, large)
+            going = [(targets[queue], one) for queue, one in self._removing.replacing]
+            found = ((queue.model, self.keeping.one(queue.content, one)) for queue, one in going)
+            left = [(queue, noted) for queue, noted in found if noted is not None]
             position = transaction.commit()
         except JournalfsError:
             self._removing.nothing_replaced()
             raise
         self._removing.replaced(position)
-        return position
+        return position, left
 
     # ---- what is staged ----
 

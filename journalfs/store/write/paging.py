@@ -366,7 +366,7 @@ class Paging:
     def _record(address: str, message_id: MessageId, message: Outgoing, large: bool, now_ms: int) -> Record:
         held = message.in_page(now_ms)
         encode = held.large_record if large else held.record
-        return encode(message_id, address, now_ms)
+        return encode(message_id, message.named(address), now_ms)
 
     def _record_history(self, message_id: MessageId, one: Routed, kind: int, payload: bytes) -> None:
         """The history knows of pages only by events in the journal."""

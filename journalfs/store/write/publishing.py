@@ -48,7 +48,7 @@ class _Batch:
 
     def record(self, message_id: MessageId, message: Outgoing) -> tuple[int, bytes]:
         encode = message.large_record if message_id in self.large else message.record
-        return encode(message_id, self.address, self.now_ms)
+        return encode(message_id, message.named(self.address), self.now_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,11 @@ class Removing:
                 left.append(message_id)
         return left
 
+    @property
+    def replacing(self) -> Iterator[tuple[QueueId, MessageId]]:
+        """What was staged to leave since the last transaction."""
+        return ((queue, MessageId(one)) for queue, claim in self._replacing for one in claim.ids)
+
     def replaced(self, position: Position) -> None:
         """The transaction that was staged is committed, and durable with that position."""
         self._coming.clear()

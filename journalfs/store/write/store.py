@@ -419,7 +419,8 @@ class WritingStore(SelfReadingStore):
 
     async def _made_again(self, back: Back) -> None:
         address, name = back.target
-        if back.made is None or self.core.bindings.queue_named(name) is not None:
+        there = self.core.bindings.queue_named(name)
+        if back.made is None or (there is not None and there.address == address):
             return
         self._deleted.remember(back.made)
         if self.address(address) is None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import trio
 
-from journalfs.errors import JournalfsError
+from journalfs.errors import JournalfsError, NameTaken
 from journalfs.ids import MessageId
 from journalfs.store.api import REMOVER
 from journalfs.store.write.removals import TOGETHER_MS
 from journalfs.store.write.store import WritingStore
+from tests.differential.encode_messages import page_record, text_message
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
 from tests.store.test_pages import small, write_page
 from tests.store.writing.conftest import (
@@ -57,7 +58,7 @@ async def shown(store: WritingStore, queue: str = "work.a") -> list[dict[str, An
 
 
 async def undo_last(store: WritingStore) -> dict[tuple[str, str], int]:
-    return dict(await store.keeping.undo(store.keeping.removals.last))
+    return dict((await store.keeping.undo(store.keeping.removals.last)).back)
 
 
 @pytest.mark.rule("S-193")
@@ -130,7 +131,7 @@ async def test_a_command_is_a_process_group_without_a_pause(writable: Writable) 
         assert bodies_of(store)[-3:] == ["5", "2", "4"]
         assert await undo_last(store) == {A: 1}
         since = await store.keeping.undo(lambda: store.keeping.removals.since(0))
-        assert dict(since) == {A: 1}
+        assert since.back == {A: 1}
         assert sorted(bodies_of(store)[-5:]) == ["1", "2", "3", "4", "5"]
 
 
@@ -206,6 +207,76 @@ async def test_large_bodies_come_back(writable: Writable) -> None:
         assert await undo_last(store) == {A: 1}
         assert bodies_of(store)[-1] == text
     assert len(on_disk(writable, "work.a")) == 1
+
+
+@pytest.mark.rule("S-195")
+async def test_what_is_gone_is_counted_and_the_rest_comes_back(writable: Writable) -> None:
+    with (writable.root / "journalfs.toml").open("a") as settings:
+        settings.write("min-large-message-size = 4096\n")
+    async with writable.open() as store:
+        keeping = store.keep_removed()
+        await publish(store, "in.txt", b"l" * 9000 + b"\nsmall\n")
+        (large,) = (writable.root / "large-messages").iterdir()
+        await store.acknowledge(A, ids_of(store)[-2:])
+        for body in (large, *(file.path for file in keeping._aside.files())):
+            body.unlink(missing_ok=True)
+        assert (await keeping.undo_last(plans=True)) == ({A: 1}, 1)
+        assert (await keeping.undo_last()) == ({A: 1}, 1)
+        assert bodies_of(store)[-1] == "small"
+        assert "1 are gone" in told(store, "brought-back")[0]
+
+
+@pytest.mark.rule("S-193")
+async def test_an_address_that_a_message_was_sent_to_stays(writable: Writable) -> None:
+    """Queues of wildcard addresses hold messages of others, by which subscribers know their topics."""
+    topic = text_message(2001, "of a topic", address="work.eu")
+    write_page(writable.little, 1, [page_record(-1, 0, topic, (QUEUE_A, QUEUE_B))])
+    async with writable.open() as store:
+        store.keep_removed()
+        before = [json.loads(line) for line in lines_of(store, "work.a")]
+        assert before[-1]["address"] == "work.eu"
+        for _ in range(2):  # out of a page, and out of the journal
+            await store.acknowledge_part(A, ".all.jsonl")
+            await undo_last(store)
+            after = [json.loads(line) for line in lines_of(store, "work.a")]
+            assert [one | {"id": 0} for one in after] == [one | {"id": 0} for one in before]
+
+
+@pytest.mark.rule("S-193")
+@pytest.mark.parametrize(("setting", "value"), [("last-value", b"true"), ("ring-size", b"1")])
+async def test_what_leaves_for_what_comes_back_can_come_back_too(
+    writable: Writable, setting: str, value: bytes
+) -> None:
+    async with writable.open() as store:
+        store.keep_removed()
+        await store.acknowledge_part(A, ".all.jsonl")
+        await store.set_attribute("work", "work.a", f"user.journalfs.{setting}", value)
+        line = {"type": "text", "properties": {"_AMQ_LVQ_NAME": "EUR"}}
+        for body in ("old", "new"):
+            writable.clock.advance(by_ms=2 * TOGETHER_MS)
+            await publish(store, "in.jsonl", json.dumps({**line, "body": body}).encode() + b"\n")
+            if body == "old":
+                await store.acknowledge_part(A, ".all.jsonl")
+        for there in ("old", "new", "old"):
+            writable.clock.advance(by_ms=2 * TOGETHER_MS)
+            assert await undo_last(store) == {A: 1}
+            assert bodies_of(store) == [there]
+
+
+@pytest.mark.rule("S-193")
+async def test_a_queue_whose_name_another_address_has_is_named(writable: Writable) -> None:
+    async with writable.open() as store:
+        store.keep_removed()
+        await publish(store, "in.txt", b"one\n")
+        await store.acknowledge_part(A, ".all.jsonl")
+        await store.delete_queue("work", "work.a")
+        await store.create_address("other")
+        await store.create_queue("other", "work.a")
+        with pytest.raises(NameTaken, match="bound to other"):
+            await undo_last(store)
+        await store.delete_queue("other", "work.a")
+        assert await undo_last(store)
+        assert bodies_of(store)[-1] == "one"
 
 
 @pytest.mark.rule("S-193")
