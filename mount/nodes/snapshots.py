@@ -14,7 +14,7 @@ from typing import ClassVar
 from pyfuse3 import EntryAttributes
 
 from journalfs.errors import JournalfsError
-from journalfs.store.api import Snapshot
+from journalfs.store.api import OWNER_ALONE, Permissions, Snapshot
 from journalfs_mount.caching import SELDOM_S
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
@@ -40,6 +40,10 @@ class ControlNode(VirtualDirectoryNode):
 
     __slots__ = ()
     private: ClassVar[bool] = True
+
+    def permissions(self) -> Permissions | None:
+        """What is here is of all addresses: nobody gets at it whom one of them keeps out."""
+        return OWNER_ALONE if self.context.kept_permissions else None
 
     def find(self, name: bytes) -> Node | None:
         if name == SNAPSHOTS_DIRECTORY and not self.context.fixed:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.store.api import Permissions
-from journalfs.store.permissions import OWNER_ALONE, KeptPermissions, line_of, parse
+from journalfs.store.api import OWNER_ALONE, Permissions
+from journalfs.store.permissions import KeptPermissions, line_of, parse
+from tests.mount.conftest import until
 from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, mounted_for_writing
 from tests.writing.conftest import bodies, new_store
 
@@ -22,7 +23,7 @@ ANNE, BOB, STRANGER, TEAM = 20001, 20002, 20003, 20010
 
 
 @pytest.fixture
-def shared() -> Iterator[Callable[[], MountedStore]]:
+def shared() -> Iterator[Callable[..., MountedStore]]:
     """Mount a store that other users may look into; called again, unmount it before."""
     base = Path("/tmp") / f"journalfs-permissions-{os.getpid()}"
     base.mkdir(mode=0o755)
@@ -30,10 +31,9 @@ def shared() -> Iterator[Callable[[], MountedStore]]:
     try:
         with ExitStack() as mounts:
 
-            def mount() -> MountedStore:
+            def mount(options: str = "allow_other,umask=022") -> MountedStore:
                 mounts.close()
-                options = ("-o", "allow_other,umask=022")
-                return mounts.enter_context(mounted_for_writing(store, base / "mnt", *options))
+                return mounts.enter_context(mounted_for_writing(store, base / "mnt", "-o", options))
 
             yield mount
     finally:
@@ -61,7 +61,7 @@ def mode_of(path: Path) -> tuple[int, int, int]:
 
 @AS_ROOT
 @pytest.mark.rule("S-175")
-def test_two_users_share_a_queue(shared: Callable[[], MountedStore]) -> None:
+def test_two_users_share_a_queue(shared: Callable[..., MountedStore]) -> None:
     root = shared().path
     queue = root / "orders/orders"
     queue.mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_two_users_share_a_queue(shared: Callable[[], MountedStore]) -> None:
 
 @AS_ROOT
 @pytest.mark.rule("S-175")
-def test_what_each_bit_means(shared: Callable[[], MountedStore]) -> None:
+def test_what_each_bit_means(shared: Callable[..., MountedStore]) -> None:
     root = shared().path
     queue = root / "a/q"
     queue.mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_what_each_bit_means(shared: Callable[[], MountedStore]) -> None:
 
 @AS_ROOT
 @pytest.mark.rule("S-175")
-def test_what_somebody_makes_is_theirs(shared: Callable[[], MountedStore]) -> None:
+def test_what_somebody_makes_is_theirs(shared: Callable[..., MountedStore]) -> None:
     root = shared().path
     (root / "a").mkdir()
     (root / "a").chmod(0o777)
@@ -128,6 +128,32 @@ def test_what_somebody_makes_is_theirs(shared: Callable[[], MountedStore]) -> No
     assert may(ANNE, "rm a/q/.all.jsonl && rmdir a/q", root)
     (root / "a/q").mkdir()
     assert mode_of(root / "a/q")[:2] == (0o700, ANNE)
+
+
+@AS_ROOT
+@pytest.mark.rule("S-175")
+@pytest.mark.rule("S-196")
+@pytest.mark.parametrize("options", ["file_mode=0664,dir_mode=0775", "umask=007"])
+def test_nobody_gets_round_what_was_said(shared: Callable[..., MountedStore], options: str) -> None:
+    root = shared(f"allow_other,gid={TEAM},{options}").path
+    (root / "a" / "q").mkdir(parents=True)
+    (root / "a/q/in.txt").write_text("secret\n")
+    (root / "a/q/.all.jsonl").unlink()
+    removed = root / ".journalfs/removed"
+    assert mode_of(removed) == (0o700, 0, TEAM)
+    assert mode_of(removed / ".undo")[0] == 0o600
+    assert may(ANNE, "cat a/q/.all.jsonl .journalfs/journal/*", root)
+    assert not may(ANNE, "cat .journalfs/removed/a/q/.all.jsonl", root)
+    (root / "a/q").chmod(0o700)
+    until(lambda: mode_of(root / ".journalfs")[0] == 0o700, "nobody else looks in")
+    for command in (
+        "cat a/q/.all.jsonl",
+        "cat .journalfs/journal/*",
+        "ls .journalfs",
+        "ls .journalfs/snapshots",
+    ):
+        assert not may(ANNE, command, root), command
+    assert may(ANNE, "ls a", root)
 
 
 @pytest.mark.rule("S-176")
