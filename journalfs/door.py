@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from journalfs import ownership
+from journalfs.limits import PATH_BYTES_MAX
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str]
 
@@ -567,6 +568,8 @@ def _parent(path: AnyPath) -> Iterator[tuple[int, bytes]]:
     """
     above, _, name = os.fsencode(path).rstrip(b"/").rpartition(b"/")
     above = above or (b"/" if os.fsencode(path).startswith(b"/") else b".")
+    if len(above) + 1 + len(name) > PATH_BYTES_MAX:  # it could be made, and never be named again
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), os.fsdecode(path))
     descriptor = _open(above, os.O_PATH | os.O_DIRECTORY)
     try:
         with _as(_owner_of(above)):

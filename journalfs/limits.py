@@ -7,6 +7,9 @@ from typing import Final
 NAME_BYTES_MAX: Final = 255
 """Longest file name Linux file systems and FUSE take (NAME_MAX)."""
 
+PATH_BYTES_MAX: Final = 4095
+"""Longest path that Linux takes in one call (PATH_MAX, without the zero at its end)."""
+
 NAME_HASH_CHARS: Final = 16
 """Hexadecimal digits of a shortened name's hash: 64 bits, a million long names collide at 1 in 3e7."""
 

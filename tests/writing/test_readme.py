@@ -95,13 +95,14 @@ def test_every_command_does_what_the_text_says(desk: Path) -> None:
 
     assert follow(desk, "Keep a moment").strip() == str(len(orders.lines()))
 
-    events = [event for event in mount.events() if event["event"] != "slow"]  # as this machine may be
+    passing = ("slow", "emptied")  # as this machine may be, and what was acknowledged above
+    events = [event for event in mount.events() if event["event"] not in passing]
     assert events[-1]["event"] == "configuration", "nothing was refused"
     assert "only a broker diverts" in events[-1]["message"]
     said = follow(desk, "When something is refused")
     event, damage = map(json.loads, said.splitlines())
     assert damage == 0
-    assert event == events[-1] or event["event"] == "slow"
+    assert event == events[-1] or event["event"] in passing
     assert mounted_at(desk / "mnt") is None
     said = follow(desk, "Without mounting")
     assert "activemq-data-1.amq: file id 1" in said
@@ -160,4 +161,4 @@ def test_where_what_was_not_published_is(desk: Path) -> None:
         queue.path.rmdir()
     shell("ls leavers", desk / "mnt")
     [kept] = [event for event in MountedStore(desk / "mnt").events() if event["event"] == "kept"]
-    assert Path(kept["message"].rpartition(" is ")[2]).read_bytes() == b"whole"
+    assert Path(kept["message"].rpartition(" is in ")[2]).read_bytes() == b"whole"

@@ -46,6 +46,15 @@ FAULTS: list[Fault] = [
 ]
 
 
+CASES: list[tuple[Fault, str]] = [
+    (fault, name)
+    for fault in FAULTS
+    for name in ("in.txt", "in.json", "in.jsonl", "in.bin")
+    # Zeros may follow in what is one message (S-190).
+    if (fault[1], name) != (made_longer, "in.bin")
+]
+
+
 def opened(address: Address, name: str) -> int:
     return os.open(address.first.path / name, os.O_WRONLY | os.O_CREAT, 0o644)
 
@@ -56,8 +65,9 @@ def messages(queue: QueueOnDisk) -> list[str | None]:
 
 
 @pytest.mark.rule("S-74")
-@pytest.mark.parametrize("name", ["in.txt", "in.json", "in.jsonl", "in.bin"])
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[1].__name__)
+@pytest.mark.parametrize(
+    ("fault", "name"), CASES, ids=lambda one: one if isinstance(one, str) else one[1].__name__
+)
 def test_nothing_unfinished_is_published_after_it(address: Address, fault: Fault, name: str) -> None:
     number, change = fault
     descriptor = opened(address, name)
