@@ -51,6 +51,8 @@ _TESTS = {
         "user-waiting-max user-streams-max"
     ),
     "security/test_shares.py::test_open_files_have_a_share": "user-open-max",
+    "security/test_shares.py::test_selections_that_are_being_found_have_a_share": "user-selections-max",
+    "security/test_shares.py::test_staged_bytes_have_a_share": "user-staged-bytes-max",
     "store/writing/test_limits.py::test_a_full_address_refuses": "address-full-policy",
     "store/writing/test_limits.py::test_bytes_are_limited": "max-size-bytes",
     "store/writing/test_limits.py::test_dropped_messages_are_counted": "max-size-messages",
@@ -165,6 +167,7 @@ _TESTS = {
     "writing/test_made_again_as_it_was.py::test_a_queue_made_again_has_the_settings_that_it_had": (
         "removed-keep-s"
     ),
+    "store/writing/test_bringing_back.py::test_no_more_is_kept_than_settings_say": "removed-keep-bytes",
     "store/test_metrics.py::test_addresses_may_be_left_out": "enable-metrics",
     "store/writing/test_limits.py::test_management_is_never_held_up": "management-address",
     "tables/test_settings.py::test_what_a_database_store_says": (
