@@ -21,6 +21,7 @@ from journalfs_mount.mountpoint import mounted_at
 from journalfs_mount.opening import open_for_mount
 from journalfs_mount.options import MountOptions, parse_options
 from tests.config.test_broker_xml import read
+from tests.mount.conftest import until
 from tests.mounting import JOURNALFS, MountedStore, journalfs
 
 pytestmark = pytest.mark.mount
@@ -90,6 +91,10 @@ def test_reading_beside_a_mount_that_writes(store: Path, places: list[Path]) -> 
     (first / "orders" / "billing").mkdir(parents=True)
     assert journalfs("mount", "--read-only", store, second).returncode == 0
     assert (second / "orders" / "billing").is_dir()
+    (first / "returns" / "intake").mkdir(parents=True)
+    (first / "orders" / "billing").rmdir()
+    until((second / "returns" / "intake" / ".status").exists, "the new queue")
+    until(lambda: not (second / "orders" / "billing").exists(), "the end of the deleted one")
     with pytest.raises(OSError, match="Read-only file system"):
         (second / "other").mkdir()
     for place in (second, first):

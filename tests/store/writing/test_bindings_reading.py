@@ -12,9 +12,14 @@ from journalfs.store.write.store import WritingStore
 from tests.store.writing.conftest import Writable
 
 
-def check(store: WritingStore) -> None:
-    """As a whole reading of what is durable finds them."""
+def reader(store: WritingStore) -> BindingsReader:
+    return BindingsReader(store.core.layout.bindings_dir, relative_to=store.core.root)
+
+
+def check(store: WritingStore, beside: BindingsReader) -> None:
+    """As a whole reading of what is durable finds them, and so does a reader who looked before."""
     bindings, damage = read_bindings(store.core.layout.bindings_dir, relative_to=store.core.root)
+    assert beside.read() == (bindings, damage)
     assert store.core.bindings == bindings
     assert store.core.bindings_damage == damage == ()
 
@@ -53,11 +58,11 @@ async def test_they_are_what_is_there(writable: Writable, monkeypatch: pytest.Mo
 
     chance, names = random.Random(7), list[str]()
     async with writable.open() as store:
-        journal = store.journals.bindings
+        journal, beside = store.journals.bindings, reader(store)
         for number in range(120):
             await change(store, chance, names)
-            if number % 10 == 0:
-                check(store)
+            if number % 4 == 0:
+                check(store, beside)
             if number % 20 == 19:
                 journal.switch()
             if number % 50 == 49:
@@ -70,4 +75,4 @@ async def test_they_are_what_is_there(writable: Writable, monkeypatch: pytest.Mo
             await journal.upkeep.compact()
             await store.create_address("last")
             assert not wholes
-        check(store)
+        check(store, beside)
