@@ -50,18 +50,18 @@ _KERNEL: Final = frozenset(
 """Handed to the kernel as they are."""
 
 _VALUED: Final = {
-    "sync": "when a writer is told that its messages are safe: at each write (always, unless told), at its "
-    "last close, or as soon as the kernel has them",
+    "sync": "messages are durable when a write returns (always; the default), when the last close returns, "
+    "or when the kernel writes them (none)",
     "uid": "owner of the files, by number or name; yours unless told, and for root the store's owner",
     "gid": "group of the files, by number or name; likewise",
-    "umask": "permission bits that files and directories do not have, octal; unless told, those of others "
-    "whom the store's own files are not shown to, and .journalfs is its owner's alone",
+    "umask": "permission bits that files and directories lack, octal; unless told, those of users who cannot "
+    "read the store's own files, and .journalfs is its owner's alone",
     "file_mode": "permission bits of files, octal; 0644 (0444 read only) unless told",
     "dir_mode": "permission bits of directories, octal; 0755 (0555 read only) unless told",
     "loop": "request loop; fast unless told",
     "config": "the broker's configuration, where the store does not lead to it",
     "fsname": "what df and mount show as the source; the path of the store unless told",
-    "format": "what the store is, if not what it looks like",
+    "format": "kind of the store, if not recognised; an older one is then written to",
     "derived": "where the derived store of an older one lies; in the cache directory unless told",
     "subtype": "what the type of the filesystem shows behind `fuse.`; journalfs unless told",
 }

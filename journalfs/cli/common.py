@@ -114,7 +114,7 @@ def older_options(command: C) -> C:
             "--format",
             "store_format",
             type=click.Choice(["artemis", *KINDS]),
-            help="Kind of STORE, where it is not recognised.",
+            help="Kind of STORE, if not recognised; `mount` then writes to an older one.",
         )(with_derived),
     )
 

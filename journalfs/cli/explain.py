@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @json_option
 @index_option
 def explain(*, store: Path, file: str | None, as_json: bool, no_index: bool) -> None:
-    """Say what keeps each file of STORE's message journal, or FILE alone, from being set free.
+    """Say why each file of STORE's message journal, or FILE alone, stays on the disk.
 
     Live messages by queue with the age of the oldest, other live records, open transactions, deletes of what
     lies in earlier files; and whether compaction would free it. Nothing is changed.

@@ -120,7 +120,7 @@ def mount(
 def umount(mountpoint: Path, lazy: bool) -> None:
     """Unmount the journalfs filesystem at MOUNTPOINT.
 
-    Returns when its process has let go of the store. If the mount is in use, says by whom.
+    Returns when the store's locks are free. If a program uses the mount, names it.
     """
     from journalfs_mount import mountpoint as places  # noqa: PLC0415
     from journalfs_mount.limits import UNMOUNT_WAIT_S  # noqa: PLC0415

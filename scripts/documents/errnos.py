@@ -28,7 +28,7 @@ def page() -> str:
     lines = [
         "# Errnos",
         "",
-        "By what a shell prints. The reason is in the event: `tail -n 1 /mnt/.journalfs/events.jsonl`.",
+        "By what a shell prints. The reason is in the event: `journalfs why /mnt`.",
         "Made by `scripts/docs`; [errors](reference/errors.md) of commands have an errno, too.",
         "",
         "| printed | why | what to do | rules |",
