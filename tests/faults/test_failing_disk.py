@@ -122,7 +122,9 @@ def test_a_sync_that_fails_once_is_not_tried_again(
 
 @pytest.mark.parametrize("journal_type", BACKENDS)
 def test_a_disk_without_room(tmp_path: Path, disk: Disk, journal_type: str) -> None:
-    store = make_store(disk.mounted / "store", journal_type, **{"max-disk-usage": 100})
+    # Nobody looks at the disk meanwhile, and has writers wait before it is full.
+    settings = {"max-disk-usage": 100, "disk-scan-period": 3_600_000}
+    store = make_store(disk.mounted / "store", journal_type, **settings)
     with mounted_for_writing(store, tmp_path / "mnt") as mount:
         queue = fill(mount)
         (disk.mounted / "filler").write_bytes(bytes(os.statvfs(disk.mounted).f_bavail * 1024 - 8 * MIB))
