@@ -153,6 +153,8 @@ def _checked(given: Path, environment: Mapping[str, str] | None) -> StoreLayout:
     layout = _locate(given, environment)
     if layout is None:
         _refuse_older(_folder(given))
+        if os.path.ismount(given) and "status.json" in _names(given / ".journalfs"):
+            raise NotAStore(given, "a store is mounted here", give="the path of that store, after umount")
         raise NotAStore(given, "no message store here", looked_for=_LOOKED_FOR)
     layout = _entered(_with_own_settings(_with_odd_files_named(layout, given)))
     if layout.config is not None and layout.config.database is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from journalfs.errors import EXIT_BUSY, EXIT_MOUNT_FAILED
+from journalfs.errors import EXIT_BUSY, EXIT_MOUNT_FAILED, EXIT_NOT_A_STORE
 from tests.mounting import JOURNALFS, journalfs, mounted, mounted_for_writing
 from tests.tidy.sources import ROOT
 
@@ -70,3 +70,12 @@ def test_who_wants_to_change_a_store_that_is_taken_is_not_told_to_look_at_it(tmp
             assert done.returncode == EXIT_BUSY
             assert "stop that first" in done.stderr
             assert "read-only" not in done.stderr
+
+
+@pytest.mark.mount
+def test_a_mount_is_no_store_to_rewrite(tmp_path: Path) -> None:
+    subprocess.run([JOURNALFS, "create", tmp_path / "store"], check=True, capture_output=True)
+    with mounted_for_writing(tmp_path / "store", tmp_path / "mnt") as mount:
+        done = journalfs("compact", mount.path)
+        assert done.returncode == EXIT_NOT_A_STORE
+        assert "a store is mounted here; give the path of that store, after umount" in done.stderr
