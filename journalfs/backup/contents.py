@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import time
 import uuid
 from collections.abc import Iterator
@@ -97,8 +97,9 @@ def contents_of(path: Path, mounted: Path | None) -> Iterator[Contents]:
     is made and removed for a mount that writes. Raises what `locate_store` raises, and
     `SystemFailure`.
     """
-    if mounted is not None and not os.statvfs(path).f_flag & os.ST_RDONLY:
-        with _snapshot(path, mounted) as contents:
+    made = None if mounted is None else _new_snapshot(path)
+    if made is not None and mounted is not None:
+        with _snapshot(made, mounted) as contents:
             yield contents
         return
     layout = locate_store(mounted or path, adopting=False)
@@ -107,14 +108,21 @@ def contents_of(path: Path, mounted: Path | None) -> Iterator[Contents]:
     yield Contents(layout.root, layout, CLOSED if holder is None else BESIDE, {})
 
 
-@contextmanager
-def _snapshot(mountpoint: Path, store: Path) -> Iterator[Contents]:
-    name = f"backup-{uuid.uuid4().hex[:12]}"
-    made = mountpoint / ".journalfs" / "snapshots" / name
+def _new_snapshot(mountpoint: Path) -> Path | None:
+    """None: the mount only reads."""
+    made = mountpoint / ".journalfs" / "snapshots" / f"backup-{uuid.uuid4().hex[:12]}"
     try:
         made.mkdir()
     except OSError as error:
+        if error.errno == errno.EROFS:
+            return None
         raise SystemFailure.from_os(error, made, doing="make a snapshot for the backup") from error
+    return made
+
+
+@contextmanager
+def _snapshot(made: Path, store: Path) -> Iterator[Contents]:
+    name = made.name
     try:
         layout = locate_store(store, adopting=False)
         door.enter(dict.fromkeys((layout.root, *layout.places)))

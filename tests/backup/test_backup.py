@@ -16,7 +16,7 @@ from journalfs.backup import backups as module
 from journalfs.backup.manifest import PIECE_BYTES
 from journalfs.store.opening import open_store
 from tests.frozen import PristineStores
-from tests.mounting import JOURNALFS, journalfs, mounted_for_writing
+from tests.mounting import JOURNALFS, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import new_store
 
 
@@ -86,6 +86,13 @@ def test_a_mount_goes_on_while_it_is_backed_up(dest: str, tmp_path: Path) -> Non
 
 def lines_of(store: Path) -> list[str]:
     return run("cat", store, "orders::orders").splitlines()
+
+
+@pytest.mark.rule("S-240")
+def test_a_mount_that_only_reads_is_in_nobodys_way(stores: PristineStores, tmp_path: Path) -> None:
+    with mounted(stores["orders-basic"], tmp_path / "mnt") as mount:
+        for given in (mount.path, stores["orders-basic"]):
+            assert json.loads(run("backup", "--json", given, tmp_path / "backups"))["how"] == "closed"
 
 
 @pytest.mark.rule("S-242")

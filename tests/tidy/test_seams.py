@@ -49,7 +49,7 @@ MAY_OPEN_FILES: dict[str, str] = {
 """Product files outside `engine` that open, read or write files by themselves, and why they may."""
 
 REACHES_BY_PATH: dict[str, str] = {
-    "journalfs/backup/contents.py": "a mount, from outside, and /proc",
+    "journalfs/backup/contents.py": "a mount, from outside",
     "journalfs/backup/places.py": "where backups lie: its caller's own folder",
     "journalfs/cli/lazy.py": "/dev/null",
     "journalfs/cli/mount.py": "the path that was given, which its caller means with all its links",
