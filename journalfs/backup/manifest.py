@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from journalfs.engine.checksum import crc32c
 from journalfs.errors import Damaged
+from journalfs.store.checked_json import decode_checked, encode_checked
 
 FORMAT: Final = 1
 PIECE_BYTES: Final = 1 << 20
@@ -59,25 +59,13 @@ class Manifest(msgspec.Struct, frozen=True):
         return {piece for file in self.files for piece in file.pieces if piece is not None}
 
 
-class _Written(msgspec.Struct, frozen=True):
-    crc32c: int
-    backup: msgspec.Raw
-
-
 def encode(manifest: Manifest) -> bytes:
-    text = msgspec.json.encode(manifest)
-    return msgspec.json.encode(_Written(crc32c(text), msgspec.Raw(text))) + b"\n"
+    return encode_checked("backup", manifest)
 
 
 def decode(content: bytes, where: str) -> Manifest:
     """Raises `Damaged`."""
-    try:
-        written = msgspec.json.decode(content, type=_Written)
-        if crc32c(bytes(written.backup)) != written.crc32c:
-            raise Damaged(where, 0, "the checksum does not match the content")
-        manifest = msgspec.json.decode(written.backup, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged(where, 0, f"no description of a backup: {error}") from error
+    manifest = decode_checked(content, "backup", Manifest, where)
     if manifest.format != FORMAT:
         raise Damaged(where, 0, f"format {manifest.format}, this journalfs reads {FORMAT}")
     return manifest

@@ -23,12 +23,12 @@ import msgspec
 from journalfs import door
 from journalfs.config.layout import StoreLayout, locate_store
 from journalfs.damage import MISSING_FILE, Damage, name_of
-from journalfs.engine.checksum import crc32c
 from journalfs.errors import Damaged, JournalfsError, WrongCall
 from journalfs.format.journal_file import read_header
 from journalfs.ids import FileId
 from journalfs.journal.heads import STAT_BLOCK_BYTES, read_regular_file
 from journalfs.limits import JOURNAL_HEADER_BYTES, NAME_BYTES_MAX, NAME_HASH_CHARS, SNAPSHOT_TEXT_BYTES_MAX
+from journalfs.store.checked_json import decode_checked, encode_checked
 
 FORMAT: Final = 1
 SNAPSHOTS: Final = Path("journalfs", "snapshots")
@@ -74,26 +74,15 @@ class SnapshotDescription(msgspec.Struct, frozen=True):
         return FileId(self.end_file), self.end_offset
 
 
-class _Written(msgspec.Struct, frozen=True):
-    crc32c: int
-    snapshot: msgspec.Raw
-
-
 def encode_description(description: SnapshotDescription) -> bytes:
-    text = msgspec.json.encode(description)
-    return msgspec.json.encode(_Written(crc32c(text), msgspec.Raw(text))) + b"\n"
+    return encode_checked("snapshot", description)
 
 
 def read_description(folder: Path) -> SnapshotDescription:
     """Raises `Damaged`, OSError."""
     path = folder / DESCRIPTION
-    try:
-        written = msgspec.json.decode(read_regular_file(path, SNAPSHOT_TEXT_BYTES_MAX), type=_Written)
-        if crc32c(bytes(written.snapshot)) != written.crc32c:
-            raise Damaged(path, 0, "the checksum does not match the content")
-        description = msgspec.json.decode(written.snapshot, type=SnapshotDescription)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Damaged(path, 0, f"no description of a snapshot: {error}") from error
+    content = read_regular_file(path, SNAPSHOT_TEXT_BYTES_MAX)
+    description = decode_checked(content, "snapshot", SnapshotDescription, path)
     if description.format != FORMAT:
         raise Damaged(path, 0, f"format {description.format}, this journalfs reads {FORMAT}")
     return description
