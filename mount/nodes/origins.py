@@ -12,34 +12,17 @@ from journalfs.errors import NameRefused
 from journalfs.store.api import Origins, QueuePath
 from journalfs_mount.context import MountContext
 from journalfs_mount.names import NameTable, encode_name
-from journalfs_mount.nodes.base import Directory, Entry, Node, Selection
+from journalfs_mount.nodes.base import Entry, Node
 from journalfs_mount.nodes.view import ViewDirectory
-from journalfs_mount.nodes.where import SelectionDirectory
+from journalfs_mount.nodes.where import SelectionDirectory, SelectionsDirectory
 
 _SEPARATOR = "::"
 
 
-class OriginsDirectory(Directory):
-    """What these have in common: each name is a selection of a view."""
+class OriginsDirectory(SelectionsDirectory):
+    """What these have in common."""
 
-    __slots__ = ("_of",)
-
-    def __init__(self, context: MountContext, of: ViewDirectory) -> None:
-        super().__init__(context, of.inode)
-        self._of = of
-
-    @property
-    def selection(self) -> Selection | None:
-        return self._of.selection
-
-    def mtime_ns(self) -> int:
-        return self._of.mtime_ns()
-
-    def concerns(self, address_name: str) -> bool:
-        return self._of.concerns(address_name)
-
-    def entries(self) -> Sequence[Entry]:
-        return ()
+    __slots__ = ()
 
     def find(self, name: bytes) -> Node | None:
         return None

@@ -26,12 +26,10 @@ _BARE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 """Taken for itself it would be another one's beginning as soon as two digits follow it."""
 
 
-class WhereDirectory(Directory):
-    """Every selector is a name in it; it lists none."""
+class SelectionsDirectory(Directory):
+    """Each name in it is a selection of a view; it lists none."""
 
     __slots__ = ("_of",)
-
-    takes_long_names: ClassVar[bool] = True
 
     def __init__(self, context: MountContext, of: ViewDirectory) -> None:
         super().__init__(context, of.inode)
@@ -44,11 +42,19 @@ class WhereDirectory(Directory):
     def mtime_ns(self) -> int:
         return self._of.mtime_ns()
 
-    def entries(self) -> Sequence[Entry]:
-        return []
-
     def concerns(self, address_name: str) -> bool:
         return self._of.concerns(address_name)
+
+    def entries(self) -> Sequence[Entry]:
+        return ()
+
+
+class WhereDirectory(SelectionsDirectory):
+    """Every selector is a name in it."""
+
+    __slots__ = ()
+
+    takes_long_names: ClassVar[bool] = True
 
     async def look_ahead(self, name: bytes) -> None:
         """A selector that is new is read in a thread: that takes tens of milliseconds."""
