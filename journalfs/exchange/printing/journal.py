@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -196,8 +197,6 @@ class _Body:
 
 
 def _prepare_text(record: RecordInfo, extra: bytes) -> str:
-    import base64  # noqa: PLC0415
-
     try:
         xid = xid_text(decode_xid(extra))
     except DecodeError:
