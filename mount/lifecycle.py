@@ -18,7 +18,7 @@ import trio
 from journalfs.clock import Clock, SystemClock
 from journalfs.errors import JournalfsError, MountFailed, SystemFailure
 from journalfs.ownership import as_started
-from journalfs.store.api import Store
+from journalfs.store.api import REST, Store
 from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
@@ -132,6 +132,8 @@ class _Mount:
                     if not self._context.read_only:
                         nursery.start_soon(self._context.staging().run)
                         await nursery.start(self._publish_left)
+                    # From here on: what the store does by itself rests for nobody.
+                    REST.set(self._context.pacing.rest)
                     try:
                         await pyfuse3.main(1, WORKERS_MAX)
                         self._tell_of_loss()

@@ -85,6 +85,7 @@ class Operations(pyfuse3.Operations):
         self._context = context
         self._ready = ready
         self._publications = context.publications
+        self._pacing = context.pacing
         self._endings = context.endings
         self._requests = context.report.requests
         self.begun = 0
@@ -115,6 +116,11 @@ class Operations(pyfuse3.Operations):
         self.begun += 1
         self._requests[request] += 1
         self._latest = request, of
+
+    def _serve(self, user: int) -> None:
+        """What follows is done for a user."""
+        OWNER.set(user)
+        self._pacing.ask(user)
 
     def latest_request(self) -> str:
         """What came last, for people."""
@@ -150,7 +156,7 @@ class Operations(pyfuse3.Operations):
     async def lookup(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> EntryAttributes:
         if len(name) > NAME_BYTES_MAX and not self._context.takes_long_names(parent_inode):
             raise refuse(errno.ENAMETOOLONG)
-        OWNER.set(ctx.uid)
+        self._serve(ctx.uid)
         parent = await self._settled(parent_inode, ctx.pid)
         if parent.opens:
             await parent.open_up()
@@ -176,7 +182,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def getattr(self, inode: InodeT, ctx: RequestContext) -> EntryAttributes:
-        OWNER.set(ctx.uid)
+        self._serve(ctx.uid)
         try:
             node = await self._settled(inode, ctx.pid)
             if node.measured:
@@ -225,7 +231,7 @@ class Operations(pyfuse3.Operations):
     async def opendir(self, inode: InodeT, ctx: RequestContext) -> FileHandleT:
         # Whoever goes on to list something has found what it renamed, if it looked at all.
         self._given.forget(ctx.pid)
-        OWNER.set(ctx.uid)
+        self._serve(ctx.uid)
         node = await self._settled(inode, ctx.pid)
         if node.opens:
             await node.open_up()
@@ -245,7 +251,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def open(self, inode: InodeT, flags: FlagT, ctx: RequestContext) -> FileInfo:
-        OWNER.set(ctx.uid)
+        self._serve(ctx.uid)
         node = await self._settled(inode, ctx.pid)
         if flags & os.O_ACCMODE == os.O_RDONLY and not flags & os.O_TRUNC:
             if node.measured:
@@ -278,6 +284,7 @@ class Operations(pyfuse3.Operations):
     async def create(
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, flags: FlagT, ctx: RequestContext
     ) -> tuple[FileInfo, EntryAttributes]:
+        self._serve(ctx.uid)
         MAKER.set((ctx.uid, ctx.gid))
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
@@ -294,7 +301,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def write(self, fh: FileHandleT, off: int, buf: bytes) -> int:
-        OWNER.set(self._files.owner(fh))
+        self._serve(self._files.owner(fh))
         await self._files.get(fh).write(off, buf)
         return len(buf)
 
@@ -303,7 +310,7 @@ class Operations(pyfuse3.Operations):
         self, fh: FileHandleT, off: int, size: int
     ) -> Bytes:
         # pyfuse3 takes whatever has a buffer, though it declares bytes.
-        OWNER.set(self._files.owner(fh))
+        self._serve(self._files.owner(fh))
         return await self._files.get(fh).read(off, size)
 
     @guarded
@@ -364,10 +371,12 @@ class Operations(pyfuse3.Operations):
             # Nothing is ever written, so nothing can fail at close. The kernel asks once and then never
             # again, which saves a round trip on every close.
             raise refuse(errno.ENOSYS)
+        self._serve(self._files.owner(fh))
         await self._files.get(fh).flush()
 
     @guarded
     async def fsync(self, fh: FileHandleT, datasync: bool) -> None:
+        self._serve(self._files.owner(fh))
         await self._files.get(fh).sync()
 
     @guarded
@@ -376,6 +385,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def release(self, fh: FileHandleT) -> None:
+        self._serve(self._files.owner(fh))
         opened = self._files.remove(fh)
         if isinstance(opened, Stream):
             self._polled.discard(opened)
@@ -389,7 +399,7 @@ class Operations(pyfuse3.Operations):
         self, parent_inode: InodeT, name: FileNameT, mode: ModeT, ctx: RequestContext
     ) -> EntryAttributes:
         CALLING.set(ctx.pid)
-        OWNER.set(ctx.uid)
+        self._serve(ctx.uid)
         MAKER.set((ctx.uid, ctx.gid))
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
@@ -398,6 +408,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def unlink(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
+        self._serve(ctx.uid)
         REMOVER.set(process_group_of(ctx.pid))
         async with self._named(parent_inode, name) as node:
             if isinstance(node, Directory):
@@ -411,6 +422,7 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
+        self._serve(ctx.uid)
         async with self._named(parent_inode, name) as node:
             if not isinstance(node, Directory):
                 raise refuse(errno.ENOTDIR)
@@ -435,7 +447,7 @@ class Operations(pyfuse3.Operations):
     ) -> None:
         """What is moved to a queue keeps no name, so one that is there is never replaced by it."""
         CALLING.set(ctx.pid)
-        OWNER.set(ctx.uid)
+        self._serve(ctx.uid)
         target = await self._directory(parent_inode_new, name_new)
         with self._refused.kept(ctx.pid, parent_inode_new, name_new):
             async with self._named(parent_inode_old, name_old) as node:

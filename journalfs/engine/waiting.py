@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from time import monotonic_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -87,6 +88,18 @@ async def checkpoint() -> None:
     await trio.lowlevel.checkpoint()
 
 
+async def _let_others(busy_s: float) -> bool:
+    del busy_s
+    await checkpoint()
+    return False
+
+
+REST: ContextVar[Callable[[float], Awaitable[bool]]] = ContextVar("rest", default=_let_others)
+"""Lets others go on after a piece of long work that took so many seconds; whether there are others whom it
+would keep waiting. Set by who serves several users.
+"""
+
+
 class Slices:
     """For work that many small steps make up: `pause` between two of them, and nobody waits long for it."""
 
@@ -104,10 +117,9 @@ class Slices:
 
     async def pause(self) -> None:
         """Let others go on if it is time. It is where the work is given up when it is cancelled."""
-        if monotonic_ns() >= self._until_ns:
-            import trio
-
-            await trio.lowlevel.checkpoint()
+        over_ns = monotonic_ns() - self._until_ns
+        if over_ns >= 0:
+            await REST.get()((over_ns + PIECE_NS) / 1e9)
             self._until_ns = monotonic_ns() + PIECE_NS
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from journalfs.engine.waiting import REST as REST
 from journalfs.ids import MessageId
 
 Bytes: TypeAlias = bytes | memoryview

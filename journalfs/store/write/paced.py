@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
-import trio
-
+from journalfs.engine.waiting import REST
 from journalfs.ids import TxId
 from journalfs.journal.writer import Position
 from journalfs.limits import PIECE_NS, PIECE_RECORDS, PIECES_IN_FLIGHT_MAX
@@ -47,7 +46,7 @@ class Pauses:
         self._journals = journals
         self._take_over = take_over
         self._records = 0
-        self._since_ns = self._now_ns()
+        self._since_ns = self._busy_since_ns = self._now_ns()
         self._staged: deque[Position] = deque()
         """Ends of the pieces that may still be on their way to the disk."""
 
@@ -61,13 +60,17 @@ class Pauses:
             await self.now()
 
     async def now(self) -> None:
-        """Let others go on, until all but the last pieces are durable and there is a file to go on in."""
+        """Let others go on, until all but the last pieces are durable and there is a file to go on in. What
+        others publish is written behind the pieces before it: while there are others, that is one.
+        """
         writer = self._journals.messages
         self._staged.append(writer.position)
-        if len(self._staged) > PIECES_IN_FLIGHT_MAX:
+        busy_s = (self._now_ns() - self._busy_since_ns) / 1e9
+        in_flight_max = 1 if await REST.get()(busy_s) else PIECES_IN_FLIGHT_MAX
+        while len(self._staged) > in_flight_max:
             await writer.durable(self._staged.popleft())
-        await trio.lowlevel.checkpoint()
         await writer.upkeep.have_ready()
+        self._busy_since_ns = self._now_ns()
         await self._take_over()
         self._records, self._since_ns = 0, self._now_ns()
 

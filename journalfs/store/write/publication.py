@@ -22,6 +22,7 @@ from journalfs.limits import (
     PARSED_PIECE_BYTES,
     PIECE_BYTES,
     PIECE_RECORDS,
+    PIECE_TEXTS,
     ROUTED_PIECE_MESSAGES,
     SHORT_FILES_BYTES,
 )
@@ -207,7 +208,7 @@ async def messages_given(messages: Sequence[Outgoing]) -> Source:
 
 def _pieces(messages: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
     if isinstance(messages, Texts):
-        return messages.pieces(PIECE_RECORDS)
+        return messages.pieces(PIECE_TEXTS)
     return _pieces_of(messages, ROUTED_PIECE_MESSAGES)
 
 
