@@ -238,6 +238,9 @@ PIECES_IN_FLIGHT_MAX: Final = 16
 PIECE_BYTES: Final = 256 * 1024
 """Bytes of lines that become records in one such turn."""
 
+FRAMED_PIECE_MESSAGES: Final = 4096
+"""Lines or values of a file that are told from each other in one such turn: about a millisecond."""
+
 PARSED_PIECE_BYTES: Final = 1024
 """And bytes of envelopes, each of which is read by itself: the shortest take twenty microseconds."""
 

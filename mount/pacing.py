@@ -9,13 +9,13 @@ import trio
 
 from journalfs_mount.shares import OWNER
 
-RECENT_S: Final = 0.1
+RECENT_S: Final = 0.25
 """Who asked for something within this time, or twice as long, is waiting for it or will ask again."""
 
 SPARED_S: Final = 0.01
 """What a user who has not worked long has before it rests: one piece, and what surrounds it."""
 
-PIECE_S_MAX: Final = 0.02
+PIECE_S_MAX: Final = 0.05
 """No longer is a piece taken to be: it waited for something else as well."""
 
 
@@ -47,7 +47,8 @@ class Pacing:
             self._rests_until.pop(user, None)
             await trio.lowlevel.checkpoint()
             return False
-        until = max(self._rests_until.get(user, 0.0), now - SPARED_S) + others * min(busy_s, PIECE_S_MAX)
+        busy_s = min(busy_s, PIECE_S_MAX)
+        until = max(self._rests_until.get(user, 0.0), now - busy_s - SPARED_S) + (1 + others) * busy_s
         self._rests_until[user] = until
         await trio.sleep(max(until - now, 0.0))
         return True

@@ -67,10 +67,10 @@ class Pauses:
         self._staged.append(writer.position)
         busy_s = (self._now_ns() - self._busy_since_ns) / 1e9
         in_flight_max = 1 if await REST.get()(busy_s) else PIECES_IN_FLIGHT_MAX
+        self._busy_since_ns = self._now_ns()  # the disk is busy with it, too
         while len(self._staged) > in_flight_max:
             await writer.durable(self._staged.popleft())
         await writer.upkeep.have_ready()
-        self._busy_since_ns = self._now_ns()
         await self._take_over()
         self._records, self._since_ns = 0, self._now_ns()
 

@@ -19,6 +19,7 @@ from journalfs.errors import BadEnvelope, SystemFailure
 from journalfs.journal.writer import Position
 from journalfs.limits import (
     COPY_CHUNK_BYTES,
+    FRAMED_PIECE_MESSAGES,
     PARSED_PIECE_BYTES,
     PIECE_BYTES,
     PIECE_RECORDS,
@@ -232,6 +233,11 @@ def is_short(files: Files) -> bool:
     return len(files) <= ROUTED_PIECE_MESSAGES and left_bytes >= 0
 
 
+def _next_piece_bytes(piece_bytes: int, messages: int) -> int:
+    """As many as are found in a moment, however short they are: they tend to be as long as those before."""
+    return min(PIECE_BYTES, max(PARSED_PIECE_BYTES, piece_bytes * FRAMED_PIECE_MESSAGES // max(messages, 1)))
+
+
 async def _messages_of(path: Path, file_name: str) -> Source:
     """The messages that a finished file holds. Raises `BadEnvelope`, which names it, and SystemFailure."""
     framing = framing_of(file_name)
@@ -240,13 +246,18 @@ async def _messages_of(path: Path, file_name: str) -> Source:
             yield [WholeFile(path)]
             return
         framer = Framer(framing)
-        piece_bytes = PARSED_PIECE_BYTES if framer.reads_each else PIECE_BYTES
+        piece_bytes = PARSED_PIECE_BYTES
         with MappedFile(path) as file:
             for at in range(0, file.size_bytes, COPY_CHUNK_BYTES):
                 end = min(at + COPY_CHUNK_BYTES, file.size_bytes)
                 content = await offload(lambda at=at, end=end: file.copy(at, end - at))  # type: ignore[misc]
-                for begin in range(0, len(content), piece_bytes):
-                    yield framer.feed(content[begin : begin + piece_bytes])
+                begin = 0
+                while begin < len(content):
+                    messages = framer.feed(content[begin : begin + piece_bytes])
+                    yield messages
+                    begin += piece_bytes
+                    if not framer.reads_each:
+                        piece_bytes = _next_piece_bytes(piece_bytes, len(messages))
         yield framer.finish()
     except BadEnvelope as error:
         shown = os.fsencode(file_name).decode("utf-8", "replace")
