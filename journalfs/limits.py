@@ -227,7 +227,7 @@ PIECE_RECORDS: Final = 4096
 """Records of a long change that are staged in one turn of the event loop: about a millisecond."""
 
 PIECE_TEXTS: Final = 512
-"""And lines or values of a long publication, each of which is two records or more: one to two milliseconds."""
+"""And lines or values of a long publication, each of which is two records or more: a millisecond or two."""
 
 PIECE_NS: Final = 1_000_000
 """And how long such a turn lasts, where records take longer to make."""

@@ -27,7 +27,6 @@ from journalfs_mount.inodes import SLOT_MAX
 from journalfs_mount.interruptions import Interruptions
 from journalfs_mount.names import encode_name
 from journalfs_mount.options import MountOptions
-from journalfs_mount.pacing import Pacing
 from journalfs_mount.pins import Pins
 from journalfs_mount.present import Presenter
 from journalfs_mount.publications import Publications
@@ -77,7 +76,6 @@ class MountContext:
         "making_way",
         "nodes",
         "options",
-        "pacing",
         "pins",
         "present",
         "publications",
@@ -130,7 +128,6 @@ class MountContext:
         self.publications = Publications()
         self.shares: Shares = Shares(store.user_limits()) if of is None else of.shares
         self.shares.tell = report.refused
-        self.pacing: Pacing = Pacing() if of is None else of.pacing
         self.staged_room = StagedRoom(store.user_limits().get(SETTING, -1), self.shares, self.staging)
         self.interruptions = Interruptions(self.shares)
         self.detachment = Detachment()

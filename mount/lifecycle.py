@@ -133,7 +133,7 @@ class _Mount:
                         nursery.start_soon(self._context.staging().run)
                         await nursery.start(self._publish_left)
                     # From here on: what the store does by itself rests for nobody.
-                    REST.set(self._context.pacing.rest)
+                    REST.set(self.operations.pacing.rest)
                     try:
                         await pyfuse3.main(1, WORKERS_MAX)
                         self._tell_of_loss()

@@ -56,6 +56,7 @@ from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
 from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WritingFile, WrittenFile
+from journalfs_mount.pacing import Pacing
 from journalfs_mount.proc import process_group_of
 from journalfs_mount.refusals import Refused
 from journalfs_mount.removals import Removals
@@ -85,7 +86,7 @@ class Operations(pyfuse3.Operations):
         self._context = context
         self._ready = ready
         self._publications = context.publications
-        self._pacing = context.pacing
+        self.pacing = Pacing()
         self._endings = context.endings
         self._requests = context.report.requests
         self.begun = 0
@@ -120,7 +121,7 @@ class Operations(pyfuse3.Operations):
     def _serve(self, user: int) -> None:
         """What follows is done for a user."""
         OWNER.set(user)
-        self._pacing.ask(user)
+        self.pacing.ask(user)
 
     def latest_request(self) -> str:
         """What came last, for people."""

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from journalfs.engine.waiting import REST as REST
+from journalfs.engine import waiting
 from journalfs.ids import MessageId
 
 Bytes: TypeAlias = bytes | memoryview
 
 QueuePath: TypeAlias = tuple[str, str]
 """Names of an address and of a queue bound to it."""
+
+REST: Final = waiting.REST
 
 REMOVER: Final[ContextVar[int]] = ContextVar("remover", default=0)
 """The process group that asks for what is done; 0: nobody can say."""

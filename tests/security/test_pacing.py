@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 
+from journalfs.limits import PIECE_TEXTS
 from journalfs_mount.pacing import RECENT_S, SPARED_S, Pacing
 from journalfs_mount.shares import OWNER
 from tests.mounting import MountedStore, mounted_for_writing
@@ -22,8 +22,8 @@ from tests.writing.conftest import new_store
 PIECE_S = 0.002
 PIECES = 100
 VALUES = 200_000
-BUSY_MS_MAX = 25.0
-"""Of the loop, within one call of somebody else: two to five are usual; it was 60 when nobody's work rested."""
+PIECES_MAX = 10
+"""Within one call of somebody else, of five requests: four or five are usual, 17 to 20 when no work rested."""
 
 PUBLISH = f"""
 import os, sys
@@ -107,16 +107,11 @@ def shared() -> Iterator[MountedStore]:
         subprocess.run(["rm", "-rf", base], check=True)
 
 
-def busy_ms(process: int) -> float:
-    """How long the thread of the loop has worked so far: on a busy machine that takes longer."""
-    return int(Path(f"/proc/{process}/task/{process}/schedstat").read_text().split()[0]) / 1e6
-
-
 @AS_ROOT
 @pytest.mark.mount
 @pytest.mark.rule("S-149")
-def test_an_append_waits_for_few_turns_of_a_long_publication(shared: MountedStore) -> None:
-    process, took = shared.process_id(), []
+def test_an_append_waits_for_few_pieces_of_a_long_publication(shared: MountedStore) -> None:
+    calls = 0
     write(shared.path / "honest")
     publishing = as_user(OTHER, PUBLISH, str(shared.path / "evil"))
     assert publishing.stdout is not None
@@ -125,9 +120,7 @@ def test_an_append_waits_for_few_turns_of_a_long_publication(shared: MountedStor
     publishing.stdin.write("\n")
     publishing.stdin.flush()
     while publishing.poll() is None:
-        before = busy_ms(process)
         write(shared.path / "honest")
-        took.append(busy_ms(process) - before)
+        calls += 1
     assert publishing.stdout.read() == "published\n"
-    assert len(took) >= 10
-    assert statistics.median(took) <= BUSY_MS_MAX, sorted(took)
+    assert VALUES / PIECE_TEXTS / calls <= PIECES_MAX
