@@ -23,7 +23,7 @@ PIECE_S = 0.002
 PIECES = 100
 VALUES = 200_000
 PIECES_MAX = 10
-"""Within one call of somebody else, of five requests: four or five are usual, 17 to 20 when no work rested."""
+"""Within one call of somebody else, of five requests: four or five are usual, and 17 to 20 without rest."""
 
 PUBLISH = f"""
 import os, sys
