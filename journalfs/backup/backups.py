@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from journalfs import door
-from journalfs.backup.contents import BESIDE, Content, Contents, contents_of, now_name
+from journalfs.backup.contents import BESIDE, SNAPSHOT, Content, Contents, contents_of, now_name
 from journalfs.backup.manifest import (
     BACKUPS,
     FORMAT,
@@ -30,7 +30,10 @@ from journalfs.backup.manifest import (
 from journalfs.backup.places import Place, place_at
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.layout import plan_store
+from journalfs.damage import name_of
 from journalfs.errors import Damaged, NoSuchName, SystemFailure, WrongCall
+from journalfs.journal.file_gaps import DeletedFiles
+from journalfs.store.absent import missing_ranges
 
 ATTEMPTS_MAX: Final = 5
 """A broker may take a journal file into use again while it is copied."""
@@ -216,6 +219,11 @@ class Backups:
                 door.make_folders(staging / folder)
             for file in manifest.files:
                 self._restore(file, staging)
+            if manifest.how == SNAPSHOT:
+                # What a snapshot does not need is not in it, and was not lost.
+                staged = replace(layout, root=staging, journal_dir=staging / "journal")
+                of = name_of(layout.journal_dir, layout.root)
+                DeletedFiles(staging, of).note(missing_ranges(staged))
             places = (layout.large_dir, layout.paging_dir, layout.bindings_dir, layout.journal_dir)
             self._move(staging, destination, dict(zip(_FOLDERS, places, strict=True)))
         except OSError as error:

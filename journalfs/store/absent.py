@@ -25,7 +25,7 @@ from journalfs.format.record_types import MessageType
 from journalfs.ids import PageNumber, QueueId, rid_of
 from journalfs.journal.contradictions import MISSING_RECORDS
 from journalfs.journal.directory import JournalFile, read_directory
-from journalfs.journal.file_gaps import DeletedFiles, missing_ids, told
+from journalfs.journal.file_gaps import DeletedFiles, Range, missing_ids, told
 from journalfs.journal.hidden import DOUBTFUL_HEADER, POOL_FILES
 from journalfs.journal.loader import JournalLoader
 from journalfs.journal.read_before import holds_prefix
@@ -109,6 +109,11 @@ def lost_since(loader: JournalLoader, known: Sequence[KnownFile], state: LiveSta
 
 def missing_file_ids(layout: StoreLayout) -> list[str]:
     """See `Store.missing_journal_files`. Raises what reading a directory raises."""
+    return [told(*one) for one in missing_ranges(layout)]
+
+
+def missing_ranges(layout: StoreLayout) -> list[Range]:
+    """Ids that no file of the journal has and nothing explains. Raises what reading a directory raises."""
     directory, extension = layout.journal_dir, layout.journal_extension
     listing = read_directory(directory, extension=extension, relative_to=layout.root)
     if not listing.files:
@@ -121,7 +126,7 @@ def missing_file_ids(layout: StoreLayout) -> list[str]:
     if layout.config is None and pool_files < 0:
         pool_files = POOL_FILES
     deleted = DeletedFiles(layout.root, name_of(directory, layout.root)).ranges()
-    return [told(*one) for one in missing_ids(files, pool_files, [*deleted, *others])]
+    return missing_ids(files, pool_files, [*deleted, *others])
 
 
 def taken_away(loader: JournalLoader, names: Collection[str]) -> list[Damage]:

@@ -114,7 +114,13 @@ class Opening:
         self._stored = self._stored_index()
         self._gone: list[Damage] | None = None
         # Before there are other files: whoever writes the journal makes some.
-        self._missing_ids = [] if self._is_written_by_others() else missing_file_ids(layout)
+        self._missing_ids = self._ids_of_missing_files()
+
+    def _ids_of_missing_files(self) -> list[str]:
+        layout = self.layout
+        if layout.history_of is not None or self._is_written_by_others():
+            return []
+        return missing_file_ids(layout)
 
     def _is_written_by_others(self) -> bool:
         return not self.ours and lock_holder(self.layout.node_manager_lock_dir) is not None

@@ -47,6 +47,9 @@ class SnapshotOpening(Opening):
         super().__init__(layout, StoppedClock(description.created_ms), index, ours=True)
         self._snapshot = description
 
+    def _ids_of_missing_files(self) -> list[str]:
+        return []  # its description names each file that it needs, and no other is in it
+
     def _sealed_parts(self) -> SealedParts | None:
         return None  # its parts are the same each time they are made
 

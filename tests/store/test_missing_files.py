@@ -12,6 +12,7 @@ import pytest
 
 from journalfs.journal.file_gaps import DeletedFiles, Range, merged, missing_ids, told
 from journalfs.store import open_store
+from journalfs.store.snapshot_folder import SNAPSHOTS
 from tests.cli.running import journalfs, objects
 from tests.frozen import FILE_STORES, PristineStores
 from tests.mounting import mounted_for_writing
@@ -136,7 +137,13 @@ def test_nor_does_what_journalfs_does(tmp_path: Path, pool_files: int) -> None:
                 shell(f"mkdir -p work/work; seq 1000 1{chance.randrange(400)} > work/work/in.txt", mount.path)
                 if chance.random() < 0.7:
                     shell("rm -f work/work/part-* work/work/_tail*", mount.path)
+            # Neither has the files that hold nothing.
+            shell(f"mkdir .journalfs/snapshots/{turn}", mount.path)
+            assert journalfs("backup", mount.path, tmp_path / "backups").returncode == 0
+        copies = [store / SNAPSHOTS / str(turn), tmp_path / f"restored-{turn}"]
+        assert journalfs("restore", tmp_path / "backups", copies[1]).returncode == 0
         if turn == 1:
             assert journalfs("compact", "--shrink", store).returncode == 0
-        with closing(open_store(store, index=False)) as opened:
-            assert opened.status()["missingJournalFiles"] == []
+        for one in (store, *copies):
+            with closing(open_store(one, index=False)) as opened:
+                assert opened.status()["missingJournalFiles"] == []
