@@ -67,6 +67,7 @@ _DELETE: Final = struct.Struct(">BiBqi")
 _PREPARE: Final = struct.Struct(">BiBqii")
 _COMMIT: Final = struct.Struct(">BiBqii")
 _CHECK: Final = struct.Struct(">i")
+_COUNTER: Final = struct.Struct(">q")
 _FRONT_BYTES_MAX: Final = _ADD_TX.size + _CHECK.size
 """What a record has beside its body, at most."""
 
@@ -241,6 +242,8 @@ class DerivedStore:
         self._messages: JournalFiles | None = None
         self._bindings: JournalFiles | None = None
         self._next_id = 1
+        self._counted = 0
+        """Ids up to it are taken by what the source's own counter says."""
 
     # -- where things are ------------------------------------------------------------------------------------
 
@@ -317,6 +320,8 @@ class DerivedStore:
 
     def binding(self, record_id: int, user_type: int, body: bytes) -> None:
         """Any other record of the bindings journal."""
+        if user_type == BindingType.ID_COUNTER and len(body) >= _COUNTER.size:
+            self._counted = max(self._counted, *_COUNTER.unpack_from(body))
         if self._bindings is None:
             self._bindings = JournalFiles(
                 self.bindings_dir, "activemq-bindings", "bindings", BINDINGS_FILE_BYTES
@@ -464,8 +469,9 @@ class DerivedStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            counter = encode_id_counter(bound.IdCounter(self._next_id))
-            self.binding(self.next_id(), BindingType.ID_COUNTER, counter)
+            if self._next_id > self._counted + 1:
+                counter = encode_id_counter(bound.IdCounter(self._next_id))
+                self.binding(self.next_id(), BindingType.ID_COUNTER, counter)
             self._journal.make_room(0)
             if self.bodies is not None:
                 said = tomli_w.dumps({"large-messages-directory": str(self.bodies)})

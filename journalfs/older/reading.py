@@ -31,6 +31,9 @@ FORMAT: Final = 1
 DESCRIPTION: Final = Path("journalfs", "older.json")
 """What a derived store was made of. It makes a store one that is not written."""
 
+DATABASE: Final = "database"
+"""Kind of a store in tables."""
+
 DERIVED_VARIABLE: Final = "JOURNALFS_DERIVED"
 """Environment variable: where derived stores lie when nothing else says so."""
 

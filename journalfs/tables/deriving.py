@@ -13,11 +13,9 @@ from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.errors import ConfigError
 from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import deriving, keep, make_derived
+from journalfs.older.reading import DATABASE, deriving, keep, make_derived
 from journalfs.tables.database import Database
 from journalfs.tables.reading import derive_from_tables
-
-KIND: Final = "database"
 
 _INCLUDE: Final = "{http://www.w3.org/2001/XInclude}include"
 _DIRECTORIES: Final = {
@@ -53,7 +51,7 @@ def derive_into(database: Database, place: Path, identity: str) -> None:
     settings = database.settings
     found = f"the tables of a JDBC store ({database.dialect})"
     make_derived(
-        place, fill, lambda _: None, kind=KIND, found=found, source=settings.shown, identity=identity
+        place, fill, lambda _: None, kind=DATABASE, found=found, source=settings.shown, identity=identity
     )
     if settings.config is not None:
         door.write(place / "broker.xml", as_file_store(settings.config))

@@ -48,6 +48,10 @@ class Printed(NamedTuple):
     """Leave out what users wrote."""
     lost: Callable[[str], None]
     """Told of what cannot be read."""
+    tables: bool = False
+    """As the tool prints what is in a database: only records that hold, of which those changed outside of
+    transactions are no updates, and no folders.
+    """
 
 
 class JournalText:
@@ -64,7 +68,7 @@ class JournalText:
 
     def write(self, seen: Seen) -> None:
         """Write it. `seen` is given each record that holds, and its body. Raises `OSError`."""
-        line = self._out.line if self._shown else _nothing
+        line = self._out.line if self._shown and not self._out.tables else _nothing
         line(f"Journal path: {self._directory}")
         counters = _Counters()
         for number, (one, file, scan) in enumerate(scanned_files(self._files, self._out.lost), 1):
@@ -79,14 +83,14 @@ class JournalText:
         if counters.values:
             line("#Counters during initial load:")
             counters.write(line)
-        self._write_survivors(line, seen)
+        self._write_survivors(self._out.line if self._shown else _nothing, seen)
         self._opened.cache_clear()
 
     def _write_record(
         self, line: Line, counters: _Counters, one: OrderedFile, record: RecordInfo, body: _Body
     ) -> None:
         kind = record.kind
-        if not self._shown:
+        if line is _nothing:
             return
         if kind in _OPERATIONS:
             front = _OPERATIONS[RecordKind(kind)].format(tx=record.tx_id)
@@ -104,7 +108,7 @@ class JournalText:
 
     def _text(self, record: RecordInfo, body: _Body, told: Path | None = None) -> str:
         """`told`: the file, where damage is to be told."""
-        update = record.kind in _UPDATES
+        update = record.kind in (_UPDATES - {RecordKind.UPDATE} if self._out.tables else _UPDATES)
         user_type = 0 if record.kind == RecordKind.DELETE_TX else record.user_type
         try:
             text = NOTHING

@@ -77,7 +77,7 @@ def write_pages(directory: Path, cursors: Cursors, out: Printed) -> None:
     for address, folder in java.hashed(hashed, size):
         pages = {page.number: name for name, page in _pages(folder)}
         out.line(_RULE)
-        out.line(f"Exploring store {address} folder = {folder}")
+        out.line(f"Exploring store {address} folder = {'null' if out.tables else folder}")
         out.line(f"Number of pages ::{len(pages)}, Current writing page ::{max(pages, default=0)}")
         for number in sorted(pages):
             out.line(f"*******   Page {number}")

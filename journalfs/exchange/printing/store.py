@@ -11,7 +11,7 @@ from journalfs.errors import DecodeError
 from journalfs.exchange.printing.journal import JournalText, Line, Printed
 from journalfs.exchange.printing.pages import Cursors, write_pages
 from journalfs.format.server_lock import SERVER_LOCK_NAME, decode_server_lock
-from journalfs.older.reading import derived_from
+from journalfs.older.reading import DATABASE, derived_from
 
 _STARS = "*" * 44
 _LOCK_BYTES_MAX = 4096
@@ -24,6 +24,8 @@ def write_store(layout: StoreLayout, sections: Collection[str], out: Printed) ->
     made_of = derived_from(layout.root)
     for one in made_of.damage if made_of is not None else ():
         out.lost(f"{one.file}: at offset {one.offset}: {one.length_bytes} bytes are left out: {one.reason}")
+    if made_of is not None and made_of.kind == DATABASE:
+        out = out._replace(tables=True)
     cursors = Cursors()
     _write_node_id(layout.journal_dir, out)
     _banner(out.line, "B I N D I N G S  J O U R N A L")
@@ -34,7 +36,8 @@ def write_store(layout: StoreLayout, sections: Collection[str], out: Printed) ->
     _section(layout.journal_dir, layout.journal_extension, out, shown="journal" in sections).write(
         cursors.take
     )
-    _banner(out.line, "P A G I N G")
+    if not out.tables:
+        _banner(out.line, "P A G I N G")
     if "pages" in sections:
         write_pages(layout.paging_dir, cursors, out)
     else:
