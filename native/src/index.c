@@ -8,6 +8,12 @@
 
 enum { CELLS_FIRST = 64, FILL_AHEAD = 16 };
 
+/* Cells put over with each item that is added: all of them long before the index is full again. */
+enum { PUT_OVER = 8 };
+
+/* In `before`: what was here is not in the index any more. No item has this number, as with INDEX_NONE. */
+#define GONE (INDEX_NONE - 1)
+
 static inline uint64_t mix(const uint64_t seeds[2], int64_t key) {
     const unsigned __int128 product = (unsigned __int128)((uint64_t)key ^ seeds[0]) * (seeds[1] | 1);
     const uint64_t folded = (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -26,65 +32,100 @@ static jfs_status draw_seeds(uint64_t seeds[2]) {
 
 jfs_status index_init(item_index *index) {
     memset(index, 0, sizeof *index);
+    index->key_max = INT64_MIN;
     return draw_seeds(index->seeds);
 }
 
 void index_clear(item_index *index) {
     free(index->cells);
-    index->cells = NULL;
+    free(index->before);
+    index->cells = index->before = NULL;
     index->mask = 0;
     index->count = 0;
+    index->key_max = INT64_MIN;
 }
 
 void index_free(item_index *index) { index_clear(index); }
 
 uint64_t index_bytes(const item_index *index) {
-    return index->cells == NULL ? 0 : ((uint64_t)index->mask + 1) * sizeof *index->cells;
+    const uint64_t cells = index->cells == NULL ? 0 : (uint64_t)index->mask + 1;
+    const uint64_t before = index->before == NULL ? 0 : (uint64_t)index->mask_before + 1;
+    return (cells + before) * sizeof *index->cells;
+}
+
+/* The cell that holds the key, or an empty one. */
+static uint32_t *cell_of(uint32_t *cells, uint32_t mask, uint64_t hash, const void *items, size_t stride, int64_t key) {
+    uint32_t at = (uint32_t)hash & mask;
+    while (cells[at] != INDEX_NONE && (cells[at] == GONE || key_of(items, stride, cells[at]) != key)) {
+        at = (at + 1) & mask;
+    }
+    return &cells[at];
 }
 
 uint32_t index_find(const item_index *index, const void *items, size_t stride, int64_t key) {
-    uint32_t at;
-    if (index->cells == NULL) return INDEX_NONE;
-    for (at = (uint32_t)mix(index->seeds, key) & index->mask;; at = (at + 1) & index->mask) {
-        const uint32_t item = index->cells[at];
-        if (item == INDEX_NONE || key_of(items, stride, item) == key) return item;
-    }
+    uint64_t hash;
+    uint32_t item;
+    if (index->cells == NULL || key > index->key_max) return INDEX_NONE;
+    hash = mix(index->seeds, key);
+    item = *cell_of(index->cells, index->mask, hash, items, stride, key);
+    if (item != INDEX_NONE || index->before == NULL) return item;
+    return *cell_of(index->before, index->mask_before, hash, items, stride, key);
 }
 
 static void put(item_index *index, const void *items, size_t stride, uint32_t item) {
-    uint32_t at = (uint32_t)mix(index->seeds, key_of(items, stride, item)) & index->mask;
+    const int64_t key = key_of(items, stride, item);
+    uint32_t at = (uint32_t)mix(index->seeds, key) & index->mask;
     while (index->cells[at] != INDEX_NONE) at = (at + 1) & index->mask;
     index->cells[at] = item;
+    if (key > index->key_max) index->key_max = key;
+}
+
+/* Puts over that many cells of before. */
+static void put_over(item_index *index, const void *items, size_t stride, uint64_t cells) {
+    const uint64_t left = index->before == NULL ? 0 : (uint64_t)index->mask_before + 1 - index->put_over;
+    for (uint64_t i = 0; i < cells && i < left; i++) {
+        const uint32_t item = index->before[index->put_over++];
+        if (item != INDEX_NONE && item != GONE) put(index, items, stride, item);
+    }
+    if (cells < left) return;
+    free(index->before);
+    index->before = NULL;
 }
 
 /* Three quarters full at most: probes stay short and the cost below 11 bytes an item. */
-jfs_status index_resize(item_index *index, const void *items, size_t stride, uint32_t count) {
+static jfs_status cells_for(item_index *index, const void *items, size_t stride, uint32_t count) {
+    const uint64_t had = index->cells == NULL ? 0 : (uint64_t)index->mask + 1;
     uint64_t cells = CELLS_FIRST;
-    uint32_t *const old = index->cells;
-    const uint64_t old_cells = old == NULL ? 0 : (uint64_t)index->mask + 1;
     uint32_t *fresh;
     while (cells / 4 * 3 < count) cells *= 2;
-    if (cells == old_cells) return JFS_OK;
+    if (cells == had) return JFS_OK;
     if (cells > (uint64_t)UINT32_MAX + 1) return JFS_NO_MEMORY;
     fresh = malloc((size_t)cells * sizeof *fresh);
     if (fresh == NULL) return JFS_NO_MEMORY;
     memset(fresh, 0xff, (size_t)cells * sizeof *fresh);
+    put_over(index, items, stride, UINT64_MAX);
+    index->before = index->cells;
+    index->mask_before = index->mask;
+    index->put_over = 0;
     index->cells = fresh;
     index->mask = (uint32_t)(cells - 1);
-    for (uint64_t i = 0; i < old_cells; i++) {
-        if (old[i] != INDEX_NONE) put(index, items, stride, old[i]);
-    }
-    free(old);
     return JFS_OK;
+}
+
+jfs_status index_resize(item_index *index, const void *items, size_t stride, uint32_t count) {
+    const jfs_status status = cells_for(index, items, stride, count);
+    put_over(index, items, stride, UINT64_MAX);
+    return status;
 }
 
 jfs_status index_add(item_index *index, const void *items, size_t stride, uint32_t item) {
     if (index->cells == NULL || (uint64_t)index->count + 1 > ((uint64_t)index->mask + 1) / 4 * 3) {
-        const jfs_status status = index_resize(index, items, stride, index->count + 1);
+        const jfs_status status = cells_for(index, items, stride, index->count + 1);
         if (status != JFS_OK) return status;
     }
     put(index, items, stride, item);
     index->count++;
+    put_over(index, items, stride, PUT_OVER);
     return JFS_OK;
 }
 
@@ -107,13 +148,8 @@ jfs_status index_fill(item_index *index, const void *items, size_t stride, uint3
 }
 
 /* Closes the hole by moving back those that were displaced over it, so that no tombstones pile up. */
-void index_remove(item_index *index, const void *items, size_t stride, int64_t key) {
-    uint32_t hole, at;
-    if (index->cells == NULL) return;
-    for (hole = (uint32_t)mix(index->seeds, key) & index->mask;; hole = (hole + 1) & index->mask) {
-        if (index->cells[hole] == INDEX_NONE) return;
-        if (key_of(items, stride, index->cells[hole]) == key) break;
-    }
+static void close_hole(item_index *index, const void *items, size_t stride, uint32_t hole) {
+    uint32_t at;
     for (at = (hole + 1) & index->mask; index->cells[at] != INDEX_NONE; at = (at + 1) & index->mask) {
         const uint32_t home = (uint32_t)mix(index->seeds, key_of(items, stride, index->cells[at])) & index->mask;
         if (((at - home) & index->mask) >= ((at - hole) & index->mask)) {
@@ -122,7 +158,19 @@ void index_remove(item_index *index, const void *items, size_t stride, int64_t k
         }
     }
     index->cells[hole] = INDEX_NONE;
-    index->count--;
+}
+
+void index_remove(item_index *index, const void *items, size_t stride, int64_t key) {
+    const uint64_t hash = mix(index->seeds, key);
+    uint32_t *cell, *cell_before = NULL;
+    int found;
+    if (index->cells == NULL) return;
+    cell = cell_of(index->cells, index->mask, hash, items, stride, key);
+    if (index->before != NULL) cell_before = cell_of(index->before, index->mask_before, hash, items, stride, key);
+    found = *cell != INDEX_NONE || (cell_before != NULL && *cell_before != INDEX_NONE);
+    if (cell_before != NULL && *cell_before != INDEX_NONE) *cell_before = GONE;
+    if (*cell != INDEX_NONE) close_hole(index, items, stride, (uint32_t)(cell - index->cells));
+    if (found) index->count--;
 }
 
 static void set_put(id_set *set, int64_t id) {

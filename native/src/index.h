@@ -14,9 +14,13 @@
 #define INDEX_NONE UINT32_MAX
 
 typedef struct {
-    uint32_t *cells; /* item number, INDEX_NONE: empty */
+    uint32_t *cells;  /* item number, INDEX_NONE: empty */
+    uint32_t *before; /* the cells of when it was smaller, while they are put over, a few with each item added */
     uint64_t seeds[2];
+    int64_t key_max; /* no key above it was ever added: new ids mostly are, and need no look at the cells */
     uint32_t mask; /* cells - 1, a power of two; 0: no cells */
+    uint32_t mask_before;
+    uint64_t put_over; /* cells of `before` that were */
     uint32_t count;
 } item_index;
 
