@@ -65,7 +65,7 @@ def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: b
     """How many places could not be read."""
     from journalfs.errors import OlderStore  # noqa: PLC0415 - as above
     from journalfs.exchange.encoded_lines import write_encoded  # noqa: PLC0415
-    from journalfs.exchange.exporting import Told, journal_directory  # noqa: PLC0415
+    from journalfs.exchange.journals import Told, journal_directory  # noqa: PLC0415
 
     try:
         journal = Path(os.path.realpath(path)) if direct else journal_directory(path)
@@ -80,7 +80,8 @@ def _write_lines(path: Path, extension: str | None, file: BinaryIO, *, direct: b
 
 def _write(path: Path, older: Older, file_format: str, file: BinaryIO) -> int:
     """How many messages are not whole in the file."""
-    from journalfs.exchange.exporting import Told, export_store  # noqa: PLC0415 - as above
+    from journalfs.exchange.exporting import export_store  # noqa: PLC0415 - as above
+    from journalfs.exchange.journals import Told  # noqa: PLC0415
     from journalfs.store.opening import open_store  # noqa: PLC0415
 
     store = open_store(path, kind=older.kind, derived=older.derived)
@@ -101,16 +102,19 @@ def _tell(text: str) -> None:
 @contextmanager
 def _opened_out(out: Path | None, *, overwrite: bool) -> Iterator[BinaryIO]:
     """The file to write. One that failed half way is not left behind."""
+    from journalfs.exchange.behind import written_behind  # noqa: PLC0415 - takes longer than the help text
+
     if out is None or str(out) == "-":
-        yield sys.stdout.buffer
+        with written_behind(sys.stdout.buffer) as behind:
+            yield behind
         sys.stdout.flush()
         return
     if out.exists() and not overwrite:
         raise WrongCall(f"{out}: it is there already; --overwrite replaces it")
     made = out.with_name(f".{out.name}.unfinished")
     try:
-        with made.open("wb") as file:
-            yield file
+        with made.open("wb") as file, written_behind(file) as behind:
+            yield behind
         made.replace(out)
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or out, doing="write") from error

@@ -74,7 +74,7 @@ def print_records(
 
 
 def _write_text(path: Path, older: Older, sections: Collection[str], *, safe: bool) -> None:
-    from journalfs.exchange.exporting import Told  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.exchange.journals import Told  # noqa: PLC0415 - takes longer than the help text
     from journalfs.exchange.printing.journal import Printed  # noqa: PLC0415
     from journalfs.exchange.printing.store import write_store  # noqa: PLC0415
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415

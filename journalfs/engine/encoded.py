@@ -11,8 +11,8 @@ from journalfs.engine.lines import uninitialized
 from journalfs.engine.scan import Scan
 from journalfs.engine.status import check
 
-PIECE_BYTES: Final = 4 << 20
-"""Made at once; the buffer grows where one line is longer."""
+PIECE_BYTES: Final = 1 << 20
+"""Made at once, so few that the processor still has them when they are written. One line may be longer."""
 
 
 def encoded_lines(file: MappedFile, scan: Scan) -> Iterator[Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import BinaryIO, Final
 
+from journalfs.exchange.journals import Told
 from journalfs.exchange.windows import windows
 from journalfs.exchange.xml_out import XmlWriter
 from journalfs.store.api import ByteSource
@@ -18,20 +18,6 @@ _DAMAGE: Final = b',"damage":"'
 """In a line that says so, and in few others, but never in text: there quotes are escaped."""
 
 Advance = Callable[[int], None]
-
-
-class Told:
-    """What a person is to know of an export, passed on at once. `lost` is of what is not whole in the file
-    that is written, or not there.
-    """
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.note = tell
-        self.lost_count = 0
-
-    def lost(self, text: str) -> None:
-        self.lost_count += 1
-        self.note(text)
 
 
 def export_store(store: JournalStore, file_format: str, out: BinaryIO, told: Told, advance: Advance) -> None:
@@ -88,12 +74,3 @@ def _whole(source: ByteSource) -> Iterator[bytes]:
             pending.append(rest)
     finally:
         source.close()
-
-
-def journal_directory(path: Path) -> Path:
-    """Where the message journal of a store lies that a path means: a data directory, an instance, or a
-    journal directory itself.
-    """
-    from journalfs.config.layout import locate_store  # noqa: PLC0415 - only encoded lines ask
-
-    return locate_store(path).journal_dir

@@ -22,6 +22,20 @@ _UNREAD: Final = {
 """Gaps in which something was."""
 
 
+class Told:
+    """What a person is to know of an export, passed on at once. `lost` is of what is not whole in the file
+    that is written, or not there.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.note = tell
+        self.lost_count = 0
+
+    def lost(self, text: str) -> None:
+        self.lost_count += 1
+        self.note(text)
+
+
 class OrderedFile(NamedTuple):
     file_id: int
     name: str
@@ -77,3 +91,12 @@ def scanned_files(
         for offset, length, what in unread:
             text = f"{one.path}: at offset {offset}: {length} bytes are left out: {what}"
             (torn.append if what == _UNREAD[GapKind.TORN] else lost)(text)
+
+
+def journal_directory(path: Path) -> Path:
+    """Where the message journal of a store lies that a path means: a data directory, an instance, or a
+    journal directory itself.
+    """
+    from journalfs.config.layout import locate_store  # noqa: PLC0415 - only encoded lines ask
+
+    return locate_store(path).journal_dir

@@ -6,11 +6,13 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from journalfs.errors import JournalfsError, SystemFailure
-from journalfs.store.api import Publisher
-from journalfs.store.write.store import WritingStore
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Publisher
+    from journalfs.store.write.store import WritingStore
 
 LINES_NAME = "import.jsonl"
 

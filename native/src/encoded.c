@@ -51,8 +51,12 @@ static int has_body(uint8_t kind) { return kind != JFS_DELETE && kind != JFS_ROL
 static uint64_t put_body(uint8_t *to, jfs_view body) {
     jfs_sink sink = {.out = to, .to = UINT64_MAX};
     jfs_put_base64(&sink, body);
-    for (uint64_t i = 0; i < sink.pos; i++) to[i] = to[i] == '+' ? '-' : to[i] == '/' ? '_' : to[i];
-    return sink.pos;
+    const uint64_t letters = sink.pos;
+    for (uint64_t i = 0; i < letters; i++) {
+        const uint8_t plus = to[i] == '+' ? '-' - '+' : 0, slash = to[i] == '/' ? '_' - '/' : 0;
+        to[i] = (uint8_t)(to[i] + plus + slash);
+    }
+    return letters;
 }
 
 static jfs_status lines_body(void *context) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from tests.exchange.exported import by_queue, read_xml, unpacked
 from tests.frozen import PristineStores
-from tests.mounting import journalfs, mounted_for_writing
+from tests.mounting import JOURNALFS, journalfs, mounted_for_writing
 
 LINES = ("orders-basic", "transactions")
 
@@ -238,3 +239,19 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     done = journalfs("export", store, kept)
     assert "--overwrite" in done.stderr
     assert kept.read_text() == "mine"
+
+
+@pytest.mark.parametrize("file_format", ["lines", "jsonl", "xml"])
+def test_what_cannot_be_written_is_said(stores: PristineStores, file_format: str) -> None:
+    """Also where another thread notices it, while the next bytes are made."""
+    with Path("/dev/full").open("wb") as full:
+        command: list[str | Path] = [
+            JOURNALFS,
+            "export",
+            "--format",
+            file_format,
+            stores["large-and-paged"],
+            "-",
+        ]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (2, b"journalfs: No space left on device\n")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from journalfs.engine.xml import XmlElements
-from journalfs.exchange.exporting import Told, export_store
+from journalfs.exchange.exporting import export_store
+from journalfs.exchange.journals import Told
 from journalfs.store.opening import open_store
 from tests.frozen import PristineStores
 from tests.mounting import mounted_for_writing
