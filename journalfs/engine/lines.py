@@ -248,6 +248,11 @@ class LineBatch:
         self._cursor = None  # it remembers the line as it was
 
     @property
+    def has_large(self) -> bool:
+        """Whether a body is in a file of its own."""
+        return bool(self._large)
+
+    @property
     def starts(self) -> array[int]:
         """Offset of each line, and at last the total size: `count` + 1 numbers. Raises FileTorn."""
         if self._starts is None:

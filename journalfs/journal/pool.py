@@ -240,6 +240,7 @@ class FilePool:
 
     def _retire(self, file: WriteFile, files_in_use: int) -> WriteFile | None:
         settings, backend = self._settings, self._backend
+        held = self.held(file.name)
         if file.lengthened or backend.is_linked(file.name) or self._is_short(file):
             self._discard(file, file.file_id)
         elif not self.usable(file):
@@ -249,7 +250,7 @@ class FilePool:
                 backend.rename(file.name, f"{ATTIC}/{file.name}")
             else:
                 self._discard(file, file.file_id)
-        elif self.held(file.name) or self._beyond_the_pool(files_in_use):
+        elif held or self._beyond_the_pool(files_in_use):
             self._discard(file, file.file_id)
         else:
             free = self.reinitialise(file, self.new_id())

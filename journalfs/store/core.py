@@ -45,6 +45,7 @@ from journalfs.store.changes import Changes
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.events import Events
 from journalfs.store.held import HeldMessages
+from journalfs.store.laid_out import LaidOut
 from journalfs.store.large_bodies import LargeBodies
 from journalfs.store.loop_lag import LoopLag
 from journalfs.store.lost_bindings import LostBindings
@@ -131,6 +132,7 @@ class Core:
     """
     held: WeakSet[HeldFile] = field(default_factory=WeakSet)
     """Journal files that open files are rendered from: their bytes must not be overwritten."""
+    laid_out: LaidOut = field(default_factory=LaidOut)
     settings: KnownSettings | None = None
     """As they were when somebody asked for them; ask `settings_in_force`."""
     measured: bool = True
@@ -201,8 +203,10 @@ class Core:
 
     def is_rendered(self, name: str) -> bool:
         """Whether an open file is rendered from the journal file that its writer knows by `name`: what
-        compaction wrote may have been opened under another one. May be called in any thread.
+        compaction wrote may have been opened under another one. What is only kept for readers to come is let
+        go of. May be called in any thread.
         """
+        self.laid_out.clear()
         try:
             return any(held.file.name == name for held in list(self.held))
         except RuntimeError:  # the set grew meanwhile

@@ -22,7 +22,7 @@ from journalfs.store.filters import Filter, SelectorFilter
 from journalfs.store.following import Follower
 from journalfs.store.message import SUFFIXES, StoreMessage
 from journalfs.store.page_parts import PAGE_PART_BASE, PagePart, PageParts
-from journalfs.store.runs import JournalRun, PageRun, Run, open_runs
+from journalfs.store.runs import JournalRun, JournalSegment, PageRun, Run, open_runs
 from journalfs.store.selections import PART_BYTES, SELECTION_BYTES, SELECTIONS
 from journalfs.store.sources import WatchedSource
 
@@ -269,15 +269,41 @@ class QueueView:
         return entry.part if entry is not None else None
 
     def open_part(self, part: Part) -> ByteSource:
-        return self._opened(lambda: self._sized(part))
+        return self._laid_out(part) or self._opened(lambda: self._sized(part), part)
 
-    def _opened(self, choose: Callable[[], Sequence[tuple[Run, int]]]) -> ByteSource:
+    def _laid_out(self, part: Part) -> ByteSource | None:
+        """As it was laid out for the reader before."""
+        self._refresh()
+        found = self.content.core.laid_out.get(self._content_of(part.name))
+        if found is None:
+            return None
+        run, segment = found
+        look = CloserLook(self.content)
+        look.at([run])
+        return WatchedSource(segment.open(), look)
+
+    def _content_of(self, name: str) -> Hashable:
+        """What tells what a part of the whole queue holds now from all else. None: it is not to be kept."""
+        entry, core = self._parts.get(name), self.content.core
+        if entry is None or self._selected is not None or core.live_broker:
+            return None
+        return self.content.queue_id, core.epoch, core.bodies.version, entry.part
+
+    def _opened(
+        self, choose: Callable[[], Sequence[tuple[Run, int]]], part: Part | None = None
+    ) -> ByteSource:
         """Open what `choose` gives."""
 
         def opened(look: CloserLook) -> ByteSource:
             self._refresh()
             runs = choose()
             look.at(run for run, _ in runs)
+            key = self._content_of(part.name) if part is not None else None
+            if key is not None and len(runs) == 1 and isinstance(runs[0][0], JournalRun):
+                run = runs[0][0]
+                segment = JournalSegment(*run.opened(self.content))
+                self.content.core.laid_out.keep(key, run, segment)
+                return WatchedSource(segment.open(), look)
             return WatchedSource(open_runs(runs, self.content), look)
 
         return looking_again(self.content, opened)
