@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from journalfs_mount.proc import START, content_if_there, flags_of_opened, parent_of, process_of, stat_fields
+from journalfs_mount.proc import content_if_there, flags_of_opened, parent_of, process_of
 
 _PASSED_OVER: Final = sum(
     1 << (number - 1) for number in (signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH)
@@ -27,11 +27,6 @@ _ENDING: Final = sum(
     1 << (number - 1)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
 )
-
-_JAVA: Final = b"java"
-
-_MANY_IN_ONE: Final = frozenset((b"busybox", b"toybox"))
-"""`busybox tar`. By a link of its own name it is known by that."""
 
 
 class Caller:
@@ -46,37 +41,6 @@ class Caller:
     def is_known(self) -> bool:
         """False when nothing can be said of it: who is not seen cannot be interrupted."""
         return os.path.isdir(f"/proc/{self._thread}")
-
-
-def program_of(thread: int) -> bytes:
-    """Name of the program that a thread runs; empty where nothing can be said of it. Of one that is many,
-    the name of the one that it was asked to be.
-    """
-    name = content_if_there(f"/proc/{thread}/comm").rstrip(b"\n")
-    if name not in _MANY_IN_ONE:
-        return name
-    words = [word.rpartition(b"/")[2] for word in content_if_there(f"/proc/{thread}/cmdline").split(b"\0")]
-    return next((word for word in words if word and word not in _MANY_IN_ONE), name)
-
-
-def is_java(thread: int) -> bool:
-    """Whether a thread is of a Java program. Such a thread has a name of its own, its process that of the
-    runtime; False where nothing can be said of it.
-    """
-    process = process_of(thread)
-    return process is not None and program_of(process) == _JAVA
-
-
-def threads_of(thread: int) -> set[int]:
-    """All threads of its process that are there."""
-    return set(_threads(thread))
-
-
-def started_s(thread: int) -> float:
-    """When a thread was started, in seconds of CLOCK_BOOTTIME, to a hundredth; 0 where nobody can say."""
-    with contextlib.suppress(OSError, IndexError):
-        return int(stat_fields(thread)[START]) / os.sysconf("SC_CLK_TCK")
-    return 0.0
 
 
 def lineage(thread: int) -> Iterator[int]:

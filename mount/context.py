@@ -30,12 +30,12 @@ from journalfs_mount.options import MountOptions
 from journalfs_mount.pins import Pins
 from journalfs_mount.present import Presenter
 from journalfs_mount.publications import Publications
-from journalfs_mount.refusals import Noted, Refused, ToldFaults, nothing_else
+from journalfs_mount.refusals import Noted, Refused, nothing_else
 from journalfs_mount.report import MountReport
 from journalfs_mount.shares import Shares
 from journalfs_mount.staged_room import SETTING, StagedRoom
 from journalfs_mount.staging import PlaceName, StagingArea
-from journalfs_mount.written import WrittenNames
+from journalfs_mount.written import RefusedNames, WrittenNames
 
 if TYPE_CHECKING:
     from journalfs_mount.inodes import NodeTable
@@ -80,13 +80,13 @@ class MountContext:
         "present",
         "publications",
         "publishing",
+        "refused_names",
         "removed",
         "report",
         "shares",
         "staged_directories",
         "staged_room",
         "store",
-        "told_faults",
         "without_tail",
         "written",
     )
@@ -133,13 +133,13 @@ class MountContext:
         self.detachment = Detachment()
         self.endings = Endings()
         self.written = WrittenNames()
-        self.told_faults = ToldFaults()
         self.without_tail: dict[QueuePath, Hashable] = {}
         """Queues that this mount made, whose tail is not there, and the version of their content then."""
         self.making_way: dict[QueuePath, int] = {}
-        """Queues whose empty tail was removed to be replaced, and how many messages they had then."""
+        """Queues whose empty tail was removed, and how many messages they had then."""
         self.publishing: set[bytes] = set()
         """Real paths of what is staged and being published."""
+        self.refused_names = RefusedNames()
         self.left_published: dict[bytes, tuple[int, int]] = {}
         """By real path, what is published and could not be removed from where it was staged."""
         self.pins: Pins = Pins() if of is None else of.pins

@@ -22,7 +22,7 @@ from pyfuse3 import EntryAttributes
 from journalfs_mount.errnos import gone
 from journalfs_mount.nodes.stream import StreamFile
 from journalfs_mount.reader import Reader
-from journalfs_mount.recent import Recent
+from journalfs_mount.remembered import Remembered
 
 PROMISED_S: Final = 1.0
 """How long a number is kept for the process that found it: `cp` opens at once what it has looked at."""
@@ -58,7 +58,7 @@ class Finders:
     __slots__ = ("_promised", "_serials", "_turned_away")
 
     def __init__(self) -> None:
-        self._promised = Recent[_Promise](PROMISED_S)
+        self._promised = Remembered[_Promise](PROMISED_S)
         self._serials = count()
         self._turned_away: dict[int, int] = {}
         """From which number, until it comes for another one."""
@@ -93,7 +93,7 @@ class Finders:
 
     def _promise(self, reader: Reader | None, first: StreamFile) -> StreamFile:
         """What a process finds: again what it found, or the first if that is free, or one that is new."""
-        promised = self._promised.of(_whose(reader, first.inode))
+        promised = self._promised.get(_whose(reader, first.inode))
         if promised is not None:
             which = promised.which
         elif first.openings or self._is_promised_to_another(reader, first):
@@ -104,7 +104,7 @@ class Finders:
         if promised is None or stream is first:
             # Others are kept no longer: who looks again and again finds the first once that is free.
             promise = _Promise(reader, first.inode, which, stream.inode)
-            self._promised.did(promise.whose, promise)
+            self._promised.put(promise.whose, promise)
         return stream
 
     def _is_promised_to_another(self, reader: Reader | None, stream: StreamFile) -> bool:

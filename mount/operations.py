@@ -15,7 +15,7 @@ import math
 import os
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, NoReturn
 
@@ -37,29 +37,25 @@ from pyfuse3 import (
     XAttrNameT,
 )
 
+from journalfs.errors import BadEnvelope
 from journalfs.store.api import REMOVER, Bytes
-from journalfs_mount.callers import EndingCaller, is_java
+from journalfs_mount.callers import EndingCaller
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, guarded, refuse
 from journalfs_mount.finders import Finders
-from journalfs_mount.given_names import GivenNames, RefusedNames
 from journalfs_mount.handles import HandleTable, files_max
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
-from journalfs_mount.nodes.address import AddressDirectory
 from journalfs_mount.nodes.base import Directory, EmptyDirectory, Node, OpenedDirectory, OpenedFile
 from journalfs_mount.nodes.message import MessageFile
-from journalfs_mount.nodes.part import LinesFile
 from journalfs_mount.nodes.root import RootDirectory
-from journalfs_mount.nodes.snapshots import SnapshotDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
-from journalfs_mount.nodes.view import QueueDirectory
-from journalfs_mount.nodes.written import WritingFile, WrittenFile
+from journalfs_mount.nodes.written import WrittenFile
 from journalfs_mount.pacing import Pacing
 from journalfs_mount.proc import process_group_of
 from journalfs_mount.refusals import Refused
-from journalfs_mount.removals import Removals
+from journalfs_mount.remembered import Remembered
 from journalfs_mount.shares import MAKER, OWNER, Share
 from journalfs_mount.xattrs import attribute_name, listed_names
 
@@ -68,10 +64,10 @@ log = logging.getLogger("journalfs.mount")
 STATFS_BLOCK_BYTES: Final = 4096
 USER_PREFIX: Final = b"user."
 SETTING_PREFIX: Final = b"user.journalfs."
-KEPT: Final = (
-    "Hadoop removes so what a job is to overwrite, and would make a new snapshot under the name of this one: "
-    "write elsewhere; to remove the snapshot, rmdir it in a shell"
-)
+GIVEN_NAMES_S: Final = 0.5
+"""How long a name is found that messages kept when they were moved, to replace nothing: `mv` of several looks
+for each at once.
+"""
 
 
 class Operations(pyfuse3.Operations):
@@ -99,10 +95,11 @@ class Operations(pyfuse3.Operations):
         """Somebody polls."""
         self._until = trio.CancelScope()
         """How long `notify` waits for a change before it looks again."""
-        self._given = GivenNames()
-        self._refused = RefusedNames()
+        self._given: Remembered[bool] = Remembered(GIVEN_NAMES_S)
+        """By directory and name, whether a directory was given it."""
+        self._fault: tuple[object, ...] = ()
+        """The last rename that was told a fault and must replace nothing: `mv` asks again without that."""
         self._finders = Finders()
-        self._removals = Removals(context)
         context.is_open = self._is_open
         context.nodes = NodeTable(RootDirectory(context), lambda inode: MessageFile.of_inode(context, inode))
 
@@ -171,11 +168,11 @@ class Operations(pyfuse3.Operations):
                 node = self._finders.found(ctx.pid, node)
             return self._entry(node)
         except FUSEError:
-            given = self._given.find(ctx.pid, parent_inode, name)
-            if given is None:
+            is_directory = self._given.get((parent_inode, name))
+            if is_directory is None:
                 raise
             assert isinstance(parent, Directory)
-            return self._entry(parent.given_directory(name) if given.is_directory else parent.given(name))
+            return self._entry(parent.given_directory(name) if is_directory else parent.given(name))
 
     @guarded
     async def forget(self, inode_list: Sequence[tuple[InodeT, int]]) -> None:
@@ -230,8 +227,6 @@ class Operations(pyfuse3.Operations):
 
     @guarded
     async def opendir(self, inode: InodeT, ctx: RequestContext) -> FileHandleT:
-        # Whoever goes on to list something has found what it renamed, if it looked at all.
-        self._given.forget(ctx.pid)
         self._serve(ctx.uid)
         node = await self._settled(inode, ctx.pid)
         if node.opens:
@@ -260,13 +255,10 @@ class Operations(pyfuse3.Operations):
             if isinstance(node, StreamFile):
                 self._finders.opens(ctx.pid, node)
             opened = self._stream(node, flags, ctx) if isinstance(node, StreamFile) else node.open()
-            if isinstance(node, LinesFile | MessageFile):
-                self._removals.readings.note(ctx.pid, inode, opened.growing)
             return await self._handle(opened, ctx)
-        with self._removals.refused_changes.kept(ctx.pid, inode), self._context.noted(node.path):
+        with self._context.noted(node.path):
             node.context.changing()
             opened = node.open_to_write(flags)
-        self._removals.made(node, ctx.pid)
         return await self._handle(opened, ctx)
 
     def _stream(self, node: StreamFile, flags: int, ctx: RequestContext) -> OpenedFile:
@@ -290,14 +282,11 @@ class Operations(pyfuse3.Operations):
         parent = await self._directory(parent_inode, name)
         with self._context.noted(_path_in(parent, name)):
             node, opened = await parent.create(name, flags, mode)
-        if isinstance(opened, WritingFile):
-            opened.refused_with = self._refused.number(ctx.pid, parent_inode, name)
         try:
             info = await self._handle(opened, ctx)
         except FUSEError:
             self._context.nodes.drop_unused(node)
             raise
-        self._removals.made(node, ctx.pid)
         return info, self._entry(node)
 
     @guarded
@@ -414,12 +403,7 @@ class Operations(pyfuse3.Operations):
         async with self._named(parent_inode, name) as node:
             if isinstance(node, Directory):
                 raise refuse(errno.EISDIR)
-            if not isinstance(node, LinesFile | MessageFile):
-                await self._done(node, node.remove, ctx)
-                return
-            with self._removals.of(node, parent_inode, name, ctx.pid) as take_away:
-                if take_away is not None:
-                    await self._done(node, take_away, ctx)
+            await self._done(node, node.remove, ctx)
 
     @guarded
     async def rmdir(self, parent_inode: InodeT, name: FileNameT, ctx: RequestContext) -> None:
@@ -427,13 +411,7 @@ class Operations(pyfuse3.Operations):
         async with self._named(parent_inode, name) as node:
             if not isinstance(node, Directory):
                 raise refuse(errno.ENOTDIR)
-            if isinstance(node, QueueDirectory):
-                self._removals.spare(parent_inode, ctx.pid)
-            if isinstance(node, SnapshotDirectory) and is_java(ctx.pid):
-                raise Refused(errno.EPERM, KEPT)
-            kept = self._removals.kept_addresses.kept(ctx.pid, node.inode)
-            with kept if isinstance(node, AddressDirectory) else nullcontext():
-                await node.remove_directory()
+            await node.remove_directory()
             self._retire(node)
 
     @guarded
@@ -450,24 +428,27 @@ class Operations(pyfuse3.Operations):
         CALLING.set(ctx.pid)
         self._serve(ctx.uid)
         target = await self._directory(parent_inode_new, name_new)
-        with self._refused.kept(ctx.pid, parent_inode_new, name_new):
-            async with self._named(parent_inode_old, name_old) as node:
-                is_directory = isinstance(node, Directory)
-                if flags & ~pyfuse3.RENAME_NOREPLACE:
-                    raise Refused(errno.EINVAL, "names cannot be exchanged")
-                if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
-                    raise refuse(errno.EEXIST)
-                # The kernel takes the new name for what was renamed as long as its name was good: not at all.
-                with self._removals.refused_changes.kept(ctx.pid, node.inode):
-                    await self._done(node, lambda: node.move(target, name_new), ctx)
-        self._given.forget(ctx.pid)
+        async with self._named(parent_inode_old, name_old) as node:
+            is_directory = isinstance(node, Directory)
+            if flags & ~pyfuse3.RENAME_NOREPLACE:
+                raise Refused(errno.EINVAL, "names cannot be exchanged")
+            if flags & pyfuse3.RENAME_NOREPLACE and self._exists(target, name_new):
+                raise refuse(errno.EEXIST)
+            # The kernel takes the new name for what was renamed as long as its name was good: not at all.
+            try:
+                await self._done(node, lambda: node.move(target, name_new), ctx)
+            except BadEnvelope as error:
+                fault = (parent_inode_old, name_old, parent_inode_new, name_new, str(error))
+                told = not flags and self._fault == fault
+                self._fault = fault if flags else ()
+                raise Refused(error.errno, str(error), told=told) from None
         found = target.look(name_new)
         if isinstance(node, Directory) and found is not node:
             self._retire(node)
-        if found is None:
-            self._given.give(ctx.pid, parent_inode_new, name_new, is_directory=is_directory)
-        else:
+        if found is not None:
             self._context.nodes.drop_unused(found)
+        elif flags and name_old == name_new:
+            self._given.put((parent_inode_new, name_new), is_directory)
 
     def _retire(self, node: Directory) -> None:
         """It is there no more, but somebody may stand in it."""

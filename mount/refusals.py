@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-import trio
 from pyfuse3 import FUSEError
 
 from journalfs.errors import JournalfsError, SystemFailure
@@ -17,11 +16,6 @@ _ORDINARY: Final = frozenset(
     (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR, errno.ESTALE)
 )
 """What programs try and expect to fail with real files. It says all there is to say."""
-TOLD_S: Final = 10.0
-"""How long who tries the same again has the event already."""
-CALLERS_MAX: Final = 256
-"""Callers whose faults are remembered, the last ones."""
-
 
 COMES_BACK: Final = "; what was removed comes back by journalfs undo MNT"
 """For who removed something to put something else in its place, and learns now that it cannot."""
@@ -40,27 +34,6 @@ class Refused(Exception):  # noqa: N818  (says what happened, as those of journa
 def nothing_else() -> str:
     """Where what is refused has no consequence."""
     return ""
-
-
-class ToldFaults:
-    """The last fault of each caller that has its event. Who tries the same again is told once."""
-
-    __slots__ = ("_told",)
-
-    def __init__(self) -> None:
-        self._told: dict[int, tuple[object, float]] = {}
-
-    def is_told(self, caller: int, fault: object) -> bool:
-        """Whether the event was asked for lately; from here on it was."""
-        now_s = trio.current_time()
-        told = self._told.get(caller)
-        if told is not None and told[0] == fault and now_s < told[1]:
-            return True
-        self._told.pop(caller, None)
-        self._told[caller] = (fault, now_s + TOLD_S)
-        if len(self._told) > CALLERS_MAX:
-            del self._told[next(iter(self._told))]
-        return False
 
 
 class Noted:

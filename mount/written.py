@@ -1,11 +1,24 @@
-"""Names that are being written: each is there from its first opening to its last close, and no longer."""
+"""Names that are being written: each is there from its first opening to its last close, and no longer. And
+those that files of staged directories were refused.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+import errno
+from typing import Final, Protocol, TypeAlias
+
+from journalfs import door
+from journalfs_mount.refusals import Refused
 
 NameKey: TypeAlias = tuple[str, str | None, bytes]
 """Address, queue (None: the address itself) and file name."""
+
+
+FOR_GOOD: Final = frozenset((errno.EDQUOT, errno.ENOSPC, errno.EINVAL, errno.EFBIG, errno.EIO, errno.EPERM))
+"""What a rename is refused with when to try again at once would not help."""
+
+REFUSED_MAX: Final = 256
+"""Names that are kept, the last ones."""
 
 
 class Writing(Protocol):
@@ -65,3 +78,31 @@ class WrittenNames:
     def next_serial(self) -> int:
         self._serial += 1
         return self._serial
+
+
+class RefusedNames:
+    """Names that files of staged directories were to get, and were refused for good. Nobody writes them as
+    long as such a file is there: what is refused as a whole is not to be published in pieces by who copies
+    where it cannot rename, as Hadoop does.
+    """
+
+    __slots__ = ("_names",)
+
+    def __init__(self) -> None:
+        self._names: dict[NameKey, tuple[bytes, int, int]] = {}
+        """Path and number of the real file, and the errno."""
+
+    def add(self, key: NameKey, path: bytes, number: int, error: int) -> None:
+        self._names.pop(key, None)
+        self._names[key] = (path, number, error)
+        if len(self._names) > REFUSED_MAX:
+            del self._names[next(iter(self._names))]
+
+    def require_free(self, key: NameKey) -> None:
+        """Raises `Refused`."""
+        path, number, error = self._names.get(key, (b"", 0, 0))
+        if not path:
+            return
+        if door.exists(path) and door.status(path).st_ino == number:
+            raise Refused(error, "a staged file was refused this name, and to copy would publish in pieces")
+        del self._names[key]

@@ -225,16 +225,6 @@ class Waking(Protocol):
         """Return once there was a change after `count`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a file that goes on growing held at one moment."""
-
-    parts: Sequence[str]
-    """Names of parts; these only ever lose messages."""
-    message_ids: Sequence[MessageId]
-    """Of those beside them."""
-
-
 class Origins(Protocol):
     """Where the messages of a view come from: what is noted on dead letters, expired and moved ones."""
 
@@ -303,9 +293,6 @@ class View(Protocol):
         """Of the messages that a part, a tail (or the part that it became) or `.all.jsonl` holds now, by the
         file's name.
         """
-
-    def shown(self, name: str) -> Shown:
-        """What the tail or `.all.jsonl` holds now, to be told from what comes later."""
 
     def message(self, message_id: MessageId) -> Message | None: ...
 
@@ -664,9 +651,6 @@ class WritableStore(Store, Protocol):
     async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
         """Remove all that a part, the tail or `.all.jsonl` holds now; how many messages that were."""
 
-    async def acknowledge_shown(self, queue: QueuePath, shown: Shown) -> int:
-        """Remove what is left of what a file held at some moment; how many messages that were."""
-
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
         """Send to one queue and acknowledge in another, in one transaction; how many were there."""
 
@@ -737,9 +721,6 @@ class WritableStore(Store, Protocol):
 
     def staging_directory(self) -> Path:
         """Where names that begin with a dot or an underscore wait for a plain one. Disposable."""
-
-    def replaced(self, what: str, reason: str) -> None:
-        """Note there that messages were acknowledged by somebody who seems not to have meant to."""
 
     def emptied(self, what: str, reason: str) -> None:
         """Note there that all was removed that a name stood for which stays."""

@@ -15,7 +15,7 @@ from journalfs.engine.waiting import checkpoint, offload
 from journalfs.errors import Gone
 from journalfs.ids import MessageId, QueueId
 from journalfs.paging.address import PagedAddress
-from journalfs.store.api import ByteSource, Part, Shown
+from journalfs.store.api import ByteSource, Part
 from journalfs.store.closer_look import NOT_AS_MEASURED, OVERTAKEN, CloserLook, looking_again
 from journalfs.store.content import QueueContent
 from journalfs.store.filters import Filter, SelectorFilter
@@ -394,12 +394,6 @@ class QueueView:
         for run in self.part_runs(name):
             ids += run.columns(self.content).ids
         return cast("Sequence[MessageId]", ids)
-
-    def shown(self, name: str) -> Shown:
-        self._refresh()
-        if name == ALL_NAME and self._selected is None:
-            return Shown(tuple(self._parts), self.message_ids(TAIL_NAME))
-        return Shown((), self.message_ids(name))
 
     def message(self, message_id: MessageId) -> StoreMessage | None:
         run = self.message_run(message_id)

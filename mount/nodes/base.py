@@ -17,7 +17,6 @@ from journalfs.store.api import Bytes, ByteSource, Permissions, QueuePath
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import no_such_name, refuse
 from journalfs_mount.inodes import ROOT, node_key, parent_and_name
-from journalfs_mount.readings import Growing
 from journalfs_mount.refusals import COMES_BACK, Refused
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ class OpenedFile:
     source: ByteSource
     direct_io: bool
     keep_cache: bool
-    growing: Growing | None = field(default=None, kw_only=True)
-    """What it shows, where messages may have come since."""
     selection: Selection | None = field(default=None, kw_only=True)
     """What has to be found out before it is read."""
 

@@ -82,10 +82,6 @@ class MessageFile(Node):
     def extended_attributes(self) -> Mapping[str, bytes]:
         return self._message().attributes()
 
-    def is_empty(self) -> bool:
-        """Whether there is nothing in its file, whatever its header and properties say."""
-        return self._message().size_bytes == 0
-
     async def set_extended(self, name: str, value: bytes) -> None:
         queue = self._address_name, self._queue_name
         await self.context.setting().set_message_attribute(queue, self._message_id, name, value)

@@ -6,13 +6,12 @@ import errno
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
 from journalfs.ids import MessageId
-from journalfs.store.api import Part, Shown
+from journalfs.store.api import Part
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, refuse
 from journalfs_mount.names import ALL_NAME, TAIL_NAME
@@ -133,13 +132,6 @@ class PartFile(LinesFile):
         raise Refused(errno.EPERM, _PART_IS_THERE)
 
 
-@dataclass(frozen=True, slots=True)
-class AsOpened:
-    """A file that shows what it held when it was opened."""
-
-    shown: Shown
-
-
 class TailFile(LinesFile):
     """`_tail.jsonl`, or what of it is listed by the name of the part that it becomes. What it holds moves, so
     it is read past the kernel's cache.
@@ -180,27 +172,18 @@ class TailFile(LinesFile):
     def _is_written_to(self) -> bool:
         return self._directory.keeps_parts
 
-    def makes_way(self) -> bool:
-        """Be gone, if it is empty, for whoever removes it to write another file of its name: until that is
-        made, or there is something in it. Returns whether it is.
-        """
-        empty = self._is_written_to() and self.holds_nothing()
-        if empty:
-            self.context.making_way[self._directory.queue_path()] = self._directory.view().all().messages
-        return empty
-
     def holds_nothing(self) -> bool:
         return not self._now().size_bytes
 
     async def remove(self) -> None:
         self._refuse_became_part()
         held = not self.holds_nothing()
+        if self._is_written_to() and not held:
+            # It is gone until another of its name is made, or there is something in it.
+            self.context.making_way[self._directory.queue_path()] = self._directory.view().all().messages
         await super().remove()
-        self._emptied(held=held)
-
-    def _emptied(self, *, held: bool) -> None:
-        """A name that stays tells nobody that what he removed to replace it is gone."""
         if held and self._name in (TAIL_NAME, ALL_NAME):
+            # A name that stays tells nobody that what he removed to replace it is gone.
             self.context.changing().emptied(self.path(), EMPTIED)
 
     async def move(self, target: Directory, name: bytes) -> None:
@@ -211,12 +194,6 @@ class TailFile(LinesFile):
         """Who means what is in a part by now would take it for done."""
         if self._name == TAIL_NAME and self.holds_nothing() and self._directory.view().parts():
             raise refuse(errno.ENOENT)
-
-    async def remove_shown(self, shown: Shown) -> None:
-        """unlink, by whoever saw what it held at some moment."""
-        self._refuse_listed()
-        await self.context.removing().acknowledge_shown(self._directory.queue_path(), shown)
-        self._emptied(held=bool(shown.parts or shown.message_ids))
 
     def _name_in_store(self) -> str:
         return self._name.decode()
@@ -247,7 +224,6 @@ class TailFile(LinesFile):
             source,
             direct_io=True,
             keep_cache=False,
-            growing=source,
             selection=self.selection,
         )
 
@@ -272,15 +248,7 @@ class AllFile(TailFile):
     def open(self) -> OpenedFile:
         fixed = self.context.caching.tail_is_fixed
         view = self._directory.view()
-        growing = None if fixed else AsOpened(view.shown(self._name_in_store()))
-        return OpenedFile(
-            self.inode,
-            view.mtime_ns,
-            view.open_all(),
-            direct_io=not fixed,
-            keep_cache=fixed,
-            growing=growing,
-        )
+        return OpenedFile(self.inode, view.mtime_ns, view.open_all(), direct_io=not fixed, keep_cache=fixed)
 
     def open_to_write(self, flags: int) -> OpenedFile:
         return Node.open_to_write(self, flags)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import errno
 from abc import abstractmethod
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
-from journalfs.errors import BadEnvelope
+from journalfs.errors import JournalfsError
 from journalfs.store.api import Permissions
 from journalfs_mount.context import WAS_REMOVED
 from journalfs_mount.interruptions import CALLING, RenamersPatience
@@ -23,6 +21,7 @@ from journalfs_mount.refusals import COMES_BACK, Refused
 from journalfs_mount.shares import MAKER
 from journalfs_mount.staged_room import ENTRY_BYTES
 from journalfs_mount.staging import PlaceName
+from journalfs_mount.written import FOR_GOOD
 from journalfs_mount.written_names import Fate, fate_of, is_backup, is_temporary, packed_name
 
 KEPT_BITS: Final = 0o1777
@@ -114,7 +113,9 @@ class Place(Directory):
         if fate is Fate.STAGED or (fate is Fate.PUBLISHED and is_temporary(flags, mode)):
             await self.context.staged_room.take(ENTRY_BYTES)
             return self._staged().create(name, flags, mode)
-        node = written_file(self, self._required_target(), name, dropped=fate is Fate.DROPPED)
+        target = self._required_target()
+        self.context.refused_names.require_free((target.address_name, target.queue_name, name))
+        node = written_file(self, target, name, dropped=fate is Fate.DROPPED)
         try:
             return node, node.open_to_write(flags)
         except BaseException:
@@ -172,25 +173,25 @@ class Place(Directory):
 
     async def publish(self, staged: Staged, name: bytes) -> None:
         """What is staged becomes messages in here; `name` says what one is, where it is a file."""
-        target = self._required_target()
+        target, context = self._required_target(), self.context
         with staged.being_published():
             files = staged.files(name)
             if files:
-                await self._publish_files(target, files, staged.real_path())
+                patience = RenamersPatience(context.interruptions)
+                try:
+                    await context.changing().publish_files(
+                        target.address_name, target.queue_name, files, patience
+                    )
+                except JournalfsError as error:
+                    if error.errno in FOR_GOOD and staged.is_within():
+                        key = target.address_name, target.queue_name, name
+                        context.refused_names.add(key, staged.real_path(), staged.number, error.errno)
+                    raise
             staged.end_writing()
             left_out = staged.left_out(files)
             if left_out:
                 self.context.changing().set_aside(staged.path(), left_out)
             staged.discard_published()
-
-    async def _publish_files(self, target: Target, files: Sequence[tuple[Path, str]], staged: bytes) -> None:
-        store, patience = self.context.changing(), RenamersPatience(self.context.interruptions)
-        try:
-            await store.publish_files(target.address_name, target.queue_name, files, patience)
-        except BadEnvelope as error:
-            # `mv` takes EINVAL for a file system that does not know its flags, and asks once more without.
-            told = self.context.told_faults.is_told(CALLING.get(), (staged, str(error)))
-            raise Refused(error.errno, str(error), told=told) from None
 
     def _required_target(self) -> Target:
         target = self.target()

@@ -211,6 +211,10 @@ class Staged(Node):
     def real_path(self) -> bytes:
         return self.folder.path_of(self.name)
 
+    def is_within(self) -> bool:
+        """Whether it is in a staged directory."""
+        return isinstance(self.folder.of, StagedDirectory)
+
     def path(self) -> str:
         place, names = _above(self.folder)
         directory = self.context.nodes.node(place.directory_inode)

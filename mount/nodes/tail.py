@@ -25,14 +25,13 @@ so the last one at its old place means that none before it went."""
 class TailSource:
     """The content of one handle."""
 
-    __slots__ = ("_at_end", "_directory", "_looked_at", "_name", "_source", "_version", "shown")
+    __slots__ = ("_at_end", "_directory", "_looked_at", "_name", "_source", "_version")
 
     def __init__(self, directory: ViewDirectory, name: str) -> None:
         view = directory.view()
         self._directory, self._name = directory, name
         self._version = self._looked_at = view.version
         self._source: ByteSource = view.open_tail(name)
-        self.shown = view.shown(name)
         self._at_end = False
 
     @property
@@ -65,7 +64,6 @@ class TailSource:
         if not only_if_grown or self._grew(fresh):
             self._source, fresh = fresh, self._source
             self._version = self._looked_at = view.version
-            self.shown = view.shown(self._name)
         fresh.close()
 
     def _grew(self, fresh: ByteSource) -> bool:

@@ -145,7 +145,6 @@ class WritingFile(OpenedFile):
         "_told",
         "_turn",
         "empties",
-        "refused_with",
     )
 
     def __init__(
@@ -171,8 +170,6 @@ class WritingFile(OpenedFile):
         self._name: WrittenName = context.written.opened(key, self)
         self.empties = False
         """Whether it was opened to be emptied, and there is something in it."""
-        self.refused_with: int | None = None
-        """The errno of every write: of the rename to this name that came before."""
 
     @property
     def size_bytes(self) -> int:
@@ -190,7 +187,6 @@ class WritingFile(OpenedFile):
             next_of_file = b""
             try:
                 with self._context.noted(self._node.path, self._consequence):
-                    self._check_name()
                     if not self._appends and self._may_become(offset):
                         self._hole_end = offset
                     await self._fill_hole()
@@ -307,11 +303,7 @@ class WritingFile(OpenedFile):
             return
         number = error.errno if isinstance(error, FUSEError) else errno.EIO
         final = isinstance(error, FUSEError) and number not in _NOT_NOW
-        stuck = final and (
-            self.refused_with is not None
-            or self._publisher.unfinished_bytes > 0
-            or self._publisher.leaves_gap(next_of_file)
-        )
+        stuck = final and (self._publisher.unfinished_bytes > 0 or self._publisher.leaves_gap(next_of_file))
         self._refusal, self._flushed = Refusal(number, final, stuck), False
 
     def _refuse_again(self) -> None:
@@ -364,11 +356,6 @@ class WritingFile(OpenedFile):
     def _is_promised(self) -> bool:
         """Whether somebody asked for something of the unfinished rest to be kept."""
         return self.size_bytes - self._publisher.unfinished_bytes < self._synced_bytes
-
-    def _check_name(self) -> None:
-        if self.refused_with is not None:
-            why = "a rename to it was just refused, and to copy would publish in pieces"
-            raise Refused(self.refused_with, why)
 
     def _check_place(self, offset: int) -> None:
         if not self._appends and offset != self._publisher.size_bytes:

@@ -24,7 +24,6 @@ from journalfs.store.api import (
     Origins,
     Part,
     Queue,
-    Shown,
     Snapshots,
     Usage,
     View,
@@ -240,9 +239,6 @@ class FakeView:
             for message in self._messages()
             if name == ".all.jsonl" or message.part == parts[name]
         ]
-
-    def shown(self, name: str) -> Shown:
-        return Shown((), self.message_ids(name))
 
     def message(self, message_id: MessageId) -> FakeMessage | None:
         message = self._queue.messages.get(message_id)

@@ -6,7 +6,6 @@ import ast
 import re
 from collections import defaultdict
 
-from journalfs_mount.readings import REPLACING
 from scripts.documents.rules import rules
 from tests.tidy.sources import ROOT, python_sources
 
@@ -58,10 +57,3 @@ def test_text_refers_only_to_rules_that_exist() -> None:
         if match[0] not in known
     ]
     assert not wrong, wrong
-
-
-def test_programs_that_replace_files_are_told() -> None:
-    """Whose removals are refused must be there to be looked up."""
-    told = {code.split()[0] for code in re.findall(r"`([^`\n]+)`", TEXT[76])}
-    missing = {name.decode() for name in REPLACING} - told
-    assert not missing, f"S-76 does not name {sorted(missing)}"

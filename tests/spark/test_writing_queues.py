@@ -20,6 +20,7 @@ from tests.mounting import MountedStore, QueueOnDisk, is_tail, journalfs, mounte
 from tests.spark.committer import HadoopJob
 from tests.writing.conftest import Address, bodies, new_store
 from tests.writing.test_jobs import driver
+from tests.writing.test_undo import undo
 
 ROWS = 1000
 VERSION = "mapreduce.fileoutputcommitter.algorithm.version"
@@ -203,17 +204,15 @@ def test_overwriting_empties_the_queue_first(rows: DataFrame, address: Address) 
     assert numbers(address.first) == list(range(ROWS))
 
 
-@pytest.mark.rule("S-85", "S-89")
-def test_overwriting_an_address_is_refused_before_anything_is_removed(
+@pytest.mark.rule("S-197", "S-280")
+def test_overwriting_an_address_fails_and_undo_brings_its_messages_back(
     rows: DataFrame, address: Address
 ) -> None:
     (address.first.path / "in.json").write_text('{"number": -1}')
-    queues = sorted(os.listdir(address.path))
-    with pytest.raises(Py4JJavaError, match="Unable to clear output directory"):
+    with pytest.raises(Py4JJavaError):
         rows.selectExpr("text").write.mode("overwrite").text(str(address.path))
-    assert sorted(os.listdir(address.path)) == queues
+    assert address.first.path.name in undo(address.mount.path)
     assert numbers(address.first) == [-1]
-    assert any("give queues for a job to overwrite" in why for _, why in address.refusals())
     rows.write.mode("append").json(str(address.first.path))
     assert numbers(address.first) == [-1, *range(ROWS)]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -36,14 +35,11 @@ def part(address: Address) -> Path:
         "truncate -s 0 $PART",
         "sed -i s/one/three/ $PART",
         "cp in.jsonl $PART",
-        "cp -f in.jsonl $PART",
         "cp --backup=simple in.jsonl $PART",
         "mv $PART $PART~",
         "printf '1s/one/three/\\nwq\\n' | ed -s $PART && false",
         "> .messages/$MESSAGE",
-        "cp -f in.jsonl .messages/$MESSAGE",
         "truncate -s 0 .all.jsonl",
-        "cp -f in.jsonl .all.jsonl",
     ],
 )
 def test_nothing_changes(address: Address, part: Path, command: str) -> None:
@@ -57,30 +53,6 @@ def test_nothing_changes(address: Address, part: Path, command: str) -> None:
     assert address.first.lines() == before
     assert os.listdir(folder) == [part.name]
     assert any(what.endswith(": EPERM") for what, _ in address.refusals())
-
-
-@pytest.mark.rule("S-76", "S-79")
-def test_what_cannot_be_renamed_is_not_copied_and_removed(address: Address, part: Path) -> None:
-    """As editors do with their backups, and `shutil.move` with everything."""
-    before = address.first.lines()
-    with pytest.raises(PermissionError):
-        shutil.move(part, part.with_name("copy.jsonl"))
-    assert errno_of(part.unlink) == errno.EPERM
-    assert "would acknowledge its messages" in address.refusals()[-1][1]
-    assert address.first.lines() == before
-    shell(f"rm {part.name}", address.first.path)
-    assert bodies(address.first) == []
-
-
-@pytest.mark.rule("S-76")
-def test_who_overwrites_by_force_acknowledges_nothing(address: Address, part: Path) -> None:
-    before = address.first.lines()
-    assert errno_of(part.open, "wb") == errno.EPERM
-    assert errno_of(part.unlink) == errno.EPERM
-    assert address.first.lines() == before
-    message = address.first.path / ".messages" / address.first.listed()[0]
-    message.unlink()
-    assert bodies(address.first) == ["two"]
 
 
 @pytest.mark.rule("S-78", "S-79")

@@ -15,18 +15,16 @@ TRIES_MAX = 20
 """So often at most is a tail a part by the time that it is listed, where the machine is slow."""
 
 
-def emptied(address: Address, *, parts: bool) -> QueueOnDisk:
-    """The queue with an empty tail, alone or beside a part."""
+@pytest.fixture
+def emptied(address: Address) -> QueueOnDisk:
+    """The queue with an empty tail, alone."""
     publish(address, "one")
-    part = sealed(address.first)
-    if not parts:
-        part.unlink()
+    sealed(address.first).unlink()
     assert (address.first.path / "_tail.jsonl").read_bytes() == b""
     return address.first
 
 
 @pytest.mark.rule("S-76", "S-82")
-@pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize(
     ("command", "published"),
     [
@@ -38,32 +36,28 @@ def emptied(address: Address, *, parts: bool) -> QueueOnDisk:
     ],
 )
 def test_an_empty_tail_makes_way_for_another(
-    address: Address, tmp_path: Path, command: str, published: list[str], *, parts: bool
+    emptied: QueueOnDisk, tmp_path: Path, command: str, published: list[str]
 ) -> None:
     """Or `tar` would try to remove it for ever."""
-    queue = emptied(address, parts=parts)
-    before = bodies(queue)
     for name, content in (("empty", ""), ("full", '{"body":"new"}\n')):
         (tmp_path / name).mkdir()
         (tmp_path / name / "_tail.jsonl").write_text(content)
         shell(f"tar cf {name}.tar -C {name} _tail.jsonl", tmp_path)
-    shell(command.format(folder=tmp_path), queue.path)
-    assert bodies(queue) == [*before, *published]
-    assert (queue.path / "_tail.jsonl").exists()
-    assert sorted(os.listdir(queue.path))[0].startswith("_tail" if published or not parts else "part")
-    shell("echo later > in.txt; cat _tail.jsonl | grep -c later", queue.path)
+    shell(command.format(folder=tmp_path), emptied.path)
+    assert bodies(emptied) == published
+    assert (emptied.path / "_tail.jsonl").exists()
+    assert sorted(os.listdir(emptied.path))[0].startswith("_tail")
+    shell("echo later > in.txt; cat _tail.jsonl | grep -c later", emptied.path)
 
 
 @pytest.mark.rule("S-76")
-def test_a_tail_that_was_removed_for_another_is_back_with_a_message(address: Address, tmp_path: Path) -> None:
-    queue = emptied(address, parts=False)
-    (tmp_path / "tar").symlink_to("/bin/rm")  # a program of that name which makes nothing
-    shell(f"{tmp_path}/tar _tail.jsonl", queue.path)
-    assert os.listdir(queue.path) == []
+def test_a_tail_that_was_removed_is_back_with_a_message(emptied: QueueOnDisk, address: Address) -> None:
+    shell("rm _tail.jsonl", emptied.path)
+    assert os.listdir(emptied.path) == []
     publish(address, "two")
-    assert bodies(queue) == ["two"]
-    shell("rm _tail.jsonl; rm _tail.jsonl", queue.path)
-    assert list(map(is_tail, os.listdir(queue.path))) == [True], "rm replaces nothing"
+    assert bodies(emptied) == ["two"]
+    shell("rm _tail.jsonl", emptied.path)
+    assert list(map(is_tail, os.listdir(emptied.path))) == [True]
 
 
 @pytest.mark.rule("S-71", "S-82")

@@ -19,7 +19,6 @@ from journalfs.ids import MessageId, QueueId, RecordId, TxId
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import ROUTED_PIECE_MESSAGES
-from journalfs.store.api import Shown
 from journalfs.store.content import QueueContent
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
@@ -53,12 +52,6 @@ def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
         rest = compress(ids, (ref == NOWHERE for ref in refs))
         runs += [PageRun(*place) for place in content.paged.find_all(content.queue_id, rest)]
     return runs
-
-
-def shown_runs(queue: StoreQueue, shown: Shown) -> list[Run]:
-    """What is left in a queue of what a file of it held at some moment."""
-    there = [name for name in shown.parts if queue.part(name) is not None]
-    return [*(run for name in there for run in queue.part_runs(name)), *chosen_runs(queue, shown.message_ids)]
 
 
 class Leaving:

@@ -20,7 +20,7 @@ from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S
-from journalfs.store.api import Patience, QueuePath, Redriven, Shown, Usage
+from journalfs.store.api import Patience, QueuePath, Redriven, Usage
 from journalfs.store.core import Core
 from journalfs.store.last_words import leave_words
 from journalfs.store.message import HEADER_PREFIX
@@ -45,7 +45,7 @@ from journalfs.store.write.flushed import Flushed, path_of
 from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.keeping import Back, Keeping
-from journalfs.store.write.leaving import Choice, Leaving, chosen_runs, shown_runs
+from journalfs.store.write.leaving import Choice, Leaving, chosen_runs
 from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.paced import Paced
 from journalfs.store.write.page_room import PageRoom
@@ -339,19 +339,16 @@ class WritingStore(SelfReadingStore):
     # -- acknowledging ---------------------------------------------------------------------------------------
 
     async def acknowledge(self, queue: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        return await self.acknowledge_shown(queue, Shown((), message_ids))
+        self._writable()
+        found = self._queue(queue)
+        left = await self._leaving.acknowledge(found, lambda found: chosen_runs(found, message_ids))
+        if not left:
+            refuse_held(found.content, message_ids)
+        return left
 
     async def acknowledge_part(self, queue: QueuePath, part_name: str) -> int:
         self._writable()
         return await self._leaving.acknowledge(self._queue(queue), lambda found: found.part_runs(part_name))
-
-    async def acknowledge_shown(self, queue: QueuePath, shown: Shown) -> int:
-        self._writable()
-        found = self._queue(queue)
-        left = await self._leaving.acknowledge(found, lambda found: shown_runs(found, shown))
-        if not left:
-            refuse_held(found.content, shown.message_ids)
-        return left
 
     async def move(self, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath) -> int:
         moved = await self._move(source, target, lambda found: chosen_runs(found, message_ids))
@@ -626,9 +623,6 @@ class WritingStore(SelfReadingStore):
 
     def leave_words(self, text: str) -> None:
         leave_words(self.core.root, text)
-
-    def replaced(self, what: str, reason: str) -> None:
-        self.core.events.add("replaced", f"{what}: {reason}", what=what, reason=reason)
 
     def emptied(self, what: str, reason: str) -> None:
         self.core.events.add("emptied", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
