@@ -41,16 +41,19 @@ class OpenWireBatch:
         self.files[number] = len(self._mapped)
         self._mapped.append((file.pointer, file.size_bytes))
 
-    def add(self, file: int, offset: int, length: int, address: bytes, queues: Sequence[int]) -> None:
-        """A message for these queues. `address` is encoded, a nullable SimpleString; `length` 0 where only
-        what lies around it says so.
+    def add(self, places: Sequence[tuple[int, int, int]], address: bytes, queues: Sequence[int]) -> None:
+        """Messages that all are for these queues, by file, offset and length, which is 0 where only what lies
+        around it says so. `address` is encoded, a nullable SimpleString.
         """
-        self._file.append(self.files[file])
-        self._offset.append(offset)
-        self._length.append(length)
-        self._address.append(self._addresses.setdefault(address, len(self._addresses)))
-        self._queues.extend(queues)
-        self._starts.append(len(self._queues))
+        count = len(places)
+        numbers, offsets, lengths = zip(*places, strict=True)
+        self._file.extend(map(self.files.__getitem__, numbers))
+        self._offset.extend(offsets)
+        self._length.extend(lengths)
+        self._address.extend([self._addresses.setdefault(address, len(self._addresses))] * count)
+        first, each = len(self._queues), len(queues)
+        self._queues.extend(array("q", queues) * count)
+        self._starts.extend(first + each * number for number in range(1, count + 1))
 
     def records(
         self, first: int, *, message_id: int, rid: int, room_bytes: int, body_bytes_max: int

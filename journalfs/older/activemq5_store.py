@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -35,7 +36,7 @@ from journalfs.selector import Selector, compile_selector
 Told = Callable[[int, Destination, str, Place, list[QueueId]], None]
 """Hears of each message that is in queues: its id here, where it was sent, its id there, where it lies."""
 
-TOGETHER_MAX: Final = 4096
+TOGETHER_MAX: Final = 1024
 """Messages of which the core is asked at once."""
 MAPPED_MAX: Final = 64
 """Journal files."""
@@ -113,6 +114,13 @@ class _Queue:
         return self._selector is None or self._selector.accepts(selectable(message, form))
 
 
+class _Way(NamedTuple):
+    """Where messages go."""
+
+    destination: Destination
+    queues: Sequence[_Queue]
+
+
 class _Waiting:
     """Messages that are written together: by the core, but for those that are anything but usual."""
 
@@ -123,19 +131,20 @@ class _Waiting:
 
     def _begin(self) -> None:
         self._batch = OpenWireBatch(layout=self._writer.layout, topic=self._topic)
-        self._destinations: list[Destination] = []
         self._found: list[Place] = []
-        self._queues: list[Sequence[_Queue]] = []
+        self._ways: list[_Way] = []
+        self._ends: list[int] = []
+        """Of each way, the number of the message behind its last one."""
 
-    def add(self, destination: Destination, place: Place, queues: Sequence[_Queue]) -> None:
+    def add(self, destination: Destination, places: Sequence[Place], queues: Sequence[_Queue]) -> None:
         batch = self._batch
-        if place.file not in batch.files:
-            batch.file(place.file, self._writer.places.mapped(place.file))
+        for file in {place.file for place in places}.difference(batch.files):
+            batch.file(file, self._writer.places.mapped(file))
         address = self._writer.address(destination.name)
-        batch.add(place.file, place.offset, place.length, address, [one.id for one in queues])
-        self._destinations.append(destination)
-        self._found.append(place)
-        self._queues.append(queues)
+        batch.add([place[:3] for place in places], address, [one.id for one in queues])
+        self._found += places
+        self._ways.append(_Way(destination, queues))
+        self._ends.append(len(batch))
         if len(batch) >= TOGETHER_MAX:
             self.write()
 
@@ -145,7 +154,8 @@ class _Waiting:
         while at < count:
             at = out.openwire(self._batch, at)
             if at < count:
-                self._writer.write_one(self._destinations[at], self._found[at], self._queues[at])
+                way = self._ways[bisect_right(self._ends, at)]
+                self._writer.write_one(way.destination, self._found[at], way.queues)
                 at += 1
         out.progress(int(self._writer.bytes_each * count))
         self._begin()
@@ -202,14 +212,18 @@ class ContentWriter:
     ) -> None:
         destination, waiting = Destination(False, name), _Waiting(self, topic=False)
         queues = [_Queue(queue, None)]
-        for identity, place in messages.items():
-            if not self._is_told_of((destination.qualified, identity), wanted):
-                waiting.add(destination, place, queues)
+        known = {identity for qualified, identity in wanted if qualified == destination.qualified}
+        for told, some in groupby(messages.items(), lambda one: self._told is not None or one[0] in known):
+            if not told:
+                places = [place for _, place in some]
+                for first in range(0, len(places), TOGETHER_MAX):
+                    waiting.add(destination, places[first : first + TOGETHER_MAX], queues)
                 continue
             waiting.write()
-            message_id = self.write_one(destination, place, queues)
-            if message_id is not None:
-                self._ids[destination.qualified, identity] = message_id
+            for identity, place in some:
+                message_id = self.write_one(destination, place, queues)
+                if message_id is not None:
+                    self._ids[destination.qualified, identity] = message_id
         waiting.write()
 
     def _is_told_of(self, message: tuple[str, str], wanted: set[tuple[str, str]]) -> bool:
@@ -259,7 +273,7 @@ class ContentWriter:
             queues = [self._subscriptions[topic, key] for key in keys]
             told = self._is_told_of((destination.qualified, identity), wanted)
             if not told and all(one.gets_all for one in queues):
-                waiting.add(destination, place, queues)
+                waiting.add(destination, [place], queues)
                 continue
             waiting.write()
             message_id = self.write_one(destination, place, queues)

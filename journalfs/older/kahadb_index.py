@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -25,7 +25,6 @@ PAGE: Final = struct.Struct(">bqqi")
 FREE, PART, END = range(3)
 REDO: Final = struct.Struct(">qqi")
 _PAGE_NUMBER: Final = struct.Struct(">q")
-_LENGTH: Final = struct.Struct(">H")
 _PLACE: Final = struct.Struct(">ii")
 _PLACE_SIZED: Final = struct.Struct(">iii")
 _SETTING: Final = re.compile(rb"^(\w+)=(.*?)\s*$", re.MULTILINE)
@@ -33,6 +32,7 @@ DEPTH_MAX: Final = 64
 NEXT_MARK: Final = 1
 """The last number that a subscription waits for is that of the message to come."""
 
+_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
@@ -115,22 +115,29 @@ class PageFile:
         return page
 
     def tree(
-        self, root: int, key: Callable[[Loose], object], value: Callable[[Loose], _Value], depth: int = 0
-    ) -> Iterator[tuple[object, _Value]]:
+        self, root: int, key: Callable[[Loose], _Key], value: Callable[[Loose], _Value]
+    ) -> Iterator[tuple[_Key, _Value]]:
         """Entries of a tree in the order of their keys."""
+        for keys, reader in self.leaves(root, lambda reader, count: [key(reader) for _ in range(count)]):
+            for one in keys:
+                yield one, value(reader)
+
+    def leaves(
+        self, root: int, take: Callable[[Loose, int], Sequence[_Key]], depth: int = 0
+    ) -> Iterator[tuple[Sequence[_Key], Loose]]:
+        """The keys of one leaf after another, with a reader of its values. `take` reads so many keys."""
         if depth > DEPTH_MAX:
             raise DecodeError(root, "a tree of the index is too deep")
         content = self.read(root)
         if not content:
             return
         reader = Loose(content)
-        keys = [key(reader) for _ in range(reader.i16())]
+        keys = take(reader, reader.i16())
         if reader.boolean():
-            for child in [reader.i64() for _ in range(len(keys) + 1)]:
-                yield from self.tree(child, key, value, depth + 1)
-            return
-        for one in keys:
-            yield one, value(reader)
+            for child in _numbers(reader, len(keys) + 1):
+                yield from self.leaves(child, take, depth + 1)
+        else:
+            yield keys, reader
 
     def list(
         self, head: int, key: Callable[[Loose], object], value: Callable[[Loose], _Value]
@@ -147,6 +154,10 @@ class PageFile:
             for _ in range(reader.i16()):
                 found = key(reader)
                 yield found, value(reader)
+
+
+def _numbers(reader: Loose, count: int) -> tuple[int, ...]:
+    return struct.unpack(f">{max(count, 0)}q", reader.take(8 * max(count, 0)))
 
 
 def _utf(reader: Loose) -> str:
@@ -213,23 +224,23 @@ class Index:
         """By the number that a destination gave them."""
         found: dict[int, tuple[str, Place]] = {}
         for root in trees.order:
-            for number, (identity, file, offset) in self._pages.tree(root, Loose.i64, self._keys):
-                assert isinstance(number, int), "it was read as one"
-                found[number] = identity, Place(file, offset, 0, number)
+            for numbers, reader in self._pages.leaves(root, _numbers):
+                self._keys(numbers, bytes(reader.data), reader.at, found)
         return found
 
-    def _keys(self, reader: Loose) -> tuple[str, int, int]:
+    def _keys(
+        self, numbers: Sequence[int], data: bytes, at: int, found: dict[int, tuple[str, Place]]
+    ) -> None:
         """What every message has: its id, and where it lies."""
-        data, at = reader.data, reader.at + _LENGTH.size
-        if at > len(data):
-            raise DecodeError(at, "an entry of the index is cut off")
-        end = at + _LENGTH.unpack_from(data, at - _LENGTH.size)[0]
         form = _PLACE_SIZED if self.version >= 6 else _PLACE
-        if end + form.size > len(data):
-            raise DecodeError(at, "an entry of the index is cut off")
-        reader.at = end + form.size
-        file, offset, *_ = form.unpack_from(data, end)
-        return modified_utf8(bytes(data[at:end])), file, offset
+        try:
+            for number in numbers:
+                end = at + 2 + (data[at] << 8 | data[at + 1])
+                file, offset, *_ = form.unpack_from(data, end)
+                found[number] = modified_utf8(data[at + 2 : end]), Place(file, offset, 0, number)
+                at = end + form.size
+        except (IndexError, struct.error):
+            raise DecodeError(at, "an entry of the index is cut off") from None
 
     def _fill_topic(
         self,
@@ -260,7 +271,6 @@ class Index:
                 found.setdefault(str(key), set()).update(some)
         elif self.version == 3 and trees.waiting is not None:
             for number, keys in self._pages.tree(trees.waiting, Loose.i64, _string_set):
-                assert isinstance(number, int), "it was read as one"
                 for one in keys:
                     found.setdefault(one, set()).add(number)
         elif trees.acknowledgements is not None:
