@@ -85,12 +85,13 @@ def split_sections(encoded: bytes) -> tuple[Section, ...]:
             raise DecodeError(at, "no section begins here")
         value_at = skip(encoded, at + 1)
         end = skip(encoded, value_at)
-        found.append(Section(_code_of(encoded[at + 1 : value_at], at), encoded[at:end]))
+        found.append(Section(code_of(encoded[at + 1 : value_at], at), encoded[at:end]))
         at = end
     return tuple(found)
 
 
-def _code_of(descriptor: bytes, at: int) -> SectionCode:
+def code_of(descriptor: bytes, at: int) -> SectionCode:
+    """Which section an encoded descriptor begins; `at` is where, for the reason. Raises `DecodeError`."""
     if descriptor[:1] in (b"\x53", b"\x80"):
         number = int.from_bytes(descriptor[1:])
         if number in _NUMBERS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, SupportsIndex, TypeAlias, overload
 
 from journalfs.errors import DecodeError
 
@@ -149,7 +149,19 @@ def described(descriptor: Value, value: Value) -> Value:
     )
 
 
-def skip(data: bytes | memoryview, at: int) -> int:
+class Encoded(Protocol):
+    """Bytes, or what gives them when it is asked."""
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, key: SupportsIndex, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> bytes | memoryview: ...
+
+
+def skip(data: Encoded, at: int) -> int:
     """Where the value that begins at `at` ends. Raises `DecodeError`."""
     wanted = 1
     while wanted:
@@ -172,7 +184,7 @@ def skip(data: bytes | memoryview, at: int) -> int:
     return at
 
 
-def _byte(data: bytes | memoryview, at: int) -> int:
+def _byte(data: Encoded, at: int) -> int:
     if at >= len(data):
         raise DecodeError(at, "an AMQP value ends too early")
     return data[at]

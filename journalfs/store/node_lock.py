@@ -143,12 +143,18 @@ class NodeLock:
 
 def node_id_of(layout: StoreLayout) -> uuid.UUID | None:
     """Which node a store is of, whoever holds it; None before its first start. Raises `SystemFailure`."""
+    found = server_lock_of(layout)
+    return None if found is None else found.node_id
+
+
+def server_lock_of(layout: StoreLayout) -> ServerLock | None:
+    """What its last holder left in `server.lock`; None before its first start. Raises `SystemFailure`."""
     path = layout.node_manager_lock_dir / SERVER_LOCK_NAME
     try:
         content = read_beginning(path, _SERVER_LOCK_BYTES)
     except OSError as error:
         raise SystemFailure.from_os(error, path, doing="look whose store it is") from error
-    return None if content is None else _decoded(content).node_id
+    return None if content is None else _decoded(content)
 
 
 def _decoded(content: bytes) -> ServerLock:

@@ -57,6 +57,15 @@ def orphaned_bodies(core: Core) -> list[LargeFile]:
     return [file for file in files if file.kind is not LargeFileKind.DURABLE or file.message_id not in needed]
 
 
+def large_records(core: Core) -> Iterator[tuple[int, bytes, int]]:
+    """The id, record and source (`engine.lines`) of each message that may have a body in a file of its own:
+    live, of a transaction that has not ended, or in a page.
+    """
+    for message_id, record in chain(_in_journal(core), _in_transactions(core), _in_pages(core)):
+        if record is not None:
+            yield message_id, record.file.copy(record.offset, record.size_bytes), record.source
+
+
 def _where_messages_were_lost(core: Core) -> Iterator[Damage]:
     """Or cannot be read now."""
     return chain(core.loader.damage(), missing_directories(core), core.damage_of_pages())

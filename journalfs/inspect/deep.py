@@ -1,0 +1,279 @@
+"""Everything that a store says, looked at piece by piece, and each against the others.
+
+A journal file, a page or a body at a time: memory does not grow with the store, but for what it has open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from journalfs.damage import name_of
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.lines import SOURCE_CORE_LARGE
+from journalfs.engine.scan import RecordInfo, scan_journal
+from journalfs.engine.state_types import AnomalyKind
+from journalfs.engine.status import FileTorn
+from journalfs.errors import DecodeError
+from journalfs.exchange.sorting import in_order
+from journalfs.format.record_types import BindingType, MessageType, RecordKind, user_type_name
+from journalfs.ids import QueueId
+from journalfs.inspect.bodies import name_of_body, wrong_bodies
+from journalfs.inspect.findings import Finding, Places, file_in
+from journalfs.inspect.page_counts import wrong_counts
+from journalfs.inspect.reading import Read, damaged_places, read_everything
+from journalfs.inspect.record_bodies import (
+    check_message,
+    wrong_in_bindings_record,
+    wrong_in_message_record,
+)
+from journalfs.journal.directory import JournalFile, read_directory
+from journalfs.store.bindings import EXTENSION
+from journalfs.store.store import JournalStore
+from journalfs.store.undecided import adds_message
+
+if TYPE_CHECKING:
+    from journalfs.store.api import Store
+    from journalfs.store.core import Core
+
+_OF_BINDINGS: Final = frozenset(
+    {"queue-without-address", "duplicate-address", "duplicate-queue", "status-of-unknown"}
+)
+"""What is wrong with bindings though each can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    read: Read
+    findings: list[Finding]
+    """All that is wrong; after a deep look each place once."""
+    records: int | None = None
+    """How many were looked at one by one; None: the store was read only."""
+    left_out: Sequence[str] = ()
+
+    def counted(self) -> str:
+        records = "" if self.records is None else f", and {self.records} records"
+        left_out = "".join(f"; not compared, for what is damaged: {one}" for one in self.left_out)
+        return f"{self.read.counted()} ({self.read.bytes_read} bytes as lines) read{records}{left_out}"
+
+
+def checked(store: Store, *, deep: bool) -> Checked:
+    """Read a store that is open for reading and say what is wrong with it. Raises what reading a directory
+    raises.
+    """
+    assert isinstance(store, JournalStore), "all that are open for reading are"
+    read = read_everything(store)
+    findings = [*damaged_places(store)]
+    if not deep:
+        return Checked(read, findings + read.damage)
+    core = store.core
+    bodies = {one.file for one in findings if one.kind == "large-message"}
+    found = Places(findings)
+    of_records = (one for one in read.damage if name_of_body(core, one.id) not in bodies)
+    findings += found.new(_located(core, one) for one in of_records)
+    look = Deep(core, bodies)
+    findings += found.new(look.findings())
+    return Checked(read, findings, look.records, look.left_out)
+
+
+def _located(core: Core, message: Finding) -> Finding:
+    """A message that could not be read, where its record is."""
+    place = None if message.id is None else next(_places_of(core, message.id), None)
+    if place is None:
+        return message
+    name, offset, length = place
+    return replace(message, file=name, offset=offset, bytes=length)
+
+
+def _places_of(core: Core, message_id: int) -> Iterator[tuple[str, int, int]]:
+    """File, offset and length of its record: in the journal, in a transaction, or in a page."""
+    state = core.loader.state
+    for ref in state.message_refs(message_id)[:1]:
+        info = state.ref(ref)
+        yield file_in(core, info.file_slot), info.offset, info.body_bytes
+    for op in chain.from_iterable(one.operations for one in state.transactions()):
+        if op.record_id == message_id and adds_message(op):
+            yield file_in(core, op.file_slot), op.body_offset, op.body_bytes
+    for paged in core.pages.values():
+        for number in paged.numbers():
+            summary = paged.summary(number)
+            if summary.first_id <= message_id <= summary.last_id:
+                for entry in paged.scan(number):
+                    if entry.message_id == message_id:
+                        name = name_of(paged.files[number].path, core.root)
+                        yield name, entry.offset, entry.record_bytes
+
+
+@dataclass(slots=True)
+class Deep:
+    """One look at all of an open store that nobody writes to meanwhile."""
+
+    core: Core
+    bad_bodies: Set[str]
+    """Files of bodies of which it is known that something is wrong."""
+    records: int = 0
+    left_out: list[str] = field(default_factory=list)
+    """What was not compared, since damage explains whatever differs."""
+    _highest_id: int = 0
+    _counter: tuple[str, int] | None = None
+    """Where the last record of the id generator is."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Of each file, then of what they say of each other. Raises what reading a directory raises."""
+        yield from self._journal()
+        yield from self._bindings()
+        yield from self._pages()
+        yield from (one for one in wrong_bodies(self.core) if one.file not in self.bad_bodies)
+        core = self.core
+        journal_whole = not core.missing_journal_files and not any(core.loader.damage())
+        if core.bindings_damage or core.lost.queues:
+            self.left_out.append("bindings with the journal")
+        else:
+            yield from self._bindings_against_each_other()
+            yield from self._references()
+            yield from self._id_generator()
+        if journal_whole and not any(core.damage_of_pages()):
+            yield from wrong_counts(core)
+        else:
+            self.left_out.append("what the journal says of pages with the pages")
+        yield from self._duplicate_ids()
+
+    # ---- each record ----
+
+    def _journal(self) -> Iterator[Finding]:
+        for read in self.core.loader.files.read_files():
+            mapped = self.core.loader.files[read.slot]
+            yield from self._records(read.file, mapped, self._wrong_in_journal)
+
+    def _bindings(self) -> Iterator[Finding]:
+        layout = self.core.layout
+        listing = read_directory(layout.bindings_dir, extension=EXTENSION, relative_to=layout.root)
+        for file in listing.files:
+            with MappedFile(file.path) as mapped:
+                yield from self._records(file, mapped, self._wrong_in_bindings)
+
+    def _records(
+        self, file: JournalFile, mapped: MappedFile, wrong: Callable[[str, RecordInfo, bytes], str | None]
+    ) -> Iterator[Finding]:
+        name = name_of(file.path, self.core.root)
+        for record in scan_journal(mapped, rid=file.rid, version=file.version):
+            self.records += 1
+            self._highest_id = max(self._highest_id, record.record_id, record.tx_id)
+            reason = wrong(name, record, _copied(mapped, record.body_offset, record.body_bytes))
+            if reason is not None:
+                yield Finding(name, record.offset, record.length, "record", reason)
+
+    def _wrong_in_journal(self, _name: str, record: RecordInfo, body: bytes) -> str | None:
+        reason = wrong_in_message_record(record.kind, record.user_type, record.record_id, body)
+        return reason and f"{_called(record)}: {reason}"
+
+    def _wrong_in_bindings(self, name: str, record: RecordInfo, body: bytes) -> str | None:
+        if record.user_type == BindingType.ID_COUNTER and record.kind in (RecordKind.ADD, RecordKind.ADD_TX):
+            self._counter = name, record.offset
+        reason = wrong_in_bindings_record(record.kind, record.user_type, body)
+        return reason and f"{_called(record)}: {reason}"
+
+    def _pages(self) -> Iterator[Finding]:
+        for paged in self.core.pages.values():
+            for number in paged.numbers():
+                scan, mapped = paged.scan(number), paged.mapped(number)
+                name = name_of(paged.files[number].path, self.core.root)
+                for entry in scan:
+                    self.records += 1
+                    self._highest_id = max(self._highest_id, entry.message_id)
+                    large = entry.source == SOURCE_CORE_LARGE
+                    user_type = MessageType.LARGE_MESSAGE if large else MessageType.MESSAGE
+                    try:
+                        check_message(user_type, _copied(mapped, entry.payload_offset, entry.payload_bytes))
+                    except DecodeError as error:
+                        reason = f"message {entry.message_id}, byte {error.offset} of it: {error.reason}"
+                        yield Finding(name, entry.offset, entry.record_bytes, "page-record", reason)
+
+    # ---- what they say of each other ----
+
+    def _bindings_against_each_other(self) -> Iterator[Finding]:
+        bindings = self.core.bindings
+        for anomaly in bindings.anomalies:
+            if anomaly.kind in _OF_BINDINGS:
+                yield Finding(anomaly.file, anomaly.offset, 0, anomaly.kind, anomaly.reason)
+        folder = name_of(self.core.layout.bindings_dir, self.core.root)
+        for queue in bindings.queues.values():
+            types = bindings.addresses[queue.address].binding.routing_types
+            if queue.binding.routing_type not in types:
+                has = ", ".join(sorted(one.name for one in types)) or "none"
+                reason = f"it is {queue.binding.routing_type.name}, and its address takes {has}"
+                name = f"{queue.address}::{queue.name}"
+                yield Finding(folder, 0, 0, "routing-type", f"{name}: {reason}", name)
+
+    def _references(self) -> Iterator[Finding]:
+        core = self.core
+        state, names = core.loader.state, core.queue_names()
+        for number, messages in sorted(state.unbound_messages().items()):
+            if number not in core.bindings.deleted:  # else the broker died while it deleted the queue
+                name, offset = self._place_of_first(number)
+                reason = f"{messages} messages refer to queue {number}, which no binding names"
+                yield Finding(name, offset, 0, "unknown-queue", reason)
+        for anomaly in state.anomalies():
+            read = core.loader.files.get_read(anomaly.file_slot)
+            if anomaly.kind is AnomalyKind.ACK_WITHOUT_REF and read is not None and anomaly.b in names:
+                reason = f"message {anomaly.a} is acknowledged in {names[anomaly.b]}, where it never was"
+                name = name_of(read.file.path, core.root)
+                yield Finding(name, anomaly.offset, 0, "reference", reason, names[anomaly.b], anomaly.a)
+
+    def _place_of_first(self, queue_id: int) -> tuple[str, int]:
+        state = self.core.loader.state
+        refs = state.refs(state.register_queue(QueueId(queue_id)), "arrival", "all")
+        first = state.ref(refs[0])
+        return name_of(
+            self.core.loader.files.read_file(first.file_slot).file.path, self.core.root
+        ), first.offset
+
+    def _id_generator(self) -> Iterator[Finding]:
+        """It is written ahead of the ids that are given: one above it would be given again."""
+        counter = self.core.bindings.id_counter
+        folder = name_of(self.core.layout.bindings_dir, self.core.root)
+        name, offset = self._counter or (folder, 0)
+        if counter is None and self.core.bindings.queues:
+            yield Finding(name, offset, 0, "id-generator", "no record says which ids were given")
+        elif counter is not None and self._highest_id > counter:
+            reason = f"it says that ids up to {counter} were given, and there is {self._highest_id}"
+            yield Finding(name, offset, 0, "id-generator", reason)
+
+    def _duplicate_ids(self) -> Iterator[Finding]:
+        loader = self.core.loader
+
+        def records() -> Iterator[tuple[bytes, bytes]]:
+            for one in loader.state.side(MessageType.DUPLICATE_ID):
+                body = loader.files[one.file_slot].copy(one.body_offset, one.body_bytes)
+                place = f"{one.file_slot} {one.body_offset}".encode()
+                yield body, place
+
+        for _, same in groupby(in_order(records()), key=itemgetter(0)):
+            _first, *again = same
+            for _, place in again:
+                slot, offset = map(int, place.split())
+                yield Finding(
+                    file_in(self.core, slot),
+                    offset,
+                    0,
+                    "duplicate-id",
+                    "a duplicate id that another record has, too",
+                )
+
+
+def _copied(mapped: MappedFile, offset: int, length: int) -> bytes:
+    try:
+        return mapped.copy(offset, length)
+    except FileTorn:
+        return mapped.reading(lambda: mapped.copy(offset, length))
+
+
+def _called(record: RecordInfo) -> str:
+    if record.kind == RecordKind.PREPARE:
+        return f"prepare of transaction {record.tx_id}"
+    return f"{user_type_name(record.user_type)} record {record.record_id}"

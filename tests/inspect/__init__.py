@@ -1,0 +1,1 @@
+"""Deep checks and scrubbing."""
