@@ -281,7 +281,7 @@ class Interpretation:
         unknown = [] if bound is not None else statuses
         reason = f"there is no {kind} {target}"
         self._tell("status", thing, [_anomaly("status-of-unknown", reason, one) for one in unknown])
-        return None if bound is None else replace(bound, paused=paused)
+        return replace(bound, paused=True) if bound is not None and paused else bound
 
     def _settle_address(self, name: str) -> Iterable[QueueId]:
         """The queues that are paused with it from now on, or are not any more."""

@@ -7,10 +7,11 @@ record is written again. Record ids are not in the body: the caller has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -85,40 +86,48 @@ def decode_queue_binding(body: bytes | memoryview) -> QueueBinding:
     reader = Reader(body)
     name, address = reader.simple_string(), reader.simple_string()
     filter_text, metadata = reader.nullable_simple_string(), reader.nullable_simple_string()
+    at = reader.position
+    try:
+        settings = _queue_settings(reader.rest())
+    except DecodeError as error:
+        raise DecodeError(at + error.offset, error.reason) from None
+    return QueueBinding(name=name, address=address, filter=filter_text, metadata=metadata, **settings)
+
+
+@lru_cache(maxsize=256)
+def _queue_settings(body: bytes) -> Mapping[str, Any]:
+    """All fields behind the metadata. Most queues of a store have the same."""
+    reader = Reader(body)
     auto_created = reader.boolean()
     routed = reader.remaining_bytes > 0
 
     def optional(read: Callable[[], _Value], default: _Value) -> _Value:
         return read() if reader.remaining_bytes else default
 
-    return QueueBinding(
-        name=name,
-        address=address,
-        filter=filter_text,
-        metadata=metadata,
-        auto_created=auto_created,
-        max_consumers=reader.i32() if routed else -1,
-        purge_on_no_consumers=reader.boolean() if routed else False,
-        routing_type=_routing_type(reader) if routed else RoutingType.MULTICAST,
-        exclusive=optional(reader.boolean, False),
-        last_value=optional(reader.boolean, False),
-        configuration_managed=optional(reader.boolean, False),
-        consumers_before_dispatch=optional(reader.i32, 0),
-        delay_before_dispatch_ms=optional(reader.i64, -1),
-        last_value_key=optional(reader.nullable_simple_string, None),
-        non_destructive=optional(reader.boolean, False),
-        group_rebalance=optional(reader.boolean, False),
-        group_buckets=optional(reader.i32, -1),
-        auto_delete=optional(reader.boolean, False),
-        auto_delete_delay_ms=optional(reader.i64, 0),
-        auto_delete_message_count=optional(reader.i64, 0),
-        group_first_key=optional(reader.nullable_simple_string, None),
-        ring_size=optional(reader.i64, -1),
-        enabled=optional(reader.boolean, True),
-        group_rebalance_pause_dispatch=optional(reader.boolean, False),
-        internal=optional(reader.boolean, False),
-        unknown=reader.rest(),
-    )
+    return {
+        "auto_created": auto_created,
+        "max_consumers": reader.i32() if routed else -1,
+        "purge_on_no_consumers": reader.boolean() if routed else False,
+        "routing_type": _routing_type(reader) if routed else RoutingType.MULTICAST,
+        "exclusive": optional(reader.boolean, False),
+        "last_value": optional(reader.boolean, False),
+        "configuration_managed": optional(reader.boolean, False),
+        "consumers_before_dispatch": optional(reader.i32, 0),
+        "delay_before_dispatch_ms": optional(reader.i64, -1),
+        "last_value_key": optional(reader.nullable_simple_string, None),
+        "non_destructive": optional(reader.boolean, False),
+        "group_rebalance": optional(reader.boolean, False),
+        "group_buckets": optional(reader.i32, -1),
+        "auto_delete": optional(reader.boolean, False),
+        "auto_delete_delay_ms": optional(reader.i64, 0),
+        "auto_delete_message_count": optional(reader.i64, 0),
+        "group_first_key": optional(reader.nullable_simple_string, None),
+        "ring_size": optional(reader.i64, -1),
+        "enabled": optional(reader.boolean, True),
+        "group_rebalance_pause_dispatch": optional(reader.boolean, False),
+        "internal": optional(reader.boolean, False),
+        "unknown": reader.rest(),
+    }
 
 
 @dataclass(frozen=True, slots=True)

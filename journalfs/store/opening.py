@@ -105,6 +105,7 @@ class Opening:
         self.ours = ours
         self.anew = anew
         self.events = Events(clock) if events is None else events
+        self.bindings_reader = BindingsReader(layout.bindings_dir, relative_to=layout.root)
         self.missing: list[Damage] = []
         self.postpones = False
         self.index = index if isinstance(index, Path) else index_place(layout.root) if index else None
@@ -126,8 +127,7 @@ class Opening:
         return not self.ours and lock_holder(self.layout.node_manager_lock_dir) is not None
 
     def store(self, make: MakeStore[StoreT]) -> StoreT:
-        reader = BindingsReader(self.layout.bindings_dir, relative_to=self.layout.root)
-        self.bindings, self.bindings_damage = reader.read()
+        self.bindings, self.bindings_damage = self.bindings_reader.read()
         description, state = self._stored
         self._stored = None, None  # a store lives long, and this may be large
         loader = self._resumed(description, state) if description and state else None
@@ -139,7 +139,7 @@ class Opening:
         core.bodies.postpones = self.postpones
         core.loaded.missing = tuple(self.missing)
         store = make(core, None if self.anew else self.index, self._loader)
-        store.resume_bindings(reader)
+        store.resume_bindings(self.bindings_reader)
         if description is not None:
             self._resume_derived(store, description)
         core.measure()

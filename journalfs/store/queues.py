@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from journalfs.bindings.model import Address as AddressModel
@@ -16,6 +17,7 @@ from journalfs.store.core import Core
 from journalfs.store.filters import StateFilter
 from journalfs.store.memory import Held, held_in_queues
 from journalfs.store.page_parts import PageParts
+from journalfs.store.runs import Run
 from journalfs.store.views import DeliveringView, QueueView
 
 COUNTED = ("messagesExpired", "messagesKilled", "messagesReplaced")
@@ -39,12 +41,6 @@ class StoreQueue(QueueView):
     ) -> None:
         super().__init__(QueueContent(core, model), page_parts)
         self._seal = seal
-        content = self.content
-        self._scheduled, self._failed, self._expired = (
-            QueueView(content, page_parts, StateFilter(content, choose))
-            for choose in (content.scheduled, content.failed, content.expired)
-        )
-        self._delivering = DeliveringView(self.content, page_parts)
 
     @property
     def model(self) -> QueueModel:
@@ -76,6 +72,27 @@ class StoreQueue(QueueView):
         """Whether its tail is about as much as goes into a part."""
         tail = self.tail()
         return tail.messages >= PART_MESSAGES_MAX or tail.size_bytes > PART_FULL_BYTES
+
+    # There may be 100,000 queues, and few of them have such messages.
+
+    @cached_property
+    def _scheduled(self) -> QueueView:
+        return self._in_state(self.content.scheduled)
+
+    @cached_property
+    def _failed(self) -> QueueView:
+        return self._in_state(self.content.failed)
+
+    @cached_property
+    def _expired(self) -> QueueView:
+        return self._in_state(self.content.expired)
+
+    @cached_property
+    def _delivering(self) -> DeliveringView:
+        return DeliveringView(self.content, self.page_parts)
+
+    def _in_state(self, choose: Callable[[], list[Run]]) -> QueueView:
+        return QueueView(self.content, self.page_parts, StateFilter(self.content, choose))
 
     def scheduled(self) -> QueueView:
         return self._scheduled

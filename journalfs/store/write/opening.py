@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
-from journalfs.bindings.model import BindingsState
 from journalfs.clock import Clock, SystemClock
 from journalfs.config.database import DatabaseStore
 from journalfs.config.journal_settings import JournalSettings, journal_settings, setting_warnings
@@ -28,7 +27,6 @@ from journalfs.journal.write_settings import WriteSettings
 from journalfs.large.writing import BodyWriter
 from journalfs.older import refuse_derived
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
-from journalfs.store.bindings import read_bindings
 from journalfs.store.core import Core
 from journalfs.store.events import Events
 from journalfs.store.journals import (
@@ -188,7 +186,7 @@ class Taking:
             opening = self._opening()
             opening.postpones = self.postpones
             opening.look_for_what_is_gone()
-            journals = self._journals(undo, some_lost=opening.some_gone)
+            journals = self._journals(undo, opening)
             store = opening.store(
                 lambda core, index, make_loader: self._make(core, index, make_loader, journals, lock)
             )
@@ -259,7 +257,7 @@ class Taking:
             messages.close()
             raise
 
-    def _journals(self, undo: ExitStack, *, some_lost: bool) -> Journals:
+    def _journals(self, undo: ExitStack, opening: Opening) -> Journals:
         layout, settings = self.layout, self.settings
         messages, bindings = self.backends()
         undo.callback(messages.close)
@@ -271,18 +269,15 @@ class Taking:
                 bindings_journal(layout, settings),
             ),
             self.clock,
-            read_bindings=self._read_bindings,
+            read_bindings=lambda: opening.bindings_reader.read()[0],
             other_ids=self._body_ids(),
             retention=make_retention(layout, settings, messages, self.clock),
-            some_lost=some_lost,
+            some_lost=opening.some_gone,
             kept=(self._kept(layout.journal_dir), self._kept(layout.bindings_dir)),
         )
 
     def _kept(self, journal: Path) -> KeptDamage:
         return KeptDamage(self.layout.root, name_of(journal, self.layout.root))
-
-    def _read_bindings(self) -> BindingsState:
-        return read_bindings(self.layout.bindings_dir, relative_to=self.layout.root)[0]
 
     def _body_ids(self) -> list[int]:
         """Ids that body files are named after."""
