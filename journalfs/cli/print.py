@@ -81,7 +81,7 @@ def _write_text(path: Path, older: Older, sections: Collection[str], *, safe: bo
     from journalfs.sources import locate_readable  # noqa: PLC0415
 
     name_in_warnings()
-    layout = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)
+    layout, _ = locate_readable(mounted_store(path) or path, kind=older.kind, derived=older.derived)
     out = sys.stdout.buffer
     told = Told(lambda text: print(f"journalfs: {text}", file=sys.stderr))
     with leaving_readers():

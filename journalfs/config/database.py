@@ -63,6 +63,11 @@ class DatabaseSettings:
     """The broker.xml that says so."""
 
     @property
+    def dialect(self) -> str:
+        """As SQLAlchemy calls it."""
+        return self.url.partition(":")[0].partition("+")[0]
+
+    @property
     def shown(self) -> str:
         """What people may see: without a password."""
         return re.sub(r"//([^:/@]*):[^@/]*@", r"//\1@", self.url)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
@@ -96,6 +96,8 @@ class JournalFiles:
         self._of_tx: Counter[int] = Counter()
         self._rewritten = Counts()
         """Of what is taken over record for record."""
+        self._whole_bytes = 0
+        """What files that are begun have from the beginning."""
 
     @property
     def is_empty(self) -> bool:
@@ -109,6 +111,7 @@ class JournalFiles:
         stem = name or f"{self._prefix}-{file_id}"
         made = door.create(self._directory / f"{stem}.{self._extension}")
         self._file = open(made, "wb")  # noqa: SIM115 - `_end` closes it
+        self._file.truncate(self._whole_bytes)
         self._of_tx.clear()
         self._rewritten.next_output()
         self._size_bytes = 0
@@ -194,6 +197,28 @@ class JournalFiles:
         self.put(made.memory)
         self._flush()
         return done
+
+    def flush(self) -> None:
+        """Whoever reads the files finds all that was put."""
+        if self._file is not None:
+            self._flush()
+            self._file.flush()
+            if self._size_bytes > self._whole_bytes:
+                self.of_one_size()
+
+    def of_one_size(self) -> None:
+        """Give all files the size of the longest, which further ones have, too. A file that is shorter than
+        its siblings was cut off. What is added takes no room on the disk.
+        """
+        size_bytes = max((door.status(path).st_size for path in self.files()), default=0)
+        size_bytes = max(BINDINGS_FILE_BYTES, -size_bytes % BLOCK_BYTES + size_bytes)
+        for path in self.files():
+            door.truncate(path, size_bytes)
+        self._whole_bytes = self._file_bytes = size_bytes
+
+    def files(self) -> list[Path]:
+        """All that are there."""
+        return [self._directory / name for name in door.names(self._directory) if name != SERVER_LOCK_NAME]
 
     def _flush(self) -> None:
         assert self._file is not None
@@ -327,6 +352,11 @@ class DerivedStore:
                 self.bindings_dir, "activemq-bindings", "bindings", BINDINGS_FILE_BYTES
             )
         self._bindings.add(record_id, user_type, body)
+
+    def binding_gone(self, record_id: int) -> None:
+        """A record of the bindings journal that was put before was deleted."""
+        if self._bindings is not None:
+            self._bindings.change(RecordKind.DELETE, record_id, 0)
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -462,6 +492,14 @@ class DerivedStore:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
+    def flush(self) -> None:
+        """Whoever reads the store finds all that was put. It may be called behind the end: what is put then
+        goes into further files.
+        """
+        for journal in (self._messages, self._bindings):
+            if journal is not None:
+                journal.flush()
+
     def __enter__(self) -> Self:
         return self
 
@@ -479,16 +517,18 @@ class DerivedStore:
         for journal in (self._messages, self._bindings):
             if journal is not None:
                 journal.close()
-        if error is None:
-            for directory, size_bytes in (
-                (self.journal_dir, self._file_bytes or 0),
-                (self.bindings_dir, BINDINGS_FILE_BYTES),
-            ):
-                files = [directory / name for name in door.names(directory) if name != SERVER_LOCK_NAME]
-                if self._file_bytes is None:
-                    _of_one_size(files)
-                else:
-                    allocate(files, size_bytes)
+        if error is not None:
+            return
+        for journal, size_bytes in (
+            (self._messages, self._file_bytes),
+            (self._bindings, BINDINGS_FILE_BYTES),
+        ):
+            if journal is None:
+                continue
+            if self._file_bytes is None:
+                journal.of_one_size()
+            else:
+                allocate(journal.files(), size_bytes or 0)
 
 
 def plain_queue(
@@ -523,14 +563,6 @@ def plain_queue(
         internal=False,
         unknown=b"",
     )
-
-
-def _of_one_size(files: Sequence[Path]) -> None:
-    """What is added takes no room on the disk. A file that is shorter than its siblings was cut off."""
-    size_bytes = max((door.status(path).st_size for path in files), default=0)
-    size_bytes = max(BINDINGS_FILE_BYTES, -size_bytes % BLOCK_BYTES + size_bytes)
-    for path in files:
-        door.truncate(path, size_bytes)
 
 
 def allocate(files: Iterable[Path], size_bytes: int) -> None:

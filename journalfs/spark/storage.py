@@ -81,7 +81,7 @@ def _directories(path: str) -> Sequence[str]:
     if is_elsewhere(path):
         return [f"{path.rstrip('/')}/{name}" for name in _DIRECTORIES]
     refuse_mount(path)
-    layout = locate_readable(local_path(path))
+    layout, _ = locate_readable(local_path(path))
     here = (layout.journal_dir, layout.bindings_dir, layout.paging_dir, layout.large_dir)
     return [f"file://{one}" for one in here]
 
@@ -90,7 +90,7 @@ def _kept_of(path: str) -> list[str]:
     """The files of a store's history that the journal does not have as they were: with their ids, or as what
     compaction made of them.
     """
-    layout = locate_readable(local_path(path))
+    layout, _ = locate_readable(local_path(path))
     if layout.retention_dir is None or not door.is_folder(layout.retention_dir):
         return []
     extension = layout.journal_extension

@@ -68,7 +68,7 @@ def open_store(
     `UnknownVersion`, `ConfigError`. Damage raises nothing: it is listed in the store's control tree and
     counted in its status. The folder of a snapshot is opened as what it was when it was made.
     """
-    layout = locate_readable(path, kind=kind, derived=derived)
+    layout, kept_up = locate_readable(path, kind=kind, derived=derived)
     try:
         if is_snapshot(layout.root):
             from journalfs.store.snapshots import open_snapshot  # noqa: PLC0415 - it imports this module
@@ -76,7 +76,10 @@ def open_store(
             return open_snapshot(layout, index=index and not anew)
         opening = Opening(layout, clock or SystemClock(), index, anew=anew)
         opening.postpones = postpones
-        return opening.store(JournalStore)
+        opening.is_kept_up = kept_up is not None
+        store = opening.store(JournalStore)
+        store.kept_up = kept_up
+        return store
     except OSError as error:
         raise SystemFailure.from_os(error, error.filename or path, doing="read the store") from error
 
@@ -108,6 +111,8 @@ class Opening:
         self.bindings_reader = BindingsReader(layout.bindings_dir, relative_to=layout.root)
         self.missing: list[Damage] = []
         self.postpones = False
+        self.is_kept_up = False
+        """It was derived from what others may be changing."""
         self.index = index if isinstance(index, Path) else index_place(layout.root) if index else None
         for warning in layout.warnings if events is None else ():
             self.events.add("configuration", warning)
@@ -187,7 +192,7 @@ class Opening:
             self.layout.root,
             self.clock,
             state if state is not None else LiveState(),
-            following=self._is_written_by_others(),
+            following=self.is_kept_up or self._is_written_by_others(),
         )
 
     def _stored_index(self) -> tuple[IndexDescription | None, LiveState | None]:

@@ -44,6 +44,7 @@ from journalfs.store.tails import Tails
 from journalfs.store.undecided import messages_not_shown
 
 if TYPE_CHECKING:
+    from journalfs.sources import KeptUp
     from journalfs.store.reloading import Reloading
     from journalfs.store.snapshots import Snapshots
 
@@ -62,6 +63,8 @@ class JournalStore:
     def __init__(self, core: Core, index: Path | None, make_loader: Callable[[], JournalLoader]) -> None:
         self.core = core
         self._permissions: KeptPermissions | None = None
+        self.kept_up: KeptUp | None = None
+        """What brings files that were derived in line with what they were derived from."""
         self.index = index
         self.rebuilds = 0
         self._make_loader = make_loader
@@ -412,19 +415,26 @@ class JournalStore:
         return max((self.core.numbers.highest, *journal, *pages))
 
     async def follow(self) -> None:
-        """Look again and again, until cancelled. A failure to look is an event, and the next look tries
-        again.
+        """Look again and again, until cancelled, at most half of the time. A failure to look is an event, and
+        the next look tries again.
         """
         import trio  # noqa: PLC0415 - commands that do not wait start faster without it
 
         await trio.to_thread.run_sync(self.save_index)
+        said = None
         while True:
+            began_s = trio.current_time()
             try:
+                if self.kept_up is not None:
+                    await trio.to_thread.run_sync(self.kept_up.look, abandon_on_cancel=True)
                 await self.look()
                 await self.configuration.look()
+                said = None
             except (OSError, JournalfsError) as error:
-                self.core.events.add("follow-failed", f"cannot look at the store: {error}")
-            await trio.sleep(FOLLOW_INTERVAL_S)
+                if str(error) != said:
+                    said = str(error)
+                    self.core.events.add("follow-failed", f"cannot look at the store: {error}")
+            await trio.sleep(max(FOLLOW_INTERVAL_S, trio.current_time() - began_s))
 
     @property
     def measures(self) -> bool:
@@ -653,6 +663,8 @@ class JournalStore:
         self._addresses = ByName()
 
     def close(self) -> None:
+        if self.kept_up is not None:
+            self.kept_up.close()
         if self._snapshots is not None:
             self._snapshots.close()
         try:

@@ -36,8 +36,18 @@ except ImportError as missing:
 
 from journalfs.tables.schema import Tables, file_table, tables_of
 
+LARGE_OBJECT_READ: Final = 0x40000
 LARGE_OBJECT_WRITE: Final = 0x20000
-"""A mode of PostgreSQL's `lo_open`."""
+"""Modes of PostgreSQL's `lo_open`."""
+
+READS: Final = "journalfs_reads"
+"""An option of a connection: what it begins changes nothing."""
+
+_ONE_MOMENT: Final = {"oracle": "SERIALIZABLE"}
+_VERSION: Final = {
+    "sqlite": "PRAGMA data_version",
+    "postgresql": "SELECT CAST(pg_current_snapshot() AS TEXT)",
+}
 
 PIECE_BYTES: Final = 4 << 20
 """Of a file, read or written at once."""
@@ -51,13 +61,24 @@ class Database:
         self.settings = settings
         self.tables: Tables = tables_of(settings)
         self.engine: Engine = _engine(settings)
+        self._watch: Connection | None = None
 
     @property
     def dialect(self) -> str:
         return self.engine.dialect.name
 
     def close(self) -> None:
+        """It connects anew where it is used again."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         self.engine.dispose()
+
+    def is_filled(self, connection: Connection) -> bool:
+        """Whether there is a store."""
+        table = self.tables.bindings
+        there = self.engine.dialect.has_table(connection, table.name)
+        return there and connection.execute(select(table.c.seq).limit(1)).first() is not None
 
     @contextmanager
     def begin(self, doing: str) -> Iterator[Connection]:
@@ -67,6 +88,40 @@ class Database:
                 yield connection
         except SQLAlchemyError as error:
             raise self.failure(error, doing) from error
+
+    @contextmanager
+    def reading(self, doing: str) -> Iterator[Connection]:
+        """A transaction that reads all tables as they were at one moment. Raises `SystemFailure`."""
+        try:
+            with self.engine.connect() as connection:
+                options: dict[str, Any] = {READS: True}
+                if self.dialect != "sqlite":  # there every transaction is so
+                    options["isolation_level"] = _ONE_MOMENT.get(self.dialect, "REPEATABLE READ")
+                connection.execution_options(**options)
+                with connection.begin():
+                    yield connection
+        except SQLAlchemyError as error:
+            raise self.failure(error, doing) from error
+
+    def version(self) -> object:
+        """Equal to what it was if nothing became of any table since; None where the database does not say.
+        Raises `SystemFailure`.
+        """
+        asked = _VERSION.get(self.dialect)
+        if asked is None:
+            return None
+        try:
+            if self._watch is None:  # of SQLite, what a connection says is of that connection
+                self._watch = self.engine.connect().execution_options(**{READS: True})
+            found = self._watch.exec_driver_sql(asked).scalar()
+            self._watch.rollback()
+        except SQLAlchemyError as error:
+            if self._watch is not None:
+                self._watch.invalidate()
+                self._watch.close()
+                self._watch = None
+            raise self.failure(error, "look at the store") from error
+        return str(found)
 
     def failure(self, error: SQLAlchemyError, doing: str) -> SystemFailure:
         said = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
@@ -79,9 +134,25 @@ class Database:
 
     # ---- contents of files ----
 
-    def read_file(self, connection: Connection, table: Table, row_id: int) -> Iterator[bytes]:
-        """The content of a row of a file table, in pieces."""
-        at, column = 1, table.c.data
+    def content_bytes(self, connection: Connection, table: Table, row_id: int) -> int | None:
+        """How long the content of a row of a file table is; None: there is no such row."""
+        column, where = table.c.data, table.c.id == row_id
+        if self.dialect != "postgresql":
+            length = func.datalength if self.dialect == "mssql" else func.length
+            found = connection.execute(select(length(column)).where(where)).first()
+            return None if found is None else int(found[0] or 0)
+        row = connection.execute(select(column).where(where)).first()
+        if row is None or row[0] is None:
+            return None if row is None else 0
+        oid = row[0]
+        opened = connection.execute(select(func.lo_open(oid, LARGE_OBJECT_READ))).scalar_one()
+        size_bytes = connection.execute(select(func.lo_lseek64(opened, cast(0, BigInteger), 2))).scalar_one()
+        connection.execute(select(func.lo_close(opened)))
+        return int(size_bytes)
+
+    def read_file(self, connection: Connection, table: Table, row_id: int, start: int = 0) -> Iterator[bytes]:
+        """The content of a row of a file table from `start` on, in pieces."""
+        at, column = start + 1, table.c.data
         where = table.c.id == row_id
         oid = None
         if self.dialect == "postgresql":
@@ -90,11 +161,11 @@ class Database:
                 return
         while True:
             if oid is not None:
-                found = connection.execute(select(func.lo_get(oid, at - 1, PIECE_BYTES))).scalar_one()
-            else:
                 found = connection.execute(
-                    select(func.substr(column, at, PIECE_BYTES)).where(where)
+                    select(func.lo_get(oid, cast(at - 1, BigInteger), PIECE_BYTES))
                 ).scalar_one()
+            else:
+                found = connection.execute(select(func.substr(column, at, PIECE_BYTES)).where(where)).scalar()
             piece = bytes(found or b"")
             if piece:
                 yield piece
@@ -120,7 +191,7 @@ class Database:
         """How long the content of a name is; 0 where there is none."""
         where = table.c.filename == name
         row = connection.execute(select(table.c.id).where(where)).scalar()
-        return 0 if row is None else sum(map(len, self.read_file(connection, table, row)))
+        return 0 if row is None else self.content_bytes(connection, table, row) or 0
 
     def append_to_file(self, connection: Connection, table: Table, name: str, at: int, piece: bytes) -> None:
         """Have the content of a name end with `piece`, which comes behind its first `at` bytes. The row is
@@ -201,12 +272,20 @@ def _engine(settings: DatabaseSettings) -> Engine:
         ) from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _sqlite_durable)
+        event.listen(engine, "begin", _sqlite_begin)
     return engine
 
 
 def _sqlite_durable(connection: Any, _: object) -> None:
     """What a COMMIT of SQLite wrote is on the disk."""
+    connection.isolation_level = None  # transactions begin where `_sqlite_begin` says, and not behind reads
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
+
+
+def _sqlite_begin(connection: Connection) -> None:
+    """What looks at the lease and then writes is alone from the look on."""
+    reads = connection.get_execution_options().get(READS)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -4,6 +4,7 @@ they were.
 
 from __future__ import annotations
 
+import errno
 import uuid
 from pathlib import Path
 from typing import Final
@@ -11,11 +12,12 @@ from xml.etree import ElementTree
 
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
-from journalfs.errors import ConfigError
+from journalfs.errors import ConfigError, SystemFailure
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import DATABASE, deriving, keep, make_derived
 from journalfs.tables.database import Database
-from journalfs.tables.reading import derive_from_tables
+from journalfs.tables.following import RewrittenError
+from journalfs.tables.reading import TablesReading
 
 _INCLUDE: Final = "{http://www.w3.org/2001/XInclude}include"
 _DIRECTORIES: Final = {
@@ -28,25 +30,50 @@ _DIRECTORIES: Final = {
 }
 
 
+class DerivedTables:
+    """What was derived from the tables, at `place`. This process holds it. `close` it."""
+
+    def __init__(self, settings: DatabaseSettings, base: Path | None = None) -> None:
+        """Raises `NotAStore`, `SystemFailure`, `DependencyMissing`."""
+        self._database = Database(settings)
+        self._rewritten: str | None = None
+        try:
+            with deriving(settings.shown, base) as folder:
+                identity = uuid.uuid4().hex
+                self.place: Final = folder / identity
+                self._reading = derive_into(self._database, self.place, identity)
+                keep(self.place)
+        finally:
+            self._database.close()
+
+    def look(self) -> None:
+        """Take over what became of the tables since. Use from one thread at a time. Raises `SystemFailure`,
+        and the next look goes on where this one came to.
+        """
+        if self._rewritten is None:
+            try:
+                self._reading.look()
+            except RewrittenError as error:
+                self._rewritten = str(error)
+        if self._rewritten is not None:
+            shown = self._database.settings.shown
+            raise SystemFailure(f"{shown}: {self._rewritten}; mount it again", system_errno=errno.EIO)
+
+    def close(self) -> None:
+        self._database.close()
+
+
 def derive_tables(settings: DatabaseSettings, base: Path | None = None) -> Path:
-    """This process holds it. Raises `NotAStore`, `SystemFailure`, `DependencyMissing`."""
-    database = Database(settings)
-    try:
-        with deriving(settings.shown, base) as folder:
-            identity = uuid.uuid4().hex
-            place = folder / identity
-            derive_into(database, place, identity)
-            keep(place)
-    finally:
-        database.close()
-    return place
+    """The same where nobody looks again."""
+    return DerivedTables(settings, base).place
 
 
-def derive_into(database: Database, place: Path, identity: str) -> None:
+def derive_into(database: Database, place: Path, identity: str) -> TablesReading:
     """A derived store at `place`, with the settings that the configuration has for addresses."""
+    readings: list[TablesReading] = []
 
     def fill(out: DerivedStore) -> None:
-        derive_from_tables(database, out)
+        readings.append(TablesReading(database, out))
 
     settings = database.settings
     found = f"the tables of a JDBC store ({database.dialect})"
@@ -55,6 +82,7 @@ def derive_into(database: Database, place: Path, identity: str) -> None:
     )
     if settings.config is not None:
         door.write(place / "broker.xml", as_file_store(settings.config))
+    return readings[0]
 
 
 def as_file_store(config: Path) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
@@ -19,9 +19,10 @@ from journalfs.format.page_folder import ADDRESS_FILE_NAME
 from journalfs.format.record_types import RecordKind
 from journalfs.journal.directory import read_directory
 from journalfs.tables.database import Database
+from journalfs.tables.following import encoded_text
 from journalfs.tables.log import TableLog
 from journalfs.tables.owning import OwnedTables
-from journalfs.tables.reading import DIRECTORY, encoded_text
+from journalfs.tables.reading import DIRECTORY
 
 ROWS_AT_ONCE: Final = 2_000
 
@@ -33,10 +34,7 @@ def is_filled(settings: DatabaseSettings) -> bool:
     database = Database(settings)
     try:
         with database.begin("look at the tables") as connection:
-            table = database.tables.bindings
-            if not database.engine.dialect.has_table(connection, table.name):
-                return False
-            return connection.execute(select(table.c.seq)).first() is not None
+            return database.is_filled(connection)
     finally:
         database.close()
 

@@ -7,6 +7,7 @@ A broker without an HA policy never looks at this table.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -18,6 +19,8 @@ from sqlalchemy import BigInteger, Connection, insert, literal_column, select, u
 from journalfs.errors import JournalfsError, StoreBusy
 from journalfs.tables.database import Database
 from journalfs.tables.schema import BACKUP_ROW, NODE_ROW, PRIMARY_ROW, STATE_ROW
+
+log = logging.getLogger(__name__)
 
 STARTING: Final = "F"
 ACTIVE: Final = "L"
@@ -64,8 +67,10 @@ class Lease:
         """Milliseconds since 1970, by the database's clock."""
         self._ends = threading.Event()
         self._renewing: threading.Thread | None = None
-        self._expires_s = 0.0
-        """By this process's clock, from before the database was asked."""
+        self.was_away = False
+        """The database did not answer since the lease was renewed: then it is taken up again where it ran
+        out, as long as nobody has taken it.
+        """
 
     # ---- taking and letting go ----
 
@@ -77,14 +82,12 @@ class Lease:
         left_s = max(settings.lock_acquisition_timeout_ms, 0) / 1000
         with self.database.begin("look for the table of leases") as connection:
             self._prepare(connection)
-        self._expires_s = time.monotonic() + settings.lock_expiration_ms / 1000
         while not self._taken():
             if left_s <= 0:
                 raise StoreBusy(settings.shown, self._owner())
             wait_s = min(settings.lock_renew_period_ms / 1000, ASK_AGAIN_S_MAX, left_s)
             self._pause(wait_s)
             left_s -= wait_s
-            self._expires_s = time.monotonic() + settings.lock_expiration_ms / 1000
         self._renewing = threading.Thread(target=self._renew_on, name="lease", daemon=True)
         self._renewing.start()
 
@@ -164,7 +167,7 @@ class Lease:
             )
             .with_for_update()
         ).first()
-        if found is None:
+        if found is None and not (self.was_away and self._renewed(connection)):
             raise LeaseLost(
                 f"{self.database.settings.shown}: the lease ran out, and the store may have another owner; "
                 "mount it again"
@@ -172,18 +175,20 @@ class Lease:
 
     def renew(self) -> bool:
         """False where the lease is another's, or ran out."""
-        nodes = self._nodes.c
         with self.database.begin("renew the lease") as connection:
-            found = connection.execute(
-                update(self._nodes)
-                .where(
-                    nodes.id == PRIMARY_ROW,
-                    nodes.holder_id == self.holder,
-                    nodes.holder_expiration_time > self._now,
-                )
-                .values(holder_expiration_time=self._expiration())
-            )
-            return found.rowcount == 1
+            renewed = self._renewed(connection)
+        self.was_away &= not renewed
+        return renewed
+
+    def _renewed(self, connection: Connection) -> bool:
+        nodes = self._nodes.c
+        mine = (nodes.id == PRIMARY_ROW) & (nodes.holder_id == self.holder)
+        if not self.was_away:
+            mine &= nodes.holder_expiration_time > self._now
+        found = connection.execute(
+            update(self._nodes).where(mine).values(holder_expiration_time=self._expiration())
+        )
+        return found.rowcount == 1
 
     def _renew_on(self) -> None:
         while not self._ends.wait(self.database.settings.lock_renew_period_ms / 1000):
@@ -192,18 +197,14 @@ class Lease:
 
     def look(self) -> bool:
         """Renew the lease. False where it is lost, which `lost` is told."""
-        settings, began_s = self.database.settings, time.monotonic()
         try:
             if not self.renew():
                 self.lost("the lease is another's by now, or ran out")
                 return False
         except JournalfsError as error:
-            # The database may come back before it runs out.
-            if time.monotonic() + settings.lock_renew_period_ms / 1000 > self._expires_s:
-                self.lost(f"the lease cannot be renewed: {error}")
-                return False
-        else:
-            self._expires_s = began_s + settings.lock_expiration_ms / 1000
+            # Without the database nobody takes the lease either: it is asked again.
+            log.warning("%s", error)
+            self.was_away = True
         return True
 
     # ---- inside ----

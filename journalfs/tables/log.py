@@ -125,7 +125,7 @@ class TableLog:
                 if not passing or time.monotonic() > deadline_s:
                     raise failure from error
                 log.warning("%s; trying again", failure)
-            again = True
+            again = self.lease.was_away = True
             self._pause(RETRY_S)
 
     def put(self, connection: Connection, records: Iterable[StagedRecord]) -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, Table, inspect, select
+from sqlalchemy import Connection, Table
 
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
@@ -21,9 +21,10 @@ from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.older.reading import deriving, keep, remove_derived
 from journalfs.tables.database import Database
 from journalfs.tables.deriving import derive_into
+from journalfs.tables.following import encoded_text
 from journalfs.tables.lease import Lease
 from journalfs.tables.log import TableLog
-from journalfs.tables.reading import DIRECTORY, encoded_text
+from journalfs.tables.reading import DIRECTORY
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +47,7 @@ class OwnedTables:
             self.lease.acquire()
             undo.callback(self.lease.release)
             with self.database.begin("make the tables") as connection:
-                bindings_table = self.database.tables.bindings
-                there = inspect(connection).has_table(bindings_table.name)
-                self.is_new: Final = not (there and connection.execute(select(bindings_table.c.seq)).first())
+                self.is_new: Final = not self.database.is_filled(connection)
                 """Nothing was in it."""
                 self.database.tables.metadata.create_all(connection)
             # Before anything is derived: what a killed writer left unfinished is no part of the store.

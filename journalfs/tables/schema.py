@@ -51,6 +51,10 @@ def _bytes(of_postgresql: Any) -> Any:
 _BYTES: Final[Any] = _bytes(postgresql.BYTEA())
 _FILE: Final[Any] = _bytes(postgresql.OID())
 """PostgreSQL has files as large objects."""
+_SEQUENCE: Final[Any] = BigInteger().with_variant(Numeric(19), "oracle").with_variant(Integer(), "sqlite")
+"""In SQLite a key of this type is the row's own number."""
+_KEYLESS: Final = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
+"""A broker's journal tables have no key there."""
 _COUNTED: Final[Any] = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite counts up a column of this type only."""
 
@@ -72,11 +76,11 @@ class Tables:
 
 
 def tables_of(settings: DatabaseSettings) -> Tables:
-    metadata = MetaData()
+    metadata, keyed = MetaData(), settings.dialect not in _KEYLESS
     return Tables(
         metadata,
-        messages=_journal(metadata, settings.message_table),
-        bindings=_journal(metadata, settings.bindings_table),
+        messages=_journal(metadata, settings.message_table, keyed=keyed),
+        bindings=_journal(metadata, settings.bindings_table, keyed=keyed),
         large=file_table(metadata, settings.large_message_table),
         pages=file_table(metadata, settings.page_store_table),
         nodes=Table(
@@ -91,8 +95,10 @@ def tables_of(settings: DatabaseSettings) -> Tables:
     )
 
 
-def _journal(metadata: MetaData, name: str) -> Table:
+def _journal(metadata: MetaData, name: str, *, keyed: bool) -> Table:
+    """Whoever follows asks for sequence numbers: where these are no key, they have an index of ours."""
     name = name.lower()
+    ours = () if keyed else (Index(f"{name}_seq_idx", "seq"),)
     return Table(
         name,
         metadata,
@@ -106,9 +112,10 @@ def _journal(metadata: MetaData, name: str) -> Table:
         Column("txdatasize", _NUMBER),
         Column("txdata", _BYTES),
         Column("txchecknorecords", _NUMBER),
-        Column("seq", _LONG),
+        Column("seq", _SEQUENCE, primary_key=keyed, autoincrement=False),
         Index(f"{name}_idx", "id"),
         Index(f"{name}_tx_idx", "txid"),
+        *ours,
     )
 
 

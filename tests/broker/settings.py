@@ -41,6 +41,8 @@ class BrokerSettings:
     auto_delete: bool = False
     """Whether queues and addresses that were made by themselves go by themselves."""
     address_queue_scan_period_ms: int = 30_000
+    database: str | None = None
+    """What is said in `database-store`; None: the store is in files."""
     journal_lock_acquisition_timeout_ms: int = -1
     """How long a start waits for another process to let go of the store; -1 for ever."""
 
@@ -102,11 +104,15 @@ def broker_xml(settings: BrokerSettings, port: int) -> str:
     paging = "\n".join(
         _address_setting(name, settings.paging_max_size_bytes, settings) for name in settings.paging_addresses
     )
+    tables = (
+        f"<store><database-store>{settings.database}</database-store></store>" if settings.database else ""
+    )
     return f"""\
 <configuration xmlns="urn:activemq">
   <core xmlns="urn:activemq:core">
     <name>journalfs-tests</name>
     <persistence-enabled>true</persistence-enabled>
+    {tables}
     <security-enabled>false</security-enabled>
     <journal-type>{settings.journal_type}</journal-type>
     <journal-lock-acquisition-timeout>{lock_timeout_ms}</journal-lock-acquisition-timeout>

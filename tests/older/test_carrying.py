@@ -96,7 +96,7 @@ def test_taken_up_after_a_kill(step: _Step, stores: PristineStores, tmp_path: Pa
     done = journalfs("convert", *to, stores["hq-2.4-main"], new)
     assert done.returncode == 0, done.stderr
     assert "187 messages in" in done.stdout
-    assert sum(map(len, held_by(locate_readable(new).root).values())) == 187
+    assert sum(map(len, held_by(locate_readable(new)[0].root).values())) == 187
     assert not list(tmp_path.glob(".*"))
 
 

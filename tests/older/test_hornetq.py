@@ -121,7 +121,7 @@ def test_commands_take_its_path(stores: PristineStores, derived: Path) -> None:
 
 
 def test_bodies_stay_where_they_are(stores: PristineStores) -> None:
-    place = locate_readable(stores["hq-2.4-main"]).root
+    place = locate_readable(stores["hq-2.4-main"])[0].root
     assert not list(place.rglob("*.msg"))
     made_of = derived_from(place)
     assert made_of is not None
@@ -131,10 +131,10 @@ def test_bodies_stay_where_they_are(stores: PristineStores) -> None:
 @pytest.mark.rule("S-203")
 def test_derived_once_and_made_anew_when_the_source_changed(store_copy: StoreCopy) -> None:
     source = store_copy("hq-2.2-core")
-    first = locate_readable(source).root
-    assert locate_readable(source).root == first
+    first = locate_readable(source)[0].root
+    assert locate_readable(source)[0].root == first
     (source / "journal" / "hornetq-data-9.hq").write_bytes(bytes(64))
-    second = locate_readable(source).root
+    second = locate_readable(source)[0].root
     assert second != first
     assert second.parent == first.parent
 
@@ -143,7 +143,7 @@ def test_derived_once_and_made_anew_when_the_source_changed(store_copy: StoreCop
 def test_nothing_is_written_to_one(store_copy: StoreCopy) -> None:
     source = store_copy("hq-2.4-killed")
     before = tree_state(source)
-    for path in (source, locate_readable(source).root):
+    for path in (source, locate_readable(source)[0].root):
         with pytest.raises(OlderStore, match="convert"):
             open_for_writing(path)
     assert journalfs("compact", source).returncode == 4

@@ -125,6 +125,8 @@ def postgresql() -> Iterator[Server]:
                 "127.0.0.1",
                 "-p",
                 str(port),
+                "-c",
+                "fsync=off",  # processes are killed here, not machines
             ]
             with log.open("ab") as output:
                 process = subprocess.Popen(as_nobody(command), stdout=output, stderr=output, cwd="/")
@@ -169,7 +171,7 @@ def mariadb() -> Iterator[Server]:
             command += [
                 f"--tmpdir={folder}",
                 f"--pid-file={folder}/pid",
-                "--innodb-flush-log-at-trx-commit=1",
+                "--innodb-flush-log-at-trx-commit=2",
                 "--max-allowed-packet=256M",
             ]
             with log.open("ab") as output:

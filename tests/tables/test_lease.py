@@ -73,6 +73,27 @@ def test_a_lease_that_ran_out_is_free_and_its_holder_writes_no_more(database: Da
     fresh.release()
 
 
+@pytest.mark.rule("S-224")
+def test_a_lease_outlives_a_database_that_was_away(database: Database) -> None:
+    """Unless somebody took it since."""
+    lease, rival = Lease(database), Lease(database)
+    lease.acquire()
+    lease.was_away = True
+    end_lease(database)
+    with database.begin("write") as connection:
+        lease.guard(connection)
+    assert lease.look()
+    assert not lease.was_away
+    lease.was_away = True
+    end_lease(database)
+    rival.acquire()
+    with pytest.raises(LeaseLost), database.begin("write") as connection:
+        lease.guard(connection)
+    assert not lease.look()
+    rival.release()
+    lease.release()
+
+
 @pytest.mark.rule("S-223")
 def test_whoever_renews_too_late_is_told(database: Database) -> None:
     reasons: list[str] = []

@@ -1,0 +1,269 @@
+"""A store in a database that is only read shows what others do to it; its size does not change the cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from sqlalchemy import event
+
+from journalfs.engine.stage import StagedRecord
+from journalfs.format.record_types import MessageType, RecordKind
+from journalfs.store.opening import open_store
+from journalfs.store.store import JournalStore
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
+from journalfs.tables.database import Database
+from journalfs.tables.following import CHUNK_IDS, FollowedJournal, KnownRows, RewrittenError, Row
+from journalfs.tables.lease import Lease
+from journalfs.tables.log import TableLog
+from tests.broker.writing import lines_in, publish
+from tests.mounting import mounted, mounted_for_writing
+from tests.tables.servers import Server
+from tests.tables.test_lease import settings_of
+from tests.tables.test_writing import BIG, PAGED, make
+
+KINDS = ("sqlite", "postgresql", "mysql")
+SHOWN_S_MAX = 60
+"""Generous: the machine may be busy."""
+
+
+def bodies(store: JournalStore, address: str, queue: str) -> list[str] | None:
+    found = store.address(address)
+    for one in found.queues() if found is not None else ():
+        if one.name == queue:
+            source = one.open_all()
+            text = bytes(source.read(0, source.size_bytes))
+            source.close()
+            return [json.loads(line).get("body", "?")[:20] for line in text.splitlines()]
+    return None
+
+
+async def until(reader: JournalStore, look: Callable[[], bool]) -> None:
+    with trio.fail_after(SHOWN_S_MAX):
+        while not look():
+            await reader.changes.beyond(reader.changes.count)
+
+
+async def beside(
+    place: str | Path, work: Callable[[WritingStore, JournalStore], Awaitable[None]], first: str = "orders"
+) -> None:
+    """Have `work` done to a store for writing, and one that follows it."""
+    writer = open_for_writing(place)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(writer.run)
+            await make(writer, first)
+            await publish(writer, first, None, "in.txt", b"before\n")
+            reader = open_store(place)
+            nursery.start_soon(reader.follow)
+            await work(writer, reader)
+            assert reader.core.damage() == []
+            nursery.cancel_scope.cancel()
+        reader.close()
+    finally:
+        writer.close()
+
+
+@pytest.mark.rule("S-244")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_writer_does_shows(empty_database: Callable[[str], str], kind: str) -> None:
+    async def work(writer: WritingStore, reader: JournalStore) -> None:
+        async def shows(address: str, queue: str, *expected: str) -> None:
+            await until(reader, lambda: bodies(reader, address, queue) == list(expected))
+
+        await shows("orders", "orders", "before")
+        await publish(writer, "orders", None, "in.txt", b"one\ntwo\nthree\n")
+        await shows("orders", "orders", "before", "one", "two", "three")
+        await make(writer, "done", "gone")
+        await shows("done", "done")
+        ids = [line["id"] for line in lines_in(writer, "orders")]
+        await writer.acknowledge(("orders", "orders"), ids[:1])
+        await writer.move(("orders", "orders"), ids[2:3], ("done", "done"))
+        await shows("orders", "orders", "one", "three")
+        await shows("done", "done", "two")
+        await publish(writer, "done", "done", "big.txt", b"x" * 600_000 + b"\n")
+        await shows("done", "done", "two", "x" * 20)
+        await writer.acknowledge(("done", "done"), [line["id"] for line in lines_in(writer, "done")])
+        await shows("done", "done")
+        await writer.delete_queue("gone", "gone")
+        await until(reader, lambda: bodies(reader, "gone", "gone") is None)
+
+    trio.run(beside, empty_database(kind), work)
+
+
+@pytest.mark.rule("S-244")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_pages_are_followed(empty_database: Callable[[str], str], tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "instance"
+    folder.mkdir()
+    (folder / "broker.xml").write_text(PAGED.format(url=empty_database(kind)))
+
+    async def work(writer: WritingStore, reader: JournalStore) -> None:
+        for part in range(4):
+            text = b"".join(b"%d %s\n" % (part, b"x" * 100) for _ in range(100))
+            await publish(writer, "orders", None, "in.txt", text)
+            expected = 100 * (part + 1) + 1
+            await until(reader, lambda: len(bodies(reader, "orders", "orders") or "") == expected)  # noqa: B023
+        ids = [line["id"] for line in lines_in(writer, "orders")]
+        await writer.acknowledge(("orders", "orders"), ids[:350])
+        await until(reader, lambda: len(bodies(reader, "orders", "orders") or "") == 51)
+
+    trio.run(beside, folder, work)
+
+
+@pytest.mark.rule("S-244")
+@pytest.mark.mount
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_two_mounts(empty_database: Callable[[str], str], tmp_path: Path, kind: str) -> None:
+    url = Path(empty_database(kind))
+    with mounted_for_writing(url, tmp_path / "rw") as writer:
+        (writer.path / "orders" / "orders").mkdir(parents=True)
+        with mounted(url, tmp_path / "ro") as reader, (reader.path / "orders/orders/.follow").open() as lines:
+            (writer.path / "orders" / "in.txt").write_text("one\n")
+            assert json.loads(lines.readline())["body"] == "one"
+            (writer.path / "orders" / "big.bin").write_bytes(BIG)
+            message = json.loads(lines.readline())
+            assert (reader.path / f"orders/orders/.messages/{message['id']}.bin").read_bytes() == BIG
+
+
+@pytest.mark.rule("S-244")
+def test_a_database_that_was_away_is_followed_again(
+    empty_database: Callable[[str], str], postgres: Server
+) -> None:
+    async def work(writer: WritingStore, reader: JournalStore) -> None:
+        postgres.kill()
+        with trio.fail_after(SHOWN_S_MAX):
+            while all(one["event"] != "follow-failed" for one in reader.core.events):
+                await trio.lowlevel.checkpoint()
+        assert bodies(reader, "orders", "orders") == ["before"]
+        postgres.restart()
+        await publish(writer, "orders", None, "in.txt", b"after\n")
+        await until(reader, lambda: bodies(reader, "orders", "orders") == ["before", "after"])
+
+    trio.run(beside, empty_database("postgresql"), work)
+
+
+# ---- what a look costs ----
+
+
+class _Noted:
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.went: list[int] = []
+        self.undone: list[int] = []
+
+    def take(self, row: Row, known: KnownRows) -> None:
+        self.rows.append(row[0])
+        if row[0] > 0:
+            known.add(row[0])
+
+    def gone(self, record_id: int) -> None:
+        self.went.append(record_id)
+
+    def rolled_back(self, tx: int) -> None:
+        self.undone.append(tx)
+
+
+class Table:
+    """A journal's table, its writer, and who follows it."""
+
+    def __init__(self, url: str, records: int) -> None:
+        self.database = Database(settings_of(url))
+        with self.database.begin("make the tables") as connection:
+            self.database.tables.metadata.create_all(connection)
+        self.lease = Lease(self.database)
+        self.lease.acquire()
+        self.log = TableLog(self.database, self.database.tables.messages, self.lease)
+        self.log.load()
+        self.add(*range(1, records + 1))
+        self.noted = _Noted()
+        self.journal = FollowedJournal(self.database.tables.messages, self.noted)
+        with self.database.reading("read") as connection:
+            self.journal.take_new(connection)
+
+    def add(self, *ids: int) -> None:
+        self.log.commit(StagedRecord(RecordKind.ADD, one, 0, MessageType.DUPLICATE_ID, b"x") for one in ids)
+
+    def delete(self, *ids: int) -> None:
+        self.log.commit(StagedRecord(RecordKind.DELETE, one, 0, 0, b"") for one in ids)
+
+    def look(self, *, changed: bool = True) -> bool:
+        with self.database.reading("look") as connection:
+            return self.journal.look(connection, changed=changed)
+
+    def close(self) -> None:
+        self.lease.release()
+        self.database.close()
+
+
+@contextmanager
+def table(url: str, records: int) -> Iterator[Table]:
+    made = Table(url, records)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.rule("S-244")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_look_costs_what_changed(empty_database: Callable[[str], str], kind: str) -> None:
+    """The first, the last and one in the middle go, and one comes: as many statements for few as for many."""
+    statements: dict[int, int] = {}
+    for records in (4 * CHUNK_IDS, 30 * CHUNK_IDS):
+        with table(empty_database(kind), records) as one:
+            one.look()
+            one.delete(1, records // 2, records)
+            one.add(records + 7)
+            asked: list[str] = []
+
+            def note(*given: Any, asked: list[str] = asked) -> None:
+                asked.append(given[2])
+
+            event.listen(one.database.engine, "before_cursor_execute", note)
+            settled = one.look()
+            statements[records] = len(asked)
+            assert 1 in one.noted.went
+            looks = 1
+            while not settled:
+                settled = one.look(changed=False)
+                looks += 1
+            assert sorted(one.noted.went) == [1, records // 2, records]
+            assert one.noted.rows[-1] == records + 7
+            assert looks <= 3
+    few, many = statements.values()
+    assert many <= few + 16
+
+
+def test_sequences_that_begin_again_are_noticed(empty_database: Callable[[str], str]) -> None:
+    """A broker counts on behind the last row that there is when it starts."""
+    with table(empty_database("sqlite"), 10) as one:
+        one.delete(9, 10)
+        one.look()
+        one.log.load()
+        one.add(11)
+        one.look()
+        assert one.noted.went == [9, 10]
+        assert one.noted.rows[-1] == 11
+        # All that between two looks.
+        one.delete(11)
+        one.log.load()
+        one.add(12)
+        with pytest.raises(RewrittenError):
+            one.look()
+
+
+def test_transactions_that_went_are_rolled_back(empty_database: Callable[[str], str]) -> None:
+    with table(empty_database("sqlite"), 3) as one:
+        one.log.commit([StagedRecord(RecordKind.ADD_TX, 20, 19, MessageType.DUPLICATE_ID, b"x")])
+        one.look()
+        one.log.commit([StagedRecord(RecordKind.ROLLBACK, -1, 19, 0, b"")])
+        one.look()
+        assert one.noted.undone == [19]
+        assert one.noted.went == [20]
