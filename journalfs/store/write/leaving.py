@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from itertools import compress, groupby
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,14 +20,13 @@ from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import ROUTED_PIECE_MESSAGES
 from journalfs.store.content import QueueContent
-from journalfs.store.outgoing import Outgoing
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
+from journalfs.store.write.change import Change, Changes
 from journalfs.store.write.copies import BroughtBack, Copies, Restored, run_of
 from journalfs.store.write.keeping import Back, Keeping
 from journalfs.store.write.paced import Paced, Transaction, pieces
 from journalfs.store.write.paged import Paged as PagedStore
-from journalfs.store.write.paging import PageTransaction
 from journalfs.store.write.removals import Noted, always
 from journalfs.store.write.removing import Chosen, Removing
 from journalfs.store.write.routing import Routed
@@ -65,6 +64,7 @@ class Leaving:
         paged: PagedStore,
         *,
         paced: Paced,
+        changes: Changes,
         bodies: BodyWriter,
     ) -> None:
         self._store = store
@@ -73,6 +73,7 @@ class Leaving:
         self._publishing = sending.publishing
         self._paged = paged
         self._paced = paced
+        self._changes = changes
         self.uses = Uses(store.core)
         self.keeping = Keeping(store.core, store.journals, bodies, store.bring_back)
 
@@ -104,8 +105,7 @@ class Leaving:
         """
         if source is target:
             return 0
-        copies = self._copies(Copies, target.model.address, target)
-        return await self._move(source, target, choose, copies, full=full)
+        return await self._move(source, target, choose, self.copies(target), full=full)
 
     async def send_back(
         self, source: StoreQueue, target: StoreQueue, address: str, choose: Choice, *, full: bool
@@ -114,6 +114,10 @@ class Leaving:
         sent to.
         """
         return await self._move(source, target, choose, self._copies(Restored, address, target), full=full)
+
+    def copies(self, target: StoreQueue) -> Copies:
+        """For what is moved to a queue. Entered for as long as it is staged."""
+        return self._copies(Copies, target.model.address, target)
 
     def _copies(self, kind: type[Copies], address: str, target: StoreQueue) -> Copies:
         return kind(self._publishing, self._sending.rules, address, target.content.queue_id)
@@ -245,53 +249,39 @@ class Leaving:
     async def _stage_back(
         self, backs: Sequence[tuple[Back, StoreQueue, bool]], copied: Sequence[Copies]
     ) -> tuple[Position, list[tuple[Queue, Noted]]]:
-        numbered: list[tuple[Copies, list[tuple[MessageId, Outgoing]], frozenset[MessageId]]] = []
-        with ExitStack() as held:
-            async with self._paced.transaction() as transaction:
-                written: list[PageTransaction] = []
-                for (back, target, full), copies in zip(backs, copied, strict=True):
-                    address, queue = target.model.address, target.content.queue_id
-                    source, few = back.source.content, pieces(back.ids, ROUTED_PIECE_MESSAGES)
-                    pages_now = self._sending.paging.pages_now(address)
-                    if pages_now or (full and self._sending.takes_pages(address)):
-                        pages = held.enter_context(
-                            self._sending.paging.transaction(address, transaction.tx, (address,))
-                        )
-                        written.append(pages)
-                        for ids in few:
-                            some, large = await copies.numbered(source, run_of(source, ids))
-                            routed = [(one, Routed(message, (queue,), address)) for one, message in some]
-                            await pages.add(routed, large)
-                            await transaction.after(len(some))
-                    elif self._sending.kinds.special((queue,)):
-                        for ids in few:
-                            numbered.append((copies, *await copies.numbered(source, run_of(source, ids))))
-                    else:
-                        await copies.add_journal(transaction, source, back.ids)
-                for pages in written:
-                    await pages.stage()
-                targets = {target.content.queue_id: target for _, target, _ in backs}
-                return self._commit_back(transaction, numbered, targets)
+        left: list[tuple[Queue, Noted]] = []
+        targets = {target.content.queue_id: target for _, target, _ in backs}
 
-    def _commit_back(
-        self,
-        transaction: Transaction,
-        numbered: Sequence[tuple[Copies, list[tuple[MessageId, Outgoing]], frozenset[MessageId]]],
-        targets: Mapping[QueueId, StoreQueue],
-    ) -> tuple[Position, list[tuple[Queue, Noted]]]:
-        """What leaves a queue for others that come is known of one transaction at a time, and returned."""
-        try:
-            for copies, some, large in numbered:
-                copies.stage_at_once_in(transaction.tx, some, large)
+        def note(_tx: TxId) -> None:
+            """What leaves a queue for what comes back."""
             going = [(targets[queue], one) for queue, one in self._removing.replacing]
             found = ((queue.model, self.keeping.one(queue.content, one)) for queue, one in going)
-            left = [(queue, noted) for queue, noted in found if noted is not None]
-            position = transaction.commit()
-        except JournalfsError:
-            self._removing.nothing_replaced()
-            raise
-        self._removing.replaced(position)
-        return position, left
+            left.extend((queue, noted) for queue, noted in found if noted is not None)
+
+        async with self._changes.one() as change:
+            for (back, target, full), copies in zip(backs, copied, strict=True):
+                await self._bring_in(change, back, target, copies, full=full)
+            await change.written()
+            change.at_once(note)
+            return change.commit(), left
+
+    async def _bring_in(
+        self, change: Change, back: Back, target: StoreQueue, copies: Copies, *, full: bool
+    ) -> None:
+        address, queue = target.model.address, target.content.queue_id
+        source, few = back.source.content, pieces(back.ids, ROUTED_PIECE_MESSAGES)
+        if self._sending.paging.pages_now(address) or (full and self._sending.takes_pages(address)):
+            pages = change.pages(address, (address,))
+            for ids in few:
+                some, large = await copies.numbered(source, run_of(source, ids))
+                await pages.add([(one, Routed(message, (queue,), address)) for one, message in some], large)
+                await change.transaction.after(len(some))
+        elif self._sending.kinds.special((queue,)):
+            for ids in few:
+                some, large = await copies.numbered(source, run_of(source, ids))
+                change.at_once(partial(copies.stage_at_once_in, numbered=some, large=large))
+        else:
+            await copies.add_journal(change.transaction, source, back.ids)
 
     # ---- what is staged ----
 
@@ -300,62 +290,55 @@ class Leaving:
         only = chosen.only()
         if only is not None:
             return self._removing.stage_one(chosen.queue, only)
-        self._removing.refuse_beyond_room(chosen)
-        async with self._paced.transaction() as transaction:
-            await self._removing.stage_in(transaction, chosen)
-            return transaction.commit()
+        async with self._changes.one() as change:
+            await self.take_in(change, chosen)
+            return change.commit()
 
     async def _stage_move(
         self, chosen: Chosen, target: StoreQueue, copies: Copies, *, full: bool
     ) -> Position:
-        """Messages in the journal stay the records that they are and change queues within an address. To
-        another they are copied: a message says where it was sent, by which it is judged where it goes when it
-        expires or fails. Those in pages, which are never rewritten, are copied too, and those that the other
-        queue has already. Where others have to leave for them, or the other address pages, all are copied.
-        """
         await self._store.journals.make_room()
+        async with copies, self._changes.one() as change:
+            await self.move_in(change, chosen, target, copies, full=full)
+            await change.written()
+            return change.commit()
+
+    async def take_in(self, change: Change, chosen: Chosen) -> None:
+        """As part of a change, take messages out of their queue."""
+        self._removing.refuse_beyond_room(chosen)
+        await self._removing.stage_in(change.transaction, chosen)
+
+    async def move_in(
+        self, change: Change, chosen: Chosen, target: StoreQueue, copies: Copies, *, full: bool
+    ) -> None:
+        """The same, and put them into another. Messages in the journal stay the records that they are and
+        change queues within an address. To another they are copied: a message says where it was sent, by
+        which it is judged where it goes when it expires or fails. Those in pages, which are never rewritten,
+        are copied too, and those that the other queue has already. Where others have to leave for them, or
+        the other address pages, all are copied.
+        """
         address, queue = target.model.address, target.content.queue_id
-        async with copies:
-            special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now
-            if special and not pages_now(address):
-                return await self._stage_at_once(chosen, copies)
-            begins = full and self._sending.takes_pages(address)
-            self._removing.refuse_beyond_room(chosen, moved=True)
-            async with self._paced.transaction() as transaction:
-                if special or begins or pages_now(address):
-                    with self._sending.paging.transaction(
-                        copies.address, transaction.tx, (address,)
-                    ) as pages:
-                        for few in _few(chosen):
-                            numbered, large = await copies.numbered(chosen.content, few)
-                            routed = [(one, Routed(message, (queue,), address)) for one, message in numbered]
-                            await pages.add(routed, large)
-                            await transaction.after(len(numbered))
-                        await self._removing.stage_in(transaction, chosen)
-                        await pages.stage()
-                        return transaction.commit()
-                for ids in chosen.pieces():
-                    await self._move_in(transaction, chosen, ids, target, copies)
-                for few in _few(chosen, journal=False):
-                    await copies.add(transaction, chosen.content, few)
-                await self._removing.stage_in(transaction, chosen)
-                return transaction.commit()
-
-    async def _stage_at_once(self, chosen: Chosen, copies: Copies) -> Position:
-        """What leaves a queue for others that come is known of one transaction at a time."""
-        numbered: list[tuple[MessageId, Outgoing]] = []
-        large: frozenset[MessageId] = frozenset()
-        for few in _few(chosen):
-            some, some_large = await copies.numbered(chosen.content, few)
-            numbered += some
-            large |= some_large
-
-        def stage(tx: TxId) -> None:
-            copies.stage_at_once_in(tx, numbered, large)
-            messages = array("q", chosen.messages())
-            self._removing.stage_few_in(tx, chosen.content, messages, chosen.paged_messages())
-
-        return self._removing.in_transaction(stage)
+        special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now(address)
+        transaction = change.transaction
+        self._removing.refuse_beyond_room(chosen, moved=True)
+        if special and not pages_now:
+            for few in _few(chosen):
+                numbered, large = await copies.numbered(chosen.content, few)
+                change.at_once(partial(copies.stage_at_once_in, numbered=numbered, large=large))
+                await transaction.after(len(numbered))
+        elif special or pages_now or (full and self._sending.takes_pages(address)):
+            pages = change.pages(copies.address, (address,))
+            for few in _few(chosen):
+                numbered, large = await copies.numbered(chosen.content, few)
+                routed = [(one, Routed(message, (queue,), address)) for one, message in numbered]
+                await pages.add(routed, large)
+                await transaction.after(len(numbered))
+        else:
+            for ids in chosen.pieces():
+                await self._move_in(transaction, chosen, ids, target, copies)
+            for few in _few(chosen, journal=False):
+                await copies.add(transaction, chosen.content, few)
+        await self._removing.stage_in(transaction, chosen)
 
     async def _move_in(
         self,

@@ -89,6 +89,10 @@ class Transaction(Pauses):
         """All of it counts from here on, once it is durable. Something was staged."""
         return self._journals.messages.stage_commit(self.tx)
 
+    def prepare(self, extra: bytes) -> Position:
+        """The same once it is committed, whatever happens until then. `extra`: what it is known by."""
+        return self._journals.messages.stage_prepare(self.tx, extra)
+
 
 def pieces(ids: array[int], length: int = PIECE_RECORDS) -> Iterator[array[int]]:
     """Slices of at most so many."""

@@ -83,7 +83,8 @@ class PageTransaction:
         self._tx = tx
         self._holds = holds
         self._last: dict[str, Pile] = {}
-        self._pairs = 0
+        self.pairs = 0
+        """Of a message and a queue."""
 
     async def add(self, numbered: Sequence[tuple[MessageId, Routed]], large: frozenset[MessageId]) -> None:
         """Write those of them that go to pages. Raises JournalfsError."""
@@ -91,20 +92,18 @@ class PageTransaction:
             self._last[of] = await self._paging.write(
                 self._address, self._tx, some, large, self._holds[of], sync=False
             )
-            self._pairs += sum(len(one.queues) for _, one in some)
+            self.pairs += sum(len(one.queues) for _, one in some)
 
     async def add_texts(self, begun: BegunTexts) -> None:
         """Raises JournalfsError."""
         hold = self._holds[begun.address]
         self._last[begun.address] = await self._paging.write_texts(begun, hold, sync=False)
-        self._pairs += begun.pairs
+        self.pairs += begun.pairs
 
-    async def stage(self) -> None:
-        """All of them are durable then, and what belongs to them is staged in the journal."""
+    async def synced(self) -> None:
+        """All of them are durable then."""
         for address, last in self._last.items():
             await self._paging.synced(address, last)
-        if self._last:
-            self._paging.stage_page_transaction(self._tx, self._pairs)
 
 
 def by_pages(numbered: Iterable[tuple[MessageId, Routed]]) -> dict[str, list[tuple[MessageId, Routed]]]:
@@ -281,6 +280,17 @@ class Paging:
         """Return when what was written up to there is durable. Raises JournalfsError."""
         writer = await self._writer(address)
         await writer.written(last, sync=True)
+
+    async def stage_pages(self, tx: TxId, written: Iterable[PageTransaction]) -> None:
+        """What a transaction wrote to pages is durable then, and the journal says that it counts with it: one
+        record for all of it, since a transaction is counted down by its number. Raises JournalfsError.
+        """
+        pairs = 0
+        for pages in written:
+            await pages.synced()
+            pairs += pages.pairs
+        if pairs:
+            self.stage_page_transaction(tx, pairs)
 
     def stage_page_transaction(self, tx: TxId, pairs: int) -> None:
         """Stage that messages with the number of a transaction count: so many in all queues together."""

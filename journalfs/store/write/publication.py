@@ -16,6 +16,7 @@ from journalfs import door
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.waiting import offload
 from journalfs.errors import BadEnvelope, SystemFailure
+from journalfs.ids import TxId
 from journalfs.journal.writer import Position
 from journalfs.limits import (
     COPY_CHUNK_BYTES,
@@ -31,7 +32,7 @@ from journalfs.store.framing import Framer, Framing, framing_of
 from journalfs.store.memory import NOTHING, Held
 from journalfs.store.outgoing import Outgoing, WholeFile
 from journalfs.store.texts import Texts
-from journalfs.store.write.paced import Paced, Transaction
+from journalfs.store.write.change import Change, Changes
 from journalfs.store.write.paging import PageTransaction
 from journalfs.store.write.publishing import LongPublication
 from journalfs.store.write.routing import Alike, Routed
@@ -64,9 +65,9 @@ class Staged:
 class Publication:
     """Stages them piece by piece: no more than a piece is in memory."""
 
-    def __init__(self, sending: Sending, paced: Paced, weigh: Weigh) -> None:
+    def __init__(self, sending: Sending, changes: Changes, weigh: Weigh) -> None:
         self._sending = sending
-        self._paced = paced
+        self._changes = changes
         self._weigh = weigh
 
     async def stage(
@@ -76,25 +77,29 @@ class Publication:
         is cancelled. `settles`: the note of what was flushed that they take the place of.
         """
         publishing = self._sending.publishing
-        async with (
-            publishing.long_publication(address) as publication,
-            self._paced.transaction() as transaction,
-            aclosing(source),
-        ):
-            with publishing.settling(transaction.tx, settles):
-                if not ways.pages:
-                    way: _Way = _IntoJournal(
-                        self._sending, transaction, publication, queue, ways, self._weigh
-                    )
-                    await way.stage_all(source)
-                    return way.staged(transaction.commit() if transaction.begun else None)
-                with self._sending.paging.transaction(address, transaction.tx, ways.pages) as pages:
-                    way = _IntoPages(
-                        self._sending, transaction, publication, queue, ways, self._weigh, pages=pages
-                    )
-                    await way.stage_all(source)
-                    await pages.stage()
-                    return way.staged(transaction.commit() if transaction.begun else None)
+        async with publishing.long_publication(address) as publication, self._changes.one() as change:
+            with publishing.settling(change.tx, settles):
+                way = await self.stage_in(change, publication, queue, source, ways)
+                await change.written()
+                return way.staged(change.commit() if change.begun else None)
+
+    async def stage_in(
+        self,
+        change: Change,
+        publication: LongPublication,
+        queue: str | None,
+        source: Source,
+        ways: Ways,
+        *,
+        replaces: bool = False,
+    ) -> StagedWay:
+        """The same as part of a change. `replaces`: queues may let go of others for them."""
+        kind = _IntoPages if ways.pages else _IntoJournal
+        pages = change.pages(publication.address, ways.pages) if ways.pages else None
+        way = kind(self._sending, change, publication, queue, ways, self._weigh, pages, replaces)
+        async with aclosing(source):
+            await way.stage_all(source)
+        return way
 
     async def read(self, files: Files) -> list[Outgoing]:
         """All messages of files at once. Raises what `stage` raises of them."""
@@ -116,15 +121,17 @@ class Publication:
 
 
 @dataclass(slots=True)
-class _Way(ABC):
+class StagedWay(ABC):
     """What is staged of one publication, and where."""
 
     sending: Sending
-    transaction: Transaction
+    change: Change
     publication: LongPublication
     queue: str | None
     ways: Ways
     weigh: Weigh
+    pages: PageTransaction | None
+    replaces: bool
     messages: int = 0
     held: dict[str, Held] = field(default_factory=dict)
 
@@ -141,17 +148,30 @@ class _Way(ABC):
         for of in self.ways.stored:
             self.held[of] = self.held.get(of, NOTHING) + self.weigh(of, messages)
         address = self.publication.address
-        alike = self.sending.alike(address, self.queue, messages, self.ways)
+        alike = None if self.replaces else self.sending.alike(address, self.queue, messages, self.ways)
         if alike is not None and await self.stage_alike(alike):
-            await self.transaction.after(len(messages))
+            await self.change.transaction.after(len(messages))
             return
         for some in _pieces_of(messages, ROUTED_PIECE_MESSAGES):
             staged = await self.stage_few(self.sending.routed(address, self.queue, some, self.ways))
-            await self.transaction.after(staged)
+            await self.change.transaction.after(staged)
 
-    @abstractmethod
     async def stage_few(self, routed: Sequence[Routed]) -> int:
-        """How many records were staged."""
+        """How many records were staged, at most."""
+        publishing, address = self.sending.publishing, self.publication.address
+        before = publishing.position
+        numbered, large = await publishing.prepared_in(self.change.tx, self.publication, routed)
+
+        def stage(tx: TxId) -> None:
+            publishing.stage_numbered_in(tx, address, numbered, large, arriving=self.replaces)
+
+        if self.replaces:
+            self.change.at_once(stage)
+        else:
+            stage(self.change.tx)
+        if self.pages is not None:
+            await self.pages.add(numbered, large)
+        return max(publishing.position - before, len(numbered))
 
     @abstractmethod
     async def stage_alike(self, alike: Alike) -> bool:
@@ -159,35 +179,21 @@ class _Way(ABC):
 
 
 @dataclass(slots=True)
-class _IntoJournal(_Way):
-    async def stage_few(self, routed: Sequence[Routed]) -> int:
-        return await self.sending.publishing.stage_in(self.transaction.tx, self.publication, routed)
-
+class _IntoJournal(StagedWay):
     async def stage_alike(self, alike: Alike) -> bool:
-        staged = self.sending.publishing.stage_texts_in(self.transaction.tx, alike)
+        staged = self.sending.publishing.stage_texts_in(self.change.tx, alike)
         if staged:
             self.sending.routing.took_turns(alike)
         return staged
 
 
 @dataclass(slots=True)
-class _IntoPages(_Way):
+class _IntoPages(StagedWay):
     """And into the journal, for queues of addresses that do not page."""
 
-    pages: PageTransaction = field(kw_only=True)
-
-    async def stage_few(self, routed: Sequence[Routed]) -> int:
-        publishing = self.sending.publishing
-        numbered, large = await publishing.prepared_in(self.transaction.tx, self.publication, routed)
-        publishing.stage_numbered_in(
-            self.transaction.tx, self.publication.address, numbered, large, arriving=False
-        )
-        await self.pages.add(numbered, large)
-        return len(numbered)
-
     async def stage_alike(self, alike: Alike) -> bool:
-        begun = self.sending.paging.begun_texts(alike, tx=self.transaction.tx)
-        if begun is None:
+        begun = self.sending.paging.begun_texts(alike, tx=self.change.tx)
+        if begun is None or self.pages is None:
             return False
         self.sending.routing.took_turns(alike)
         await self.pages.add_texts(begun)

@@ -205,12 +205,10 @@ class Publishing:
             self._stage_duplicate_id_of(tx, publication, one)
         return numbered, large
 
-    async def stage_in(self, tx: TxId, publication: LongPublication, routed: Sequence[Routed]) -> int:
-        """Stage a few messages as part of a transaction; how many records. Raises JournalfsError."""
-        before = self._journals.messages.position
-        numbered, large = await self.prepared_in(tx, publication, routed)
-        self.stage_numbered_in(tx, publication.address, numbered, large, arriving=False)
-        return self._journals.messages.position - before
+    @property
+    def position(self) -> Position:
+        """Behind everything staged so far."""
+        return self._journals.messages.position
 
     def stage_numbered_in(
         self,

@@ -35,6 +35,7 @@ from journalfs.store.write.administering import Administering, address_named, qu
 from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.auto_deleting import AutoDeleting
+from journalfs.store.write.change import Changes
 from journalfs.store.write.deleted import Deleted
 from journalfs.store.write.deleting import Deleting
 from journalfs.store.write.delivering import Consumer, Deliveries
@@ -131,8 +132,11 @@ class WritingStore(SelfReadingStore):
         self.ways = FindingWays(self._routing, self._sending, self.admission)
         core.limits_of = self.admission.acting
         paced = Paced(journals, self._catch_up_with_the_disk)
-        self._leaving = Leaving(self, self._removing, self._sending, self._paged, paced=paced, bodies=bodies)
-        self._publication = Publication(self._sending, paced, self.admission.weigh)
+        changes = Changes(paced, paging, self._removing)
+        self._leaving = Leaving(
+            self, self._removing, self._sending, self._paged, paced=paced, changes=changes, bodies=bodies
+        )
+        self._publication = Publication(self._sending, changes, self.admission.weigh)
         self._forwarding = Forwarding(
             core,
             journals,
