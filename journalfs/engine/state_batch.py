@@ -90,6 +90,13 @@ def places(state: LiveState, slot: int, ids: array[int], *, live: bool) -> Place
     return found
 
 
+def keep_aside(state: LiveState, slot: int, ids: array[int], *, aside: bool) -> None:
+    """Keep messages of a queue out of sight, as what a prepared transaction acknowledges, or show them."""
+    if ids:
+        view = ffi.from_buffer("int64_t[]", ids)
+        check(lib.jfs_state_keep_aside(state.pointer, slot, view, len(ids), aside), "keeping messages aside")
+
+
 UNREFERENCED: Final[int] = lib.JFS_UNREFERENCED
 UNREFERENCED_LARGE: Final[int] = lib.JFS_UNREFERENCED_LARGE
 

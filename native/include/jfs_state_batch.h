@@ -21,6 +21,11 @@ jfs_status jfs_state_large_refs(const jfs_state *state, const uint32_t *refs, ui
 jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, const int64_t *ids, uint32_t count,
                             uint32_t *refs, int64_t *scheduled_ms);
 
+/* Keeps messages out of sight as if a prepared transaction had acknowledged them in a queue, or shows them again. It is
+ * not in the journal: whoever says so says it again to another state, and shows them before this one is saved.
+ */
+jfs_status jfs_state_keep_aside(jfs_state *state, uint32_t slot, const int64_t *ids, uint32_t count, int aside);
+
 /* flags[i]: what is known of the message of refs[i] (JFS_MESSAGE_*); 0 for JFS_NONE. */
 jfs_status jfs_state_message_flags(const jfs_state *state, const uint32_t *refs, uint32_t count, uint8_t *flags);
 

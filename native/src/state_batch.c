@@ -49,6 +49,21 @@ jfs_status jfs_state_places(const jfs_state *state, uint32_t slot, int include, 
     return JFS_OK;
 }
 
+jfs_status jfs_state_keep_aside(jfs_state *state, uint32_t slot, const int64_t *ids, uint32_t count, int aside) {
+    if (slot >= state->queues.count) return JFS_RANGE;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t message = message_find(state, ids[i]);
+        const uint32_t ref = message == JFS_NONE ? JFS_NONE : ref_find(state, message, slot);
+        if (ref == JFS_NONE) continue;
+        if (aside) {
+            ref_hide(state, ref);
+        } else {
+            ref_show(state, ref);
+        }
+    }
+    return JFS_OK;
+}
+
 jfs_status jfs_state_message_flags(const jfs_state *state, const uint32_t *refs, uint32_t count, uint8_t *flags) {
     for (uint32_t i = 0; i < count; i++) {
         flags[i] = 0;
