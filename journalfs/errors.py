@@ -484,10 +484,24 @@ class HeldByTransaction(JournalfsError):
     def __init__(self, what: str, transaction: str) -> None:
         super().__init__(
             f"{what} is held by the prepared transaction {transaction}, until that is committed or rolled "
-            "back by whoever began it, or by the management of a broker that is started on the store; "
-            f".journalfs/transactions/{transaction} has what it does"
+            "back: by whoever began it, by a broker's management, or by mv of "
+            f".journalfs/transactions/{transaction} into committed/ or rolled-back/ beside it"
         )
         self.transaction = transaction
+
+
+class MessagesGone(JournalfsError):
+    """A transaction that holds messages which somebody else took: a broker that had the store meanwhile."""
+
+    identifier = "messages-gone"
+    exit_code = EXIT_WRONG_CALL
+    errno = errnos.ENOMSG
+
+    def __init__(self, transaction: str, messages: str) -> None:
+        super().__init__(
+            f"the transaction {transaction} holds messages that were acknowledged meanwhile ({messages}), so "
+            "nothing of it can be committed; rm gives back what it holds, one by one, and rmdir all of it"
+        )
 
 
 class TooManyConsumers(JournalfsError):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from typing import Final
 
 from journalfs.format.primitives import Reader
+
+_SHIFTS: Final = (0, 8, 16, 24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,46 @@ def _mangled(format_id: int) -> bytes:
     Each is a remainder by 255 of what is left, with the sign of the dividend, so most are not the format
     id's own bytes. Consoles and scripts know transactions by this form.
     """
-    rest = [format_id >> shift for shift in (0, 8, 16, 24)]
-    return bytes((abs(value) % 255 * (-1 if value < 0 else 1)) & 0xFF for value in rest)
+    return bytes(_mangled_byte(format_id >> shift) for shift in _SHIFTS)
+
+
+def _mangled_byte(rest: int) -> int:
+    return (abs(rest) % 255 * (-1 if rest < 0 else 1)) & 0xFF
+
+
+GLOBAL_ID_BYTES_MAX: Final = 64
+"""As XA has it; a branch qualifier may have as many."""
+
+
+def xid_of(text: str) -> Xid | None:
+    """An id whose text form this is, or None. The form does not say where the branch qualifier ends: it is
+    taken to be as short as can be.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+    format_id = _unmangled(data[-4:])
+    ids = data[:-4]
+    if format_id is None or not 0 < len(ids) <= 2 * GLOBAL_ID_BYTES_MAX:
+        return None
+    branch_bytes = max(0, len(ids) - GLOBAL_ID_BYTES_MAX)
+    found = Xid(format_id, ids[:branch_bytes], ids[branch_bytes:])
+    return found if found.base64() == text else None
+
+
+def _unmangled(data: bytes) -> int | None:
+    """A format id of which these are the four bytes: where several have them, the one that is nearest."""
+    if len(data) != len(_SHIFTS):
+        return None
+    value = int.from_bytes(data[3:], "little", signed=True)
+    for wanted in data[2::-1]:
+        lows = (wanted, *range(256))
+        found = next((value << 8 | low for low in lows if _mangled_byte(value << 8 | low) == wanted), None)
+        if found is None:
+            return None
+        value = found
+    return value
 
 
 def decode_xid(data: bytes | memoryview) -> Xid:

@@ -625,6 +625,98 @@ class Publisher(Protocol):
         """Forget what is not published."""
 
 
+@dataclass(frozen=True, slots=True)
+class Send:
+    """What a transaction publishes in one place; `queue` is None: it is routed."""
+
+    address: str
+    queue: str | None
+    files: Sequence[tuple[Path, str]]
+    """With the names that say what one message is."""
+
+
+class HeldInDraft(Protocol):
+    """Messages that a transaction takes out of a queue when it is committed."""
+
+    @property
+    def source(self) -> QueuePath: ...
+
+    @property
+    def target(self) -> QueuePath | None:
+        """Where they go. None: they are acknowledged."""
+
+    @property
+    def message_ids(self) -> Sequence[int]: ...
+
+
+class Draft(Protocol):
+    """A transaction that was begun and has not ended."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def begun_ms(self) -> int: ...
+
+    @property
+    def staged(self) -> Path:
+        """A folder for what it is to publish, laid out by whoever commits it."""
+
+    @property
+    def held(self) -> Sequence[HeldInDraft]: ...
+
+    def status(self) -> Mapping[str, object]: ...
+
+    def operations(self) -> Sequence[Mapping[str, object]]:
+        """The messages that it holds, as prepared transactions list theirs."""
+
+
+class Transactions(Protocol):
+    """Those that are made here, each named as its directory. Raises `NoSuchName` for one that is not there
+    any more.
+    """
+
+    def drafts(self) -> Sequence[Draft]: ...
+
+    def draft(self, name: str) -> Draft | None: ...
+
+    async def begin(self, name: str) -> None: ...
+
+    async def hold(
+        self, name: str, source: QueuePath, message_ids: Sequence[MessageId], target: QueuePath | None
+    ) -> int:
+        """Let nobody else have messages of a queue until the transaction ends; how many were there. EBUSY
+        where readers, or other transactions, have all of them.
+        """
+
+    async def give_back(self, name: str, source: QueuePath, message_ids: Sequence[MessageId]) -> int:
+        """Hold them no more; how many were held."""
+
+    async def commit(self, name: str, sends: Sequence[Send], patience: Patience) -> None:
+        """Do all of it in one transaction of the journal, or raise and do nothing."""
+
+    async def prepare(self, name: str, xid: str, sends: Sequence[Send], patience: Patience) -> None:
+        """The same, decided later: from here on it is a prepared transaction of that name."""
+
+    async def roll_back(self, name: str) -> None:
+        """Forget it, and give back what it holds."""
+
+
+class Deciding(Protocol):
+    """What becomes of prepared transactions, each named as its directory, where nobody asks who began it.
+    Raises `NoSuchName` for one that is not there.
+    """
+
+    async def decide(self, name: str, *, committed: bool) -> None:
+        """Commit a prepared transaction, or roll it back, and note that this was done by hand."""
+
+    def decided(self, *, committed: bool) -> Mapping[str, int]:
+        """Those that were decided by hand, with the records that say so."""
+
+    async def forget(self, name: str, *, committed: bool) -> None:
+        """Let go of the note, as a transaction manager does once it knows."""
+
+
 class WritableStore(Store, Protocol):
     """A store that may be changed. Whatever returns is durable if the store's settings ask for it; whatever
     raises (`JournalfsError`, whose `errno` says which) changed nothing.
@@ -666,6 +758,12 @@ class WritableStore(Store, Protocol):
 
     def keep_removed(self) -> Removed:
         """What is removed from here on, kept as settings say."""
+
+    @property
+    def transactions(self) -> Transactions: ...
+
+    @property
+    def deciding(self) -> Deciding: ...
 
     async def create_address(self, name: str) -> None: ...
 

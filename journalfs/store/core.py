@@ -7,6 +7,7 @@ anew, so that everything made from reference indexes knows to make itself again.
 from __future__ import annotations
 
 import logging
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from journalfs.engine.buffers import MENDS_MAX, MappedFile
 from journalfs.engine.lines import LineBatch
 from journalfs.engine.pages import PageScan, scan_page
 from journalfs.engine.state import LiveState
+from journalfs.engine.state_batch import keep_aside
 from journalfs.engine.state_types import Operation, TransactionInfo
 from journalfs.engine.status import FileTorn
 from journalfs.errors import DecodeError
@@ -141,7 +143,7 @@ class Core:
     _doubted_ns: int | None = None
     _registered: tuple[int, BindingsState | None] = (-1, None)
     """With the live state of which epoch, which bindings."""
-    _side_key: tuple[int, int] = (-1, -1)
+    _side_key: tuple[int, int, int] = (-1, -1, -1)
     _duplicates: tuple[tuple[int, int], Mapping[str, int]] = ((-1, -1), {})
 
     lag: LoopLag = field(init=False)
@@ -249,8 +251,9 @@ class Core:
         taken_away = [(page, self._last_read(page)) for page in self.paging.taken_away]
         changed = self._take_folders(folders)
         side_version = self.loader.state.counts().side_version
-        if (side_version, self.epoch) != self._side_key:
-            self._side_key = (side_version, self.epoch)
+        side_key = (side_version, self.epoch, self.in_delivery.aside.version)
+        if side_key != self._side_key:
+            self._side_key = side_key
             moved = self._take_cursors()
             for paged in self.pages.values():
                 paged.set_cursors(self.cursors, moved)
@@ -363,6 +366,15 @@ class Core:
             for operation in transaction.operations:
                 if operation.kind == RecordKind.ADD:
                     yield _side_record(operation)
+        for queue, places in self.in_delivery.aside.paged.items():
+            for number, index in places:
+                yield SideRecord(MessageType.ACKNOWLEDGE_CURSOR, queue, number, index)
+
+    def keep_aside(self, *, aside: bool = True) -> None:
+        """Have a state that knows nothing of it keep out of sight what waits in drafts, or show it."""
+        state = self.loader.state
+        for queue, ids in self.in_delivery.aside.messages.items():
+            keep_aside(state, state.register_queue(queue), array("q", ids), aside=aside)
 
     def duplicate_ids(self) -> Mapping[str, int]:
         """How many ids the duplicate detection of each address has stored."""

@@ -1,13 +1,37 @@
 """What delivering knows of messages by queue, and the disk does not: which are with a reader that consumes,
-and how often some were delivered in vain.
+or wait in a draft, and how often some were delivered in vain.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from journalfs.ids import MessageId, PageNumber, QueueId
+
+
+class Aside:
+    """Of what was handed out, what is out of sight, as if a prepared transaction had acknowledged it."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with each change of what is in pages."""
+        self.messages: dict[QueueId, set[MessageId]] = {}
+        self.paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
+
+    def put(self, queue: QueueId, messages: array[int], paged: Iterable[tuple[PageNumber, int]]) -> None:
+        self.messages.setdefault(queue, set()).update(map(MessageId, messages))
+        self._change(queue, lambda places: places.update(paged))
+
+    def drop(self, queue: QueueId, messages: array[int], paged: Iterable[tuple[PageNumber, int]]) -> None:
+        self.messages[queue].difference_update(map(MessageId, messages))
+        self._change(queue, lambda places: places.difference_update(paged))
+
+    def _change(self, queue: QueueId, change: Callable[[set[tuple[PageNumber, int]]], None]) -> None:
+        places = self.paged.setdefault(queue, set())
+        before = len(places)
+        change(places)
+        self.version += len(places) != before
 
 
 class HeldMessages:
@@ -17,6 +41,7 @@ class HeldMessages:
         self.version = 0
         self._messages: dict[QueueId, set[MessageId]] = {}
         self._paged: dict[QueueId, set[tuple[PageNumber, int]]] = {}
+        self.aside = Aside()
         self._delayed: dict[QueueId, dict[MessageId | tuple[PageNumber, int], int]] = {}
         self._attempts: dict[QueueId, dict[MessageId, int]] = {}
 
@@ -65,13 +90,13 @@ class HeldMessages:
         return bool(self._messages.get(queue) or self._paged.get(queue))
 
     def messages(self, queue: QueueId) -> list[MessageId]:
-        """Those in the journal, by id."""
-        return sorted(self._messages.get(queue, ()))
+        """Those in the journal that are in sight, by id."""
+        return sorted(self._messages.get(queue, set()) - self.aside.messages.get(queue, set()))
 
     def paged(self, queue: QueueId) -> dict[PageNumber, array[int]]:
-        """Those in pages: indexes by page."""
+        """The same of those in pages: indexes by page."""
         found: dict[PageNumber, array[int]] = {}
-        for number, index in sorted(self._paged.get(queue, ())):
+        for number, index in sorted(self._paged.get(queue, set()) - self.aside.paged.get(queue, set())):
             found.setdefault(number, array("I")).append(index)
         return found
 

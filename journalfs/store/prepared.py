@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from journalfs.engine.state_types import Operation
-from journalfs.errors import HeldByTransaction
+from journalfs.errors import HeldByReaders, HeldByTransaction
 from journalfs.format.record_types import MessageType, RecordKind
 from journalfs.ids import MessageId, PageNumber, QueueId
 from journalfs.store.content import QueueContent
@@ -13,7 +13,11 @@ from journalfs.store.transactions import StoredTransaction, prepared_transaction
 
 
 def refuse_held(content: QueueContent, wanted: Collection[MessageId]) -> None:
-    """Raises `HeldByTransaction` where a prepared transaction has consumed one of these messages."""
+    """Raises `HeldByTransaction` where a prepared transaction has consumed one of these messages, and
+    `HeldByReaders` where one waits in a draft.
+    """
+    if any(content.core.in_delivery.has(content.queue_id, one) for one in wanted):
+        raise HeldByReaders("a reader or a transaction has it, and it neither left nor was given back yet")
     transactions = prepared_transactions(content.core)
     held = ((prepared, held) for prepared in transactions for held in _consumed(prepared, content))
     found = next(((prepared, one) for prepared, one in held if one in wanted), None)

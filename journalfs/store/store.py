@@ -600,6 +600,7 @@ class JournalStore:
         self.core.register_queues()  # bindings may be others since it was begun
         self.core.measure()
         adopt_parts(loader.state, old.state)
+        self.core.keep_aside()
         self.rebuilds += 1
         doubted, self.core.journal_doubted = self.core.journal_doubted, False
         if doubted:

@@ -64,6 +64,10 @@ def sent_lines(core: Core) -> Iterator[tuple[str, ByteSource]]:
             yield prepared.name, WindowSource(batch)
 
 
+def file_name(xid: Xid) -> str:
+    return xid.base64().replace("/", "%2F")
+
+
 class StoredTransaction:
     """One transaction of the journal of which nothing counts yet."""
 
@@ -83,7 +87,11 @@ class StoredTransaction:
         """
         if self.xid is None or not self._transaction.prepared:
             return f"transaction-{self._transaction.tx_id}"
-        return self.xid.base64().replace("/", "%2F")
+        return file_name(self.xid)
+
+    @property
+    def tx_id(self) -> int:
+        return self._transaction.tx_id
 
     @property
     def records(self) -> Sequence[Operation]:

@@ -19,8 +19,18 @@ class Change:
     """
 
     def __init__(
-        self, transaction: Transaction, paging: Paging, removing: Removing, written: ExitStack
+        self,
+        transaction: Transaction,
+        paging: Paging,
+        removing: Removing,
+        written: ExitStack,
+        *,
+        is_decided: bool,
     ) -> None:
+        self.is_decided = is_decided
+        """Whether it ends with what is staged. Otherwise it is prepared, and a broker may have to take it up:
+        it has only what brokers know in such a one, and lets go of nothing in its queues for what comes.
+        """
         self.transaction = transaction
         self._paging = paging
         self._removing = removing
@@ -76,10 +86,10 @@ class Changes:
         self._removing = removing
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Change]:
+    async def one(self, *, is_decided: bool = True) -> AsyncIterator[Change]:
         """Stage a change within this, and end it. Whatever is raised meanwhile, cancellation too, rolls it
         back.
         """
         with ExitStack() as written:
             async with self._paced.transaction() as transaction:
-                yield Change(transaction, self._paging, self._removing, written)
+                yield Change(transaction, self._paging, self._removing, written, is_decided=is_decided)

@@ -36,6 +36,9 @@ class Copies:
     restores: ClassVar[bool] = False
     """They are to be what they were in the queue that they came from."""
 
+    separate: ClassVar[bool] = False
+    """Whatever may be, no record that is there is put into the queue."""
+
     def __init__(self, publishing: Publishing, rules: AddressRules, address: str, queue: QueueId) -> None:
         self._publishing = publishing
         self._rules = rules
@@ -148,20 +151,28 @@ class Restored(Copies):
         return restored(message).expiring_at(self._rules.expiry(self.address).expiration_ms(0, source.now_ms))
 
 
-class BroughtBack(Copies):
-    """Copies of messages that were removed: in the address that they were in as they were, with the one that
-    they were sent to, and in another as a move would have brought them there.
+class Separate(Copies):
+    """Copies in a transaction that is prepared: a broker that takes it up looks for what it puts into queues
+    among what it adds.
     """
+
+    separate: ClassVar[bool] = True
 
     def keeps_records(self, source: QueueContent) -> bool:
         return False
 
+    def _is_noted(self, source: QueueContent) -> bool:
+        return source.model.address != self.address and super()._is_noted(source)
+
+
+class BroughtBack(Separate):
+    """Copies of messages that were removed: in the address that they were in as they were, with the one that
+    they were sent to, and in another as a move would have brought them there.
+    """
+
     def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
         message.keeps_address = source.model.address == self.address
         return super()._noted(message_id, message, source)
-
-    def _is_noted(self, source: QueueContent) -> bool:
-        return source.model.address != self.address and super()._is_noted(source)
 
 
 def restored(message: Outgoing) -> Outgoing:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from journalfs.bindings.model import Queue
-from journalfs.errors import NotEmpty
+from journalfs.errors import HeldByReaders, NotEmpty
 from journalfs.journal.writer import Position
 from journalfs.store.api import QueuePath
 from journalfs.store.core import Core
@@ -66,6 +66,8 @@ class Deleting:
                 raise NotEmpty(f"{address}::{name}: it holds messages")
             refuse_concerned(found.content)
             self.deliveries.refuse_consumed(found)
+            if found.message_count:
+                raise HeldByReaders(f"{address}::{name}: a transaction has messages of it")
             await self._unbind(model)
 
     async def unused_queue(self, model: Queue, is_unused: Callable[[], bool]) -> bool:

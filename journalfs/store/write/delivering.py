@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Final
 
 import trio
 
+from journalfs.engine.state_batch import keep_aside
 from journalfs.engine.waiting import unbroken
 from journalfs.errors import HeldByReaders, TooManyConsumers
 from journalfs.format import record_bodies
@@ -212,6 +214,43 @@ class Deliveries:
         """Remove all messages of a queue that nobody consumes."""
         await QueueDelivery(queue, self).purge()
 
+    def hold(self, chosen: Chosen) -> None:
+        """Somebody has what was chosen, and nobody else gets it."""
+        self.core.in_delivery.hold(chosen.queue, chosen.messages(), _pages(chosen))
+
+    def let_go(self, chosen: Chosen, *, quietly: bool = False) -> None:
+        """Nobody has it now. `quietly`: and nobody need look for it."""
+        self.core.in_delivery.let_go(chosen.queue, chosen.messages(), _pages(chosen))
+        self.removing.let_go(chosen)
+        if not quietly:
+            self.look_again(chosen.queue)
+
+    def keep_aside(self, chosen: Chosen) -> None:
+        """Nobody sees it either, until it is `let_go` or gone."""
+        ids = array("q", chosen.messages())
+        self.hold(chosen)
+        self.core.in_delivery.aside.put(chosen.queue, ids, _pages(chosen))
+        keep_aside(chosen.content.state, chosen.content.slot, ids, aside=True)
+
+    def show_again(self, chosen: Chosen) -> None:
+        """What was kept aside is in sight, and nobody's."""
+        ids = array("q", chosen.messages())
+        self.core.in_delivery.aside.drop(chosen.queue, ids, _pages(chosen))
+        keep_aside(chosen.content.state, chosen.content.slot, ids, aside=False)
+        self.let_go(chosen)
+
+    def forget(self, chosen: Chosen) -> None:
+        """What was kept aside left, or is kept so by a prepared transaction: the journal says so."""
+        self.core.in_delivery.aside.drop(chosen.queue, array("q", chosen.messages()), _pages(chosen))
+        self.let_go(chosen, quietly=True)
+
+    def look_again(self, queue: QueueId) -> None:
+        """Messages came to a queue, or are free again."""
+        delivery = self._queues.get(queue)
+        for supply in delivery.supplies.values() if delivery is not None else ():
+            supply.forget()
+        self.core.changes.ring()
+
     def consumers_of(self, queue: QueueId) -> Sequence[Sequence[str]]:
         """The selectors, all of which count, of each consumer of a queue."""
         delivery = self._queues.get(queue)
@@ -373,7 +412,7 @@ class QueueDelivery:
             return None
         if content.model.binding.exclusive:
             self.exclusive = consumer
-        self._hold(chosen)
+        self.handing.hold(chosen)
         return Delivery(consumer, place, chosen, line, count, message_id)
 
     def _is_for(self, consumer: Consumer, place: Place, headers: Headers) -> bool:
@@ -395,17 +434,11 @@ class QueueDelivery:
             del self.groups[group]
         return True
 
-    def _hold(self, chosen: Chosen) -> None:
-        self.core.in_delivery.hold(chosen.queue, chosen.messages(), _pages(chosen))
-
     def let_go(self, chosen: Chosen, *, quietly: bool = False) -> None:
         """It is with nobody now. `quietly`: and nobody else need look for it."""
-        self.core.in_delivery.let_go(chosen.queue, chosen.messages(), _pages(chosen))
-        self.handing.removing.let_go(chosen)
-        if not quietly:
-            for supply in self.supplies.values():
-                supply.forget()
-            self.core.changes.ring()
+        self.handing.let_go(chosen, quietly=quietly)
+        for supply in () if quietly else self.supplies.values():
+            supply.forget()
 
     async def returned(self, chosen: Chosen, due_ms: int = 0) -> None:
         """It is in the queue again, from `due_ms` on, unless that has no place for it any more."""

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from journalfs.config.in_force import SettingsInForce
+from journalfs.engine.state_types import Operation
 from journalfs.errors import DecodeError
 from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
@@ -58,6 +59,10 @@ class DuplicateIds:
             if duplicate_id not in remembered.ids and seen.setdefault(duplicate_id, record) == record:
                 seen.move_to_end(duplicate_id, last=False)
 
+    def went(self, address: str, duplicate_id: bytes) -> None:
+        """The transaction that brought it was rolled back by hand."""
+        self._of(address).pop(duplicate_id, None)
+
     def clear(self, address: str) -> list[RecordId]:
         """Forget all ids of an address; returns their records."""
         records = list(self._of(address).values())
@@ -81,13 +86,10 @@ class DuplicateIds:
         return self._seen
 
     def _load(self) -> dict[str, OrderedDict[bytes, RecordId]]:
-        loader = self.core.loader
         found: dict[str, OrderedDict[bytes, RecordId]] = {}
-        for operation in loader.state.side(MessageType.DUPLICATE_ID):
-            body = loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
+        for operation in self.core.loader.state.side(MessageType.DUPLICATE_ID):
             try:
-                reader = Reader(body)
-                address, duplicate_id = reader.simple_string(), reader.byte_array()
+                address, duplicate_id = duplicate_of(self.core, operation)
             except DecodeError as error:
                 self.core.events.add(
                     "undecodable", f"duplicate id record {operation.record_id}: {error}", level=30
@@ -107,3 +109,10 @@ class DuplicateIds:
             value = settings.value(address, "id-cache-size")
             size = self._sizes[address] = value if isinstance(value, int) else DEFAULT_CACHE_SIZE
         return size
+
+
+def duplicate_of(core: Core, operation: Operation) -> tuple[str, bytes]:
+    """The address and the id that a record is of. Raises `DecodeError`."""
+    body = core.loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
+    reader = Reader(body)
+    return reader.simple_string(), reader.byte_array()

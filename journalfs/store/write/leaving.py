@@ -105,7 +105,7 @@ class Leaving:
         """
         if source is target:
             return 0
-        return await self._move(source, target, choose, self.copies(target), full=full)
+        return await self._move(source, target, choose, self.copies(Copies, target), full=full)
 
     async def send_back(
         self, source: StoreQueue, target: StoreQueue, address: str, choose: Choice, *, full: bool
@@ -115,9 +115,9 @@ class Leaving:
         """
         return await self._move(source, target, choose, self._copies(Restored, address, target), full=full)
 
-    def copies(self, target: StoreQueue) -> Copies:
+    def copies(self, kind: type[Copies], target: StoreQueue) -> Copies:
         """For what is moved to a queue. Entered for as long as it is staged."""
-        return self._copies(Copies, target.model.address, target)
+        return self._copies(kind, target.model.address, target)
 
     def _copies(self, kind: type[Copies], address: str, target: StoreQueue) -> Copies:
         return kind(self._publishing, self._sending.rules, address, target.content.queue_id)
@@ -306,7 +306,7 @@ class Leaving:
     async def take_in(self, change: Change, chosen: Chosen) -> None:
         """As part of a change, take messages out of their queue."""
         self._removing.refuse_beyond_room(chosen)
-        await self._removing.stage_in(change.transaction, chosen)
+        await self._removing.stage_in(change.transaction, chosen, whole_pages=change.is_decided)
 
     async def move_in(
         self, change: Change, chosen: Chosen, target: StoreQueue, copies: Copies, *, full: bool
@@ -318,8 +318,8 @@ class Leaving:
         the other address pages, all are copied.
         """
         address, queue = target.model.address, target.content.queue_id
-        special, pages_now = self._sending.kinds.special((queue,)), self._sending.paging.pages_now(address)
-        transaction = change.transaction
+        special = change.is_decided and self._sending.kinds.special((queue,))
+        transaction, pages_now = change.transaction, self._sending.paging.pages_now(address)
         self._removing.refuse_beyond_room(chosen, moved=True)
         if special and not pages_now:
             for few in _few(chosen):
@@ -338,7 +338,7 @@ class Leaving:
                 await self._move_in(transaction, chosen, ids, target, copies)
             for few in _few(chosen, journal=False):
                 await copies.add(transaction, chosen.content, few)
-        await self._removing.stage_in(transaction, chosen)
+        await self._removing.stage_in(transaction, chosen, whole_pages=change.is_decided)
 
     async def _move_in(
         self,
@@ -367,6 +367,8 @@ class Leaving:
         address; of another, which the copy names, only what is damaged, so that nothing can be copied.
         """
         content = chosen.content
+        if copies.separate:
+            return bytes(len(ids))
         if copies.keeps_records(content):
             return self._removing.take_places(chosen, target.content, ids)
         broken = damaged(content.state, ids, content.slot)

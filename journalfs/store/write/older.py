@@ -92,6 +92,9 @@ class OlderWritingStore(ElsewhereStore):
         if not isinstance(message, CoreMessage):
             self._lacks("a message of AMQP")
 
+    def _refuse_prepared(self) -> None:
+        self._lacks("a transaction that is prepared, or decided by hand")
+
     def _lacks(self, what: str) -> NoReturn:
         raise NotInOlderStore(self.owned.shown, what)
 

@@ -201,6 +201,7 @@ class Taking:
             sweep(self.layout.root, self.layout.journal_dir)
             delete_unreferenced(store.core, journals)
             store.flushed.recover()
+            store.recover_drafts()
             self.set_orphans_aside(store.core)
             if store.core.loader.missing:
                 # Once anything is written, the journal does not show any more that a file is gone.

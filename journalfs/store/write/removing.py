@@ -178,10 +178,15 @@ class Removing:
 
     def let_go(self, chosen: Chosen) -> None:
         """They left, or stay after all: either way the store shows what is true."""
-        for claim in chosen.places:
-            self._arriving.let_go(claim)
+        self.leave_places(chosen)
         for claim in (*chosen.claims, *(one.claim for one in chosen.paged)):
             self._claims.let_go(claim)
+
+    def leave_places(self, chosen: Chosen) -> None:
+        """They are not on their way to another queue any more."""
+        for claim in chosen.places:
+            self._arriving.let_go(claim)
+        chosen.places.clear()
 
     # ---- records ----
 
@@ -200,8 +205,10 @@ class Removing:
         each_bytes = _REFERENCE_BYTES * (1 + moved) + record_bytes(RecordKind.DELETE, 0)
         self._journals.messages.refuse_beyond_room(messages * each_bytes)
 
-    async def stage_in(self, transaction: Transaction, chosen: Chosen) -> None:
-        """Stage the acknowledgements of all of them."""
+    async def stage_in(self, transaction: Transaction, chosen: Chosen, *, whole_pages: bool = True) -> None:
+        """Stage the acknowledgements of all of them. Brokers know nothing of `whole_pages` in a transaction
+        that is prepared.
+        """
         consumed: Counter[int] = Counter()
         for ids in chosen.pieces():
             self._stage_references_in(transaction.tx, chosen.content, ids)
@@ -209,7 +216,7 @@ class Removing:
         for one in chosen.paged:
             content, number, leaving = chosen.content, one.number, one.claim.ids
             tx_ids = content.page_scan(number).tx_ids()
-            if self.empties(content, number, leaving):
+            if whole_pages and self.empties(content, number, leaving):
                 await self._stage_whole_page_in(transaction, chosen.queue, number, len(tx_ids))
                 consumed.update(tx_ids[index] for index in leaving)
                 continue
@@ -365,6 +372,13 @@ class Removing:
             self.postponed(error)
         if self._journals.messages.room_is_wanted:
             self._journals.messages.bell.ring()
+
+    def clear_ids(self, ids: array[int]) -> None:
+        """The same of messages that left with a transaction of others."""
+        try:
+            self._delete_unreferenced(ids)
+        except JournalfsError as error:
+            self.postponed(error)
 
     def clear_replaced(self) -> None:
         """The same of those that others replaced."""

@@ -1,8 +1,9 @@
-"""Which flushed contents were published: a record of each is part of the very transaction that publishes it.
+"""Which flushed contents were published, and which drafts committed: a record of each is part of the very
+transaction that does so.
 
-A crash may leave both the note of what was flushed and its messages. The record tells: where it is, the note
-has done its work. It is a duplicate id in a cache of our own, which brokers load, keep and look nothing up
-in; it is deleted when the note is durably gone.
+A crash may leave both the note of what was to be done and its messages. The record tells: where it is, the
+note has done its work. It is a duplicate id in a cache of our own, which brokers load, keep and look nothing
+up in; it is deleted when the note is durably gone.
 """
 
 from __future__ import annotations
@@ -10,38 +11,43 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from journalfs.engine.state_types import Operation
 from journalfs.errors import DecodeError
 from journalfs.format import record_bodies
-from journalfs.format.primitives import Reader
 from journalfs.format.record_types import MessageType
 from journalfs.ids import RecordId, TxId
 from journalfs.store.core import Core
+from journalfs.store.write.duplicates import duplicate_of
 from journalfs.store.write.journals import Journals
 
-CACHE: Final = "journalfs.flushed"
+FLUSHED: Final = "journalfs.flushed"
+DRAFTS: Final = "journalfs.transactions"
 
 
 class Settled:
     """The records, by the id of their note."""
 
-    def __init__(self, core: Core, journals: Journals) -> None:
+    def __init__(self, core: Core, journals: Journals, cache: str = FLUSHED) -> None:
         self._core = core
         self._journals = journals
+        self._cache = cache
         self._records: dict[str, RecordId] = {}
 
     def load(self) -> None:
         """Find what the journal has."""
-        loader = self._core.loader
-        for operation in loader.state.side(MessageType.DUPLICATE_ID):
-            body = loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
-            try:
-                reader = Reader(body)
-                if reader.simple_string() == CACHE:
-                    note_id = reader.byte_array().hex()
-                    self._records[note_id] = RecordId(operation.record_id)
-            except DecodeError:
-                # It is none of ours; whoever reads the ids of addresses tells of it.
-                continue
+        for operation in self._core.loader.state.side(MessageType.DUPLICATE_ID):
+            note_id = self.note_of(operation)
+            if note_id is not None:
+                self._records[note_id] = RecordId(operation.record_id)
+
+    def note_of(self, operation: Operation) -> str | None:
+        """The id of the note that a record of a duplicate id stands for; None: it is none of ours."""
+        try:
+            address, duplicate_id = duplicate_of(self._core, operation)
+        except DecodeError:
+            # Whoever reads the ids of addresses tells of it.
+            return None
+        return duplicate_id.hex() if address == self._cache else None
 
     def __contains__(self, note_id: str) -> bool:
         return note_id in self._records
@@ -52,7 +58,7 @@ class Settled:
     def stage_in(self, tx: TxId, note_id: str) -> None:
         """As part of the transaction that publishes it. Raises as `JournalWriter.stage_add`."""
         record = RecordId(self._journals.ids.draw())
-        body = record_bodies.duplicate_id(CACHE, bytes.fromhex(note_id))
+        body = record_bodies.duplicate_id(self._cache, bytes.fromhex(note_id))
         self._journals.messages.stage_add_in(tx, record, MessageType.DUPLICATE_ID, body)
         self._records[note_id] = record
 

@@ -36,10 +36,13 @@ from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.auto_deleting import AutoDeleting
 from journalfs.store.write.change import Changes
+from journalfs.store.write.deciding import Deciding
 from journalfs.store.write.deleted import Deleted
 from journalfs.store.write.deleting import Deleting
 from journalfs.store.write.delivering import Consumer, Deliveries
 from journalfs.store.write.disk_limits import DiskLimits
+from journalfs.store.write.draft_folder import TRANSACTIONS
+from journalfs.store.write.drafts import Drafts
 from journalfs.store.write.duplicates import DuplicateIds
 from journalfs.store.write.expiring import Expiring
 from journalfs.store.write.flushed import Flushed, path_of
@@ -69,7 +72,7 @@ from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.sending import Sending, Sent
 from journalfs.store.write.settings_file import checked_settings
-from journalfs.store.write.settled import Settled
+from journalfs.store.write.settled import DRAFTS, Settled
 from journalfs.store.write.snapshotting import SnapshotMaking
 from journalfs.store.write.sync_mode import SyncMode
 from journalfs.store.write.ways import FindingWays
@@ -152,6 +155,20 @@ class WritingStore(SelfReadingStore):
             core, journals, self._removing, self._forwarding, self._rules, self.settled, self._leaving
         )
         self._routing.consumers_of = self._deliveries.consumers_of
+        self.transactions = self._made_drafts(changes, settled=Settled(core, journals, DRAFTS))
+        self.deciding = Deciding(
+            core,
+            journals,
+            self._removing,
+            self._deliveries,
+            kinds,
+            self._paged,
+            duplicates,
+            bodies,
+            self.admission,
+            self.settled,
+            self._refuse_prepared,
+        )
         self._prepare_own_work(duplicates)
         core.explanations.of_writer = journals.messages.upkeep.explain
         self._addresses_paging = lambda: paging.addresses
@@ -176,6 +193,32 @@ class WritingStore(SelfReadingStore):
         self.auto_deleting = AutoDeleting(
             core, self._rules, self._deleting, self._change, self.left_unpublished
         )
+
+    def _made_drafts(self, changes: Changes, settled: Settled) -> Drafts:
+        return Drafts(
+            self.core,
+            self.journals,
+            self._removing,
+            self._deliveries,
+            self._leaving,
+            self._sending,
+            self._publication,
+            changes,
+            self._arrivals,
+            self.admission,
+            self.ways,
+            settled,
+            find=self._queue,
+            settle=self.settled,
+            show=self.show,
+            tell_duplicates=self._tell_duplicates,
+            place=lambda: self.staging_directory() / TRANSACTIONS,
+            refuse_prepared=self._refuse_prepared,
+            sync=self.sync is not SyncMode.NONE,
+        )
+
+    def _refuse_prepared(self) -> None:
+        """Raise where the store has nothing for a prepared transaction."""
 
     def start(self) -> None:
         super().start()
@@ -625,6 +668,12 @@ class WritingStore(SelfReadingStore):
         """Let go of what has to go since messages became due."""
         await self._leaving.became_due()
 
+    def save_index(self) -> None:
+        """Without what waits in drafts: these say so themselves when the store is opened again."""
+        self.core.keep_aside(aside=False)
+        super().save_index()
+        self.core.keep_aside()
+
     def leave_words(self, text: str) -> None:
         leave_words(self.core.root, text)
 
@@ -636,6 +685,12 @@ class WritingStore(SelfReadingStore):
 
     def dropped(self, what: str, reason: str) -> None:
         self.core.events.add("dropped", f"{what}: {reason}", level=logging.INFO, what=what, reason=reason)
+
+    def recover_drafts(self) -> None:
+        """Hold what transactions hold that have not ended. Raises OSError, and `ReadOnlyStore`."""
+        self.transactions.recover(self.core.root / FOLDER / STAGING / TRANSACTIONS)
+        if any(self.core.in_delivery.aside.paged.values()):
+            self.core.refresh_pages()
 
     def left_unpublished(self) -> Sequence[str]:
         return self.flushed.left_addresses()
