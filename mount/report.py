@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -76,6 +76,11 @@ def json_text(content: Mapping[str, object]) -> bytes:
         return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
     except UnicodeEncodeError:  # which is for the standard library
         return json.dumps(content, indent=2).encode() + b"\n"
+
+
+def json_lines(contents: Iterable[Mapping[str, object]]) -> bytes:
+    """One JSON object a line."""
+    return b"".join(json.dumps(content).encode() + b"\n" for content in contents)
 
 
 class RenderedFile:

@@ -224,6 +224,9 @@ async def move_messages(
         target.context.changing()
         return await context.brings_back.move(source, message_ids(), back)
     store = context.removing()
+    held = await target.hold_messages(source, message_ids)
+    if held is not None:
+        return held
     if target.redrives:
         return sum((await store.redrive(source, message_ids())).sent.values())
     queue = moving_target(source, target)
@@ -373,6 +376,14 @@ class Directory(Node):
 
     def receiving_queue(self) -> QueuePath | None:
         """The queue that messages moved here go to."""
+        return None
+
+    async def hold_messages(
+        self, source: QueuePath, message_ids: Callable[[], Sequence[MessageId]]
+    ) -> int | None:
+        """Messages that are moved here wait for the end of a transaction; how many were there. None: it is
+        none.
+        """
         return None
 
     def attributes(self) -> EntryAttributes:

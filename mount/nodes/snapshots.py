@@ -14,15 +14,22 @@ from typing import ClassVar
 from pyfuse3 import EntryAttributes
 
 from journalfs.errors import JournalfsError
-from journalfs.store.api import OWNER_ALONE, Permissions, Snapshot
+from journalfs.store.api import OWNER_ALONE, Permissions, Snapshot, VirtualDirectory, VirtualFile
 from journalfs_mount.caching import SELDOM_S
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
-from journalfs_mount.names import REMOVED_DIRECTORY, SNAPSHOTS_DIRECTORY, STATUS_NAME, encode_name
+from journalfs_mount.names import (
+    REMOVED_DIRECTORY,
+    SNAPSHOTS_DIRECTORY,
+    STATUS_NAME,
+    TRANSACTIONS_DIRECTORY,
+    encode_name,
+)
 from journalfs_mount.naming import find_named, new_name
 from journalfs_mount.nodes.base import Directory, Entry, Node, OpenedFile
 from journalfs_mount.nodes.removed import RemovedDirectory
 from journalfs_mount.nodes.root import RootDirectory
+from journalfs_mount.nodes.transactions import TransactionsDirectory
 from journalfs_mount.nodes.virtual import VirtualDirectoryNode
 from journalfs_mount.refusals import Refused
 from journalfs_mount.report import TextSource, json_text
@@ -52,6 +59,12 @@ class ControlNode(VirtualDirectoryNode):
         if name == REMOVED_DIRECTORY and removed is not None:
             return self.enter(name, partial(RemovedDirectory, self.context, self.inode, removed))
         return super().find(name)
+
+    def _node(self, name: bytes, found: VirtualDirectory | VirtualFile) -> Node:
+        if name != TRANSACTIONS_DIRECTORY or self.context.read_only:
+            return super()._node(name, found)
+        find = partial(self._child, name.decode())
+        return self.enter(name, partial(TransactionsDirectory, self.context, self.inode, find))
 
     def entries(self) -> Sequence[Entry]:
         entries = list(super().entries())
