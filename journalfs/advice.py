@@ -50,6 +50,8 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "ENOMEM": Advice("no memory left", "free some", ()),
     "ELOOP": Advice("a link leads to itself", "`namei -l PATH` shows it", ()),
     "EDESTADDRREQ": Advice("no queue of the address takes it", "`mkdir` a queue", (68,)),
+    "ENOMSG": Advice("a broker took what a transaction holds", "`rmdir` the transaction", (261,)),
+    "EBADMSG": Advice("a file in a transaction is not what its name says", "mend it", (261,)),
     "EUSERS": Advice("`max-consumers` readers have `.take` open", "end one", (122,)),
     "EMSGSIZE": Advice("it fits no record", "raise `journal-buffer-size`", (67,)),
     "ENODEV": Advice("no FUSE; a shared mapping of what may change", "load fuse; read it", (40,)),

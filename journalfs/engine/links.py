@@ -94,6 +94,21 @@ def write_durably(path: Path, content: bytes) -> None:
         os.close(descriptor)
 
 
+def append(path: Path, content: bytes, *, sync: bool) -> None:
+    """To a file, durably with `sync`. Raises OSError, and then the file is what it was."""
+    with door.opened(path, os.O_WRONLY | os.O_APPEND) as descriptor:
+        before = os.fstat(descriptor).st_size
+        try:
+            at = 0
+            while at < len(content):
+                at += os.write(descriptor, content[at:])
+            if sync:
+                os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+
+
 def rename(old: Path, new: Path) -> None:
     """Rename within a directory, durably. Raises OSError."""
     door.rename(old, new)

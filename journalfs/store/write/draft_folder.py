@@ -7,7 +7,6 @@ being made, or has ended.
 
 from __future__ import annotations
 
-import os
 import secrets
 from array import array
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from journalfs import door
-from journalfs.engine.links import write_durably
+from journalfs.engine.links import append, write_durably
 from journalfs.errors import NameTaken
 from journalfs.store.api import QueuePath
 from journalfs.store.snapshot_folder import decoded_name, encoded_name, folder_name
@@ -107,17 +106,7 @@ class DraftFolder:
         """That messages are held, or no more: durable on return. Raises OSError, and then it is not noted."""
         source, target = way
         line = _line(Holds(_encoded(source), list(ids), target and _encoded(target), ended))
-        with door.opened(self.path / HOLDS, os.O_WRONLY | os.O_APPEND) as descriptor:
-            length = os.fstat(descriptor).st_size
-            try:
-                view = memoryview(line)
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                if self.sync:
-                    os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, length)
-                raise
+        append(self.path / HOLDS, line, sync=self.sync)
 
     def end(self) -> Path:
         """Nobody finds it any more, whatever happens. Returns where it is, to be removed. Raises OSError."""

@@ -155,20 +155,7 @@ class WritingStore(SelfReadingStore):
             core, journals, self._removing, self._forwarding, self._rules, self.settled, self._leaving
         )
         self._routing.consumers_of = self._deliveries.consumers_of
-        self.transactions = self._made_drafts(changes, settled=Settled(core, journals, DRAFTS))
-        self.deciding = Deciding(
-            core,
-            journals,
-            self._removing,
-            self._deliveries,
-            kinds,
-            self._paged,
-            duplicates,
-            bodies,
-            self.admission,
-            self.settled,
-            self._refuse_prepared,
-        )
+        self._prepare_transactions(changes, duplicates, bodies)
         self._prepare_own_work(duplicates)
         core.explanations.of_writer = journals.messages.upkeep.explain
         self._addresses_paging = lambda: paging.addresses
@@ -194,10 +181,11 @@ class WritingStore(SelfReadingStore):
             core, self._rules, self._deleting, self._change, self.left_unpublished
         )
 
-    def _made_drafts(self, changes: Changes, settled: Settled) -> Drafts:
-        return Drafts(
-            self.core,
-            self.journals,
+    def _prepare_transactions(self, changes: Changes, duplicates: DuplicateIds, bodies: BodyWriter) -> None:
+        core, journals = self.core, self.journals
+        self.transactions = Drafts(
+            core,
+            journals,
             self._removing,
             self._deliveries,
             self._leaving,
@@ -207,7 +195,7 @@ class WritingStore(SelfReadingStore):
             self._arrivals,
             self.admission,
             self.ways,
-            settled,
+            Settled(core, journals, DRAFTS),
             find=self._queue,
             settle=self.settled,
             show=self.show,
@@ -215,6 +203,19 @@ class WritingStore(SelfReadingStore):
             place=lambda: self.staging_directory() / TRANSACTIONS,
             refuse_prepared=self._refuse_prepared,
             sync=self.sync is not SyncMode.NONE,
+        )
+        self.deciding = Deciding(
+            core,
+            journals,
+            self._removing,
+            self._deliveries,
+            self._sending.kinds,
+            self._paged,
+            duplicates,
+            bodies,
+            self.admission,
+            self.settled,
+            self._refuse_prepared,
         )
 
     def _refuse_prepared(self) -> None:
