@@ -9,7 +9,7 @@ import threading
 from types import TracebackType
 from typing import Any
 
-from tests.broker import distribution
+from tests.broker import class_data
 
 ANSWER_S_MAX = 60
 
@@ -32,10 +32,9 @@ class CoreClient:
             "KILL",
             "java",
             "-Xmx256m",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
+            *class_data.options(class_data.CLIENT),
         ]
-        command += ["-XX:-UsePerfData", "-cp", distribution.class_path(), "journalfs.tests.BrokerClient", url]
+        command += ["-cp", class_data.class_path(), class_data.CLIENT, url]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

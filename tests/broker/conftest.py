@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker import class_data
 from tests.broker.client import CoreClient
-from tests.broker.distribution import class_path, distribution_home
+from tests.broker.distribution import distribution_home
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings
 
@@ -26,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def artemis_home() -> Path:
     """An unpacked Artemis, and our client compiled against it."""
-    class_path()
+    class_data.make()
     return distribution_home()
 
 

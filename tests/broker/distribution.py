@@ -51,19 +51,19 @@ def distribution_home() -> Path:
 
 
 def compiled(sources: Path) -> Path:
-    """The folder of our Java classes whose sources are in another one; compiled when one of them is new."""
+    """The jar of our Java classes whose sources are in a folder; compiled when one of them is new."""
     files = sorted(sources.glob("*.java"))
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    classes = cache_dir() / f"classes-{ARTEMIS_VERSION}-{digest}"
+    classes = cache_dir() / f"classes-{ARTEMIS_VERSION}-{digest}.jar"
     home = distribution_home()
     with locked("classes"):
-        if not classes.is_dir():
+        if not classes.is_file():
             _compile(files, home, classes)
     return classes
 
 
-def class_path(sources: Path = JAVA_SOURCES) -> str:
-    """Of a program of ours, the client unless told, and of the classes of the broker."""
+def class_path(sources: Path) -> str:
+    """Of a program of ours and of the classes of the broker."""
     return f"{compiled(sources)}:{distribution_home()}/lib/*"
 
 
@@ -86,7 +86,9 @@ def _compile(sources: list[Path], home: Path, classes: Path) -> None:
         command = ["javac", "--release", "17", "-Xlint:all,-serial,-processing,-try", "-Werror", "-proc:none"]
         command += ["-d", str(out), "-cp", f"{home}/lib/*", *map(str, sources)]
         run(command, folder=Path(scratch), deadline_s=120)
-        out.rename(classes)
+        jar = Path(scratch) / "classes.jar"
+        run(["jar", "--create", "--file", str(jar), "-C", str(out), "."], folder=Path(scratch), deadline_s=60)
+        jar.rename(classes)
 
 
 def run(command: list[str], *, folder: Path, deadline_s: float) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from tests.broker import distribution
+from tests.broker import class_data, distribution
 from tests.broker.settings import BrokerSettings, JournalType, Store, acceptor, broker_xml
 
 ACTIVE = "AMQ221007"
@@ -120,17 +120,13 @@ class Broker:
         home = distribution.distribution_home()
         # setpriv: the broker dies with the test run, however that ends.
         command = ["setpriv", "--pdeathsig", "KILL", "java", "-Xms128m", "-Xmx512m"]
-        command += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+        command += class_data.options(class_data.BROKER)
         command += [f"-Dartemis.home={home}", f"-Dartemis.instance={self.root}", f"-Ddata.dir={self.data}"]
         command += [f"-Dartemis.instance.etc={self.root}/etc", f"-Djava.io.tmpdir={self.root}/tmp"]
         command += [f"-Djava.library.path={home}/bin/lib/linux-x86_64"]
         command += [f"-Dlog4j2.configurationFile=file:{self.root}/etc/log4j2.properties"]
-        command += [
-            "-classpath",
-            f"{home}/lib/artemis-boot.jar",
-            "org.apache.activemq.artemis.boot.Artemis",
-            "run",
-        ]
+        libraries = map(str, sorted((self.root / "lib").glob("*.jar")))
+        command += ["-classpath", ":".join([class_data.class_path(), *libraries]), class_data.BROKER, "run"]
         self._log = []
         self._process = subprocess.Popen(
             command,

@@ -139,7 +139,7 @@ def test_a_running_broker_keeps_us_out(stopped: Broker, layout: StoreLayout) -> 
             with pytest.raises(StoreBusy) as caught:
                 NodeLock.acquire(asked, 0, SystemClock())
             assert caught.value.holder.startswith(f"process {stopped.pid} (java ")
-            assert caught.value.holder.endswith("org.apache.activemq.artemis.boot.Artemis run)")
+            assert caught.value.holder.endswith("org.apache.activemq.artemis.cli.Artemis run)")
         with CoreClient(stopped.port) as client:
             client.create_queue("still")
             client.send("still")
