@@ -226,6 +226,9 @@ TEXT_BATCHES_KEPT_MAX: Final = 1024
 PIECE_RECORDS: Final = 4096
 """Records of a long change that are staged in one turn of the event loop: about a millisecond."""
 
+SETTLED_OPERATIONS: Final = 16_384
+"""Operations of a long transaction that is over which are settled in one such turn: a millisecond or two."""
+
 PIECE_TEXTS: Final = 512
 """And lines or values of a long publication, each of which is two records or more: a millisecond or two."""
 

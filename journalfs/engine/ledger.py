@@ -90,6 +90,15 @@ class Ledger:
         """Take records (a `jfs_record` array, of a scan or a stage) into account, in replay order."""
         check(lib.jfs_ledger_apply(self.pointer, slot, records, count), "reading a journal file")
 
+    def settle(self, operations: int) -> bool:
+        """Do some of what the ends of long transactions left to do, for so many of their operations. Whether
+        there is more. Whoever asks for what it changes has all of it done.
+        """
+        status = lib.jfs_ledger_settle(self.pointer, operations)
+        if status != FULL:
+            check(status, "ending a transaction")
+        return bool(status == FULL)
+
     def counters(self, *slots: int) -> FileCounters:
         """Of a file, or of several together."""
         out = ffi.new("jfs_ledger_file *")

@@ -33,7 +33,7 @@ from journalfs.engine.state_types import (
     Unmeasured,
 )
 from journalfs.engine.status import FULL, check
-from journalfs.limits import PART_NUMBER_MAX
+from journalfs.limits import PART_NUMBER_MAX, SETTLED_OPERATIONS
 
 Order = Literal["arrival", "delivery"]
 Include = Literal["live", "delivering", "all"]
@@ -108,6 +108,12 @@ class LiveState:
         time. For what this process writes itself: bodies of large messages are there before the records.
         """
         lib.jfs_state_foresee(self.pointer)
+
+    def settle(self, operations: int) -> bool:
+        """Do some of what long transactions left to do, which nobody sees; for about so many of their
+        operations. Whether there is more.
+        """
+        return bool(lib.jfs_state_settle(self.pointer, operations))
 
     def finish(self, *, following: bool = False) -> None:
         """End the initial load.
@@ -554,6 +560,8 @@ class LiveState:
 
     def save(self) -> bytes:
         """The whole state as bytes for `load`; only after `finish`. The caller adds checksum and files."""
+        while self.settle(SETTLED_OPERATIONS):
+            pass
         size_bytes = lib.jfs_state_save_bytes(self.pointer)
         out = bytearray(size_bytes)
         check(

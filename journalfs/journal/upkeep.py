@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from journalfs.engine.waiting import Turn, offload, unbroken
+from journalfs.engine.waiting import Turn, checkpoint, offload, unbroken
 from journalfs.errors import Damaged, JournalfsError
 from journalfs.journal.compaction import Compaction, CompactionDone
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.reports import FileReport, file_reports
 from journalfs.journal.tight import Plan, Rewritable, Room, best_plan
+from journalfs.limits import SETTLED_OPERATIONS
 
 if TYPE_CHECKING:
     from journalfs.journal.writer import JournalWriter, Position
@@ -90,6 +91,8 @@ class Upkeep:
     async def tidy(self) -> None:
         """Do all that is due now. Raises OSError and WriteFailed; the journal stays as usable as it was."""
         async with self.turn:
+            while self._writer.ledger.settle(SETTLED_OPERATIONS):
+                await checkpoint()
             try:
                 await unbroken(self._keep_ready)
             except OSError:

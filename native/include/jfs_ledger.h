@@ -68,7 +68,7 @@ jfs_status jfs_ledger_abandon(jfs_ledger *ledger, int64_t tx_id);
  * or the transaction is prepared already; JFS_HELD: an open transaction changes or deletes the record, or the
  * transaction is prepared and takes nothing more.
  */
-jfs_status jfs_ledger_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
+jfs_status jfs_ledger_check(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
 
 /* Records of the transaction that lie in the file: what PREPARE and COMMIT say when they are written there. */
 uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot);
@@ -78,32 +78,37 @@ uint32_t jfs_ledger_count(const jfs_ledger *ledger, int64_t tx_id, uint32_t slot
  */
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count);
 
+/* Does some of what the ends of long transactions left to do, for so many of their operations; each `apply` does a little
+ * of it, and whoever asks for what it changes has all of it done. JFS_FULL: there is more.
+ */
+jfs_status jfs_ledger_settle(jfs_ledger *ledger, uint32_t operations);
+
 /* The counters of some files, added up. JFS_RANGE: no such file. */
-jfs_status jfs_ledger_sum(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, jfs_ledger_file *out);
+jfs_status jfs_ledger_sum(jfs_ledger *ledger, const uint32_t *slots, uint32_t count, jfs_ledger_file *out);
 
 /* What one file cancels, by the file that it is in. *count is in how many files; JFS_FULL when room is less, JFS_RANGE:
  * no such file.
  */
-jfs_status jfs_ledger_cancels(const jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
+jfs_status jfs_ledger_cancels(jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
                               uint32_t *count);
 
-int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id);
+int jfs_ledger_is_live(jfs_ledger *ledger, int64_t record_id);
 
 /* In how many queues a message is, as far as it was not acknowledged there; what is open does not count. */
-int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id);
+int jfs_ledger_references(jfs_ledger *ledger, int64_t record_id);
 
 void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out);
 
 /* Which of the files, given in reading order without the current one, nothing needs any more: reclaimable[i] = 1.
  * JFS_RANGE: no such file.
  */
-jfs_status jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count,
+jfs_status jfs_ledger_reclaimable(jfs_ledger *ledger, const uint32_t *slots, uint32_t count,
                                   uint8_t *reclaimable);
 
 /* Ids of live records, unsorted; ids of open transactions in order of appearance. *count is how many there are;
  * JFS_FULL when room is less.
  */
-jfs_status jfs_ledger_live_ids(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count);
+jfs_status jfs_ledger_live_ids(jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count);
 jfs_status jfs_ledger_transactions(const jfs_ledger *ledger, jfs_ledger_tx *out, uint64_t room, uint64_t *count);
 
 /* Those that count for nothing and keep their files, in order of their ends. As for live ids. */

@@ -43,6 +43,11 @@ jfs_status jfs_state_finish(jfs_state *state, int keep_unreferenced);
  */
 void jfs_state_foresee(jfs_state *state);
 
+/* Does some of what long transactions left to do, for about so many of their operations; each `apply` does a little of it.
+ * Nobody sees any of it. Nonzero: there is more.
+ */
+int jfs_state_settle(jfs_state *state, uint32_t operations);
+
 /* Heap bytes held. */
 uint64_t jfs_state_memory(const jfs_state *state);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_FIRST = 64, ITEMS_LONG = 65536 };
+enum { ITEMS_FIRST = 64, ITEMS_LONG = 65536, SETTLED_WITH_EACH = 64 };
 enum { TYPE_ADD_REF = 32, TYPE_ACKNOWLEDGE = 33, TYPE_DELIVERY_COUNT = 34, TYPE_SCHEDULED_TIME = 36 };
 
 jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stride) {
@@ -26,6 +26,7 @@ jfs_status jfs_ledger_new(jfs_ledger **out) {
     if (ledger == NULL) goto done;
     ledger->live_free = NONE;
     ledger->group_free = NONE;
+    ledger->first_ended = ledger->last_ended = NONE;
     ledger->id_max = -1;
     ledger->tx_id_max = -1;
     status = index_init(&ledger->live_index);
@@ -56,9 +57,22 @@ static live_entry *find_any(const jfs_ledger *ledger, int64_t id) {
     return item == INDEX_NONE ? NULL : &ledger->live[item];
 }
 
-live_entry *ledger_find(const jfs_ledger *ledger, int64_t id) {
+/* Whether a transaction that has ended may still have to change it. */
+static int is_behind(const jfs_ledger *ledger, const live_entry *entry) {
+    if (entry->flags & LIVE_PENDING) return ledger->txs[entry->held].ended;
+    return ledger->ended_claims > 0 && ((entry->flags & LIVE_DOOMED) || entry->held > 0);
+}
+
+live_entry *ledger_find_now(const jfs_ledger *ledger, int64_t id) {
     live_entry *const entry = find_any(ledger, id);
     return entry == NULL || (entry->flags & LIVE_LEFTOVER) ? NULL : entry;
+}
+
+live_entry *ledger_find(jfs_ledger *ledger, int64_t id) {
+    live_entry *const entry = ledger_find_now(ledger, id);
+    if (ledger->first_ended == NONE || entry == NULL || !is_behind(ledger, entry)) return entry;
+    ledger_settle_all(ledger);
+    return ledger_find_now(ledger, id);
 }
 
 static live_entry *find_leftover(const jfs_ledger *ledger, int64_t id) {
@@ -66,12 +80,12 @@ static live_entry *find_leftover(const jfs_ledger *ledger, int64_t id) {
     return entry == NULL || !(entry->flags & LIVE_LEFTOVER) ? NULL : entry;
 }
 
-int jfs_ledger_is_live(const jfs_ledger *ledger, int64_t record_id) {
+int jfs_ledger_is_live(jfs_ledger *ledger, int64_t record_id) {
     const live_entry *const entry = ledger_find(ledger, record_id);
     return entry != NULL && !(entry->flags & LIVE_PENDING);
 }
 
-int jfs_ledger_references(const jfs_ledger *ledger, int64_t record_id) {
+int jfs_ledger_references(jfs_ledger *ledger, int64_t record_id) {
     const live_entry *const entry = ledger_find(ledger, record_id);
     return entry == NULL ? 0 : entry->references;
 }
@@ -222,7 +236,7 @@ jfs_status ledger_delete(jfs_ledger *ledger, uint32_t slot, live_entry *entry) {
     return status;
 }
 
-jfs_status jfs_ledger_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id) {
+jfs_status jfs_ledger_check(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id) {
     const live_entry *entry;
     if (kind == JFS_EVENT) return JFS_OK;
     if (kind >= JFS_ADD_TX && kind != JFS_DELETE) return ledger_tx_check(ledger, kind, tx_id, record_id);
@@ -251,8 +265,9 @@ static jfs_status apply_plain(jfs_ledger *ledger, uint32_t slot, const jfs_recor
 }
 
 jfs_status jfs_ledger_apply(jfs_ledger *ledger, uint32_t slot, const jfs_record *records, uint32_t count) {
-    jfs_status status = JFS_OK;
+    jfs_status status = ledger->failed ? JFS_NO_MEMORY : JFS_OK;
     if (slot >= ledger->file_count) return JFS_RANGE;
+    if (ledger->first_ended != NONE) jfs_ledger_settle(ledger, SETTLED_WITH_EACH);
     for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
         const jfs_record *const record = &records[i];
         const int has_tx = record->kind >= JFS_ADD_TX && record->kind != JFS_DELETE;

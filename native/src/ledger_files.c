@@ -44,10 +44,11 @@ jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slo
     return status;
 }
 
-jfs_status jfs_ledger_cancels(const jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
+jfs_status jfs_ledger_cancels(jfs_ledger *ledger, uint32_t in_slot, jfs_ledger_cancelled *out, uint32_t room,
                               uint32_t *count) {
     const file_entry *file;
     if (in_slot >= ledger->file_count) return JFS_RANGE;
+    ledger_settle_all(ledger);
     file = &ledger->files[in_slot];
     *count = file->negative_count;
     if (room < *count) return JFS_FULL;
@@ -90,10 +91,12 @@ static int is_needed(const reckoning *made, const file_entry *file, uint32_t pla
 }
 
 /* A file goes when nothing earlier that stays is cancelled by it, and all it holds is cancelled from it or later. */
-jfs_status jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count,
+jfs_status jfs_ledger_reclaimable(jfs_ledger *ledger, const uint32_t *slots, uint32_t count,
                                   uint8_t *reclaimable) {
     reckoning made;
-    const jfs_status status = reckoning_make(&made, ledger, slots, count);
+    jfs_status status;
+    ledger_settle_all(ledger);
+    status = reckoning_make(&made, ledger, slots, count);
     memset(reclaimable, 0, count);
     for (uint32_t i = 0; i < count && status == JFS_OK; i++) {
         const file_entry *const file = &ledger->files[slots[i]];
@@ -105,7 +108,8 @@ jfs_status jfs_ledger_reclaimable(const jfs_ledger *ledger, const uint32_t *slot
     return status;
 }
 
-jfs_status jfs_ledger_sum(const jfs_ledger *ledger, const uint32_t *slots, uint32_t count, jfs_ledger_file *out) {
+jfs_status jfs_ledger_sum(jfs_ledger *ledger, const uint32_t *slots, uint32_t count, jfs_ledger_file *out) {
+    ledger_settle_all(ledger);
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < count; i++) {
         if (slots[i] >= ledger->file_count) return JFS_RANGE;
@@ -136,8 +140,9 @@ void jfs_ledger_totals(const jfs_ledger *ledger, jfs_ledger_counts *out) {
     out->tx_id_max = ledger->tx_id_max;
 }
 
-jfs_status jfs_ledger_live_ids(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count) {
+jfs_status jfs_ledger_live_ids(jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count) {
     uint64_t at = 0;
+    ledger_settle_all(ledger);
     for (uint32_t i = 0; i < ledger->live_count; i++) {
         const live_entry *const entry = &ledger->live[i];
         if (!entry->used || (entry->flags & (LIVE_PENDING | LIVE_LEFTOVER))) continue;

@@ -63,8 +63,13 @@ typedef struct {
     uint32_t counted_file;
     uint32_t counted;
     uint64_t sequence; /* order of first appearance */
+    uint32_t settled;  /* operations that are, of one that has ended */
+    uint32_t next_ended;
     uint8_t prepared;
     uint8_t broken;
+    uint8_t claims;    /* it changes records that there were */
+    uint8_t committed;
+    uint8_t ended;     /* no longer open: what it does is still being settled */
     uint8_t used;
 } tx_entry;
 
@@ -82,6 +87,9 @@ struct jfs_ledger {
     uint32_t tx_count;
     uint32_t tx_room;
     item_index tx_index;
+    uint32_t first_ended; /* long transactions that ended, in this order, to be settled bit by bit */
+    uint32_t last_ended;
+    uint32_t ended_claims; /* those of them with claims */
     uint64_t tx_sequence;
     file_entry *files;
     uint32_t file_count;
@@ -91,6 +99,7 @@ struct jfs_ledger {
     uint32_t doubtful_count;
     uint32_t doubtful_room;
     uint8_t doubts;    /* bytes of the journal are lost */
+    uint8_t failed;    /* memory ran out: it says nothing any more */
     int64_t id_max;
     int64_t tx_id_max;
 };
@@ -98,7 +107,8 @@ struct jfs_ledger {
 /* Doubles an array of `stride`-byte items when it is full. */
 jfs_status ledger_grow(void **items, uint32_t count, uint32_t *room, size_t stride);
 
-live_entry *ledger_find(const jfs_ledger *ledger, int64_t id);
+live_entry *ledger_find(jfs_ledger *ledger, int64_t id);
+live_entry *ledger_find_now(const jfs_ledger *ledger, int64_t id); /* whatever is still to be settled */
 tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id);
 
 /* Effects of records that count, in the file where they lie. */
@@ -116,8 +126,11 @@ jfs_status ledger_delete_leftover(jfs_ledger *ledger, uint32_t slot, int64_t id)
 
 jfs_status ledger_negative(jfs_ledger *ledger, uint32_t in_slot, uint32_t of_slot, int64_t count);
 
+/* Before anybody is told what long transactions that ended may have changed. */
+void ledger_settle_all(jfs_ledger *ledger);
+
 jfs_status ledger_tx_record(jfs_ledger *ledger, uint32_t slot, const jfs_record *record);
-jfs_status ledger_tx_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
+jfs_status ledger_tx_check(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id);
 void ledger_tx_free_all(jfs_ledger *ledger);
 
 #endif

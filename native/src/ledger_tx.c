@@ -4,6 +4,9 @@
 
 #include "ledger_internal.h"
 
+/* Operations from which on the end of a transaction is settled bit by bit. */
+enum { LONG = 4096 };
+
 tx_entry *ledger_find_tx(const jfs_ledger *ledger, int64_t tx_id) {
     const uint32_t item = index_find(&ledger->tx_index, ledger->txs, sizeof *ledger->txs, tx_id);
     return item == INDEX_NONE ? NULL : &ledger->txs[item];
@@ -71,7 +74,7 @@ static uint32_t updates_of(const tx_entry *tx, int64_t id) {
     return found;
 }
 
-jfs_status ledger_tx_check(const jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id) {
+jfs_status ledger_tx_check(jfs_ledger *ledger, uint8_t kind, int64_t tx_id, int64_t record_id) {
     const tx_entry *const tx = ledger_find_tx(ledger, tx_id);
     const live_entry *const entry = kind < JFS_PREPARE ? ledger_find(ledger, record_id) : NULL;
     if (kind >= JFS_PREPARE) {
@@ -103,6 +106,7 @@ static jfs_status tx_claim(jfs_ledger *ledger, uint32_t slot, tx_entry *tx, cons
         return JFS_OK;
     }
     if (entry == NULL) return JFS_OK;
+    tx->claims |= !(entry->flags & LIVE_PENDING) || record->kind == JFS_DELETE_TX;
     if (record->kind == JFS_DELETE_TX) {
         entry->flags |= LIVE_DOOMED;
     } else if (!(entry->flags & LIVE_PENDING)) {
@@ -149,7 +153,7 @@ static live_entry *entry_of(const jfs_ledger *ledger, const tx_operation *operat
     live_entry *const entry = operation->entry < ledger->live_count ? &ledger->live[operation->entry] : NULL;
     const int is_it = entry != NULL && entry->used && entry->id == operation->id;
     if (is_it && !(entry->flags & LIVE_LEFTOVER)) return entry;
-    return ledger_find(ledger, operation->id);
+    return ledger_find_now(ledger, operation->id);
 }
 
 /* Takes claims back; committed: what the operation does takes effect. */
@@ -183,19 +187,69 @@ static jfs_status settle(jfs_ledger *ledger, tx_entry *tx, const tx_operation *o
     return ledger_update(ledger, operation->file, entry, operation->bytes, operation->user_type, 0);
 }
 
-static void tx_forget(jfs_ledger *ledger, tx_entry *tx) {
-    index_remove(&ledger->tx_index, ledger->txs, sizeof *ledger->txs, tx->id);
-    tx_release(tx);
+/* What the next of its operations do takes effect, or is taken back. */
+static jfs_status settle_some(jfs_ledger *ledger, tx_entry *tx, uint32_t operations) {
+    jfs_status status = JFS_OK;
+    for (; tx->settled < tx->operation_count && operations > 0 && status == JFS_OK; operations--) {
+        const tx_operation *const operation = &tx->operations[tx->settled++];
+        ledger->files[operation->file].counters.open_bytes -= may_live(operation);
+        status = settle(ledger, tx, operation, tx->committed);
+    }
+    if (status != JFS_OK) ledger->failed = 1;
+    return status;
 }
 
-/* What its operations do takes effect, or is taken back. */
-static jfs_status settle_all(jfs_ledger *ledger, tx_entry *tx, int committed) {
-    jfs_status status = JFS_OK;
-    for (uint32_t i = 0; i < tx->operation_count && status == JFS_OK; i++) {
-        ledger->files[tx->operations[i].file].counters.open_bytes -= may_live(&tx->operations[i]);
-        status = settle(ledger, tx, &tx->operations[i], committed);
+/* Gives back the memory of operations that are settled, of which it takes the kernel long to take much at once. */
+static void settled_shrink(tx_entry *tx, uint32_t operations) {
+    const uint32_t less = operations < UINT32_MAX / 16 ? operations * 16 : UINT32_MAX;
+    tx_operation *kept;
+    tx->operation_room = tx->operation_room > less ? tx->operation_room - less : 0;
+    if (tx->operation_room == 0) return;
+    kept = realloc(tx->operations, (size_t)tx->operation_room * sizeof *kept);
+    if (kept != NULL) tx->operations = kept;
+}
+
+jfs_status jfs_ledger_settle(jfs_ledger *ledger, uint32_t operations) {
+    tx_entry *const tx = ledger->first_ended == NONE ? NULL : &ledger->txs[ledger->first_ended];
+    jfs_status status;
+    if (tx == NULL) return JFS_OK;
+    if (tx->settled == tx->operation_count) {
+        settled_shrink(tx, operations);
+        if (tx->operation_room > 0) return JFS_FULL;
+        ledger->first_ended = tx->next_ended;
+        if (ledger->first_ended == NONE) ledger->last_ended = NONE;
+        ledger->ended_claims -= tx->claims;
+        tx_release(tx);
+        return ledger->first_ended == NONE ? JFS_OK : JFS_FULL;
     }
-    tx_forget(ledger, tx);
+    status = settle_some(ledger, tx, operations);
+    return status == JFS_OK ? JFS_FULL : status;
+}
+
+void ledger_settle_all(jfs_ledger *ledger) {
+    while (jfs_ledger_settle(ledger, UINT32_MAX) == JFS_FULL) continue;
+}
+
+/* It is open no more, and what its operations do is settled. */
+static jfs_status tx_settle(jfs_ledger *ledger, tx_entry *tx, int committed) {
+    const uint32_t number = (uint32_t)(tx - ledger->txs);
+    jfs_status status;
+    index_remove(&ledger->tx_index, ledger->txs, sizeof *ledger->txs, tx->id);
+    tx->committed = (uint8_t)committed;
+    tx->next_ended = NONE;
+    if (tx->operation_count > LONG) {
+        tx->ended = 1;
+        ledger->ended_claims += tx->claims;
+        if (ledger->last_ended == NONE) {
+            ledger->first_ended = number;
+        } else {
+            ledger->txs[ledger->last_ended].next_ended = number;
+        }
+        ledger->last_ended = number;
+        return JFS_OK;
+    }
+    status = settle_some(ledger, tx, UINT32_MAX);
+    tx_release(tx);
     return status;
 }
 
@@ -222,7 +276,7 @@ static jfs_status tx_end(jfs_ledger *ledger, uint32_t slot, const jfs_record *re
     for (uint32_t i = 0; i < tx->touched_count && status == JFS_OK; i++) {
         if (!incomplete) status = ledger_negative(ledger, slot, tx->touched[i], 1);
     }
-    return status == JFS_OK ? settle_all(ledger, tx, committed) : status;
+    return status == JFS_OK ? tx_settle(ledger, tx, committed) : status;
 }
 
 void jfs_ledger_doubt(jfs_ledger *ledger) { ledger->doubts = 1; }
@@ -234,7 +288,7 @@ jfs_status jfs_ledger_abandon(jfs_ledger *ledger, int64_t tx_id) {
     jfs_status status;
     if (tx == NULL) return JFS_ABSENT;
     status = keep_for_good(ledger, tx_id);
-    return status == JFS_OK ? settle_all(ledger, tx, 0) : status;
+    return status == JFS_OK ? tx_settle(ledger, tx, 0) : status;
 }
 
 jfs_status jfs_ledger_doubtful(const jfs_ledger *ledger, int64_t *out, uint64_t room, uint64_t *count) {
@@ -254,7 +308,7 @@ jfs_status jfs_ledger_transactions(const jfs_ledger *ledger, jfs_ledger_tx *out,
     uint64_t at = 0;
     for (uint32_t i = 0; i < ledger->tx_count; i++) {
         const tx_entry *const tx = &ledger->txs[i];
-        if (!tx->used) continue;
+        if (!tx->used || tx->ended) continue;
         if (at < room) {
             out[at] = (jfs_ledger_tx){tx->id,           tx->operation_count, tx->counted,
                                       tx->counted_file, tx->prepared,        tx->broken};

@@ -38,6 +38,7 @@ jfs_status jfs_state_new(jfs_state **out) {
     *out = NULL;
     if (state == NULL) goto done;
     state->free_message = state->free_ref = state->free_wide = state->free_op = state->free_tx = JFS_NONE;
+    state->free_coming = state->undone_op = state->undone_last = state->undone_coming = JFS_NONE;
     state->free_schedule = JFS_NONE;
     state->last_queue = JFS_NONE;
     state->highest_id = -1;
@@ -65,6 +66,8 @@ void jfs_state_free(jfs_state *state) {
     free(state->decors.items);
     free(state->wides.items);
     free(state->queues.items);
+    for (uint32_t i = 0; i < state->comings.count; i++) free(state->comings.items[i].queue.arrival.items);
+    free(state->comings.items);
     free(state->ops.items);
     free(state->txs.items);
     free(state->sides.items);
@@ -133,7 +136,7 @@ jfs_status jfs_state_finish(jfs_state *state, int keep_unreferenced) {
 uint64_t jfs_state_memory(const jfs_state *state) {
     uint64_t bytes = sizeof *state + VECTOR_BYTES(&state->messages) + VECTOR_BYTES(&state->refs) +
                      VECTOR_BYTES(&state->decors) + VECTOR_BYTES(&state->wides) + VECTOR_BYTES(&state->queues) +
-                     VECTOR_BYTES(&state->ops) + VECTOR_BYTES(&state->txs) + VECTOR_BYTES(&state->sides) +
+                     VECTOR_BYTES(&state->ops) + VECTOR_BYTES(&state->comings) + VECTOR_BYTES(&state->txs) + VECTOR_BYTES(&state->sides) +
                      VECTOR_BYTES(&state->anomalies) + VECTOR_BYTES(&state->pending) + VECTOR_BYTES(&state->expiries) +
                      VECTOR_BYTES(&state->page_changes) + VECTOR_BYTES(&state->schedules);
     bytes += index_bytes(&state->message_index) + index_bytes(&state->wide_index) +
@@ -143,6 +146,7 @@ uint64_t jfs_state_memory(const jfs_state *state) {
     for (uint32_t i = 0; i < state->queues.count; i++) {
         bytes += VECTOR_BYTES(&state->queues.items[i].arrival) + VECTOR_BYTES(&state->queues.items[i].parts);
     }
+    for (uint32_t i = 0; i < state->comings.count; i++) bytes += VECTOR_BYTES(&state->comings.items[i].queue.arrival);
     return bytes;
 }
 
@@ -236,6 +240,7 @@ jfs_status jfs_state_message_refs(const jfs_state *state, int64_t message_id, ui
     if (message == JFS_NONE) return JFS_OK;
     for (uint32_t ref = state->messages.items[message].first_ref; ref != JFS_NONE;
          ref = state->refs.items[ref].next) {
+        if (state->refs.items[ref].queue & COMING) continue;
         if (found < capacity) out[found] = ref;
         found++;
     }

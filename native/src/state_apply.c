@@ -17,6 +17,9 @@ enum {
 /* Bytes at the start of a body that hold its fixed numbers, at most; and how many records are decoded at a time. */
 enum { HEAD_BYTES = 24, CHUNK = 256 };
 
+/* Operations of long transactions taken back with each call: about a millisecond. */
+enum { SETTLED_MAX = 8192 };
+
 /* Where a type keeps its numbers: 8 or 4 bytes each, in this order; 0: no such number. */
 typedef struct {
     uint8_t a, b, c;
@@ -200,5 +203,6 @@ jfs_status jfs_state_apply(jfs_state *state, uint32_t file_slot, const jfs_span 
         }
     }
     if (state->finished) settle_anomalies(state);
+    jfs_state_settle(state, SETTLED_MAX);
     return status;
 }

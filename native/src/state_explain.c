@@ -18,10 +18,10 @@ static uint32_t shares_fill(const jfs_state *state, uint32_t file_slot, jfs_queu
     for (uint32_t i = 0; i < state->messages.count; i++) {
         const message_item *const message = &state->messages.items[i];
         if (!(message->state & MESSAGE_USED) || message->file_slot != file_slot) continue;
-        referenced += message->first_ref != JFS_NONE;
+        referenced += message->first_ref != JFS_NONE && !(state->refs.items[message->first_ref].queue & COMING);
         for (uint32_t ref = message->first_ref; ref != JFS_NONE; ref = state->refs.items[ref].next) {
             const ref_item *const r = &state->refs.items[ref];
-            share_add(&shares[r->queue], message, r->state == REF_DELIVERING);
+            if (!(r->queue & COMING)) share_add(&shares[r->queue], message, r->state == REF_DELIVERING);
         }
     }
     return referenced;

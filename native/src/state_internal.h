@@ -141,6 +141,15 @@ typedef struct {
     uint8_t bound; /* not saved */
 } queue_item;
 
+/* In the queue of a reference: it is not there yet, but in this one of `comings`. */
+#define COMING ((uint32_t)1 << 31)
+
+/* What a long transaction gives to one queue when it commits. */
+typedef struct {
+    queue_item queue;
+    uint32_t next; /* of the same transaction; in a free slot: the next free one */
+} coming_item;
+
 /* ---- transactions and side records ---- */
 
 typedef struct {
@@ -155,6 +164,8 @@ typedef struct {
     uint32_t last_op;
     uint32_t hidden_op; /* up to this one its acknowledgements are hidden; JFS_NONE: none */
     uint32_t operations;
+    uint32_t foreseen; /* operations that are done when what comes has arrived */
+    uint32_t first_coming;
     uint32_t counted_slot; /* the file whose records `counted` counts */
     uint32_t counted;
     uint32_t file_slot; /* of the PREPARE */
@@ -162,6 +173,7 @@ typedef struct {
     uint32_t extra_bytes;
     uint8_t flags; /* JFS_TX_* */
     uint8_t used;
+    uint8_t comes; /* it is long: what it gives to queues is made as it comes in */
 } tx_item;
 
 typedef struct {
@@ -175,6 +187,7 @@ struct jfs_state {
     VECTOR(decor_item) decors; /* item 0 is never used */
     VECTOR(wide_item) wides;
     VECTOR(queue_item) queues;
+    VECTOR(coming_item) comings;
     VECTOR(op_item) ops;
     VECTOR(tx_item) txs;
     VECTOR(side_item) sides;
@@ -194,7 +207,11 @@ struct jfs_state {
     uint32_t free_ref;
     uint32_t free_decor; /* 0: none */
     uint32_t free_wide;
+    uint32_t free_coming;
     uint32_t free_op;
+    uint32_t undone_op; /* operations of long transactions that came to nothing, to be taken back bit by bit */
+    uint32_t undone_last;
+    uint32_t undone_coming;
     uint32_t free_tx;
     uint32_t free_schedule;
     uint32_t live_messages;
@@ -214,6 +231,10 @@ struct jfs_state {
     uint8_t page_changes_lost; /* nobody took them in time, or ever: all there is has to be looked at */
     uint8_t measure_all; /* no message was measured yet: `pending` is not kept */
 };
+
+static inline queue_item *queue_of_ref(const jfs_state *state, const ref_item *ref) {
+    return ref->queue & COMING ? &state->comings.items[ref->queue & ~COMING].queue : &state->queues.items[ref->queue];
+}
 
 /* state_messages.c */
 static inline uint64_t message_tail_bytes(const message_item *m) { return (uint64_t)m->tail_high << 32 | m->tail_low; }
@@ -267,6 +288,11 @@ jfs_status effect_apply(jfs_state *state, const jfs_operation *effect);
 /* Forgets those of messages in `deleted`. */
 void anomalies_sweep(jfs_state *state);
 jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, uint32_t file_slot, uint32_t offset);
+
+/* state_coming.c */
+jfs_status coming_take(jfs_state *state, uint32_t tx); /* the operation that the transaction got last */
+jfs_status coming_arrive(jfs_state *state, tx_item *tx);
+void coming_free(jfs_state *state, uint32_t *first);
 
 /* state_tx.c */
 jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, jfs_operation *operation);

@@ -113,7 +113,7 @@ jfs_status message_set_measure(jfs_state *state, uint32_t message, const jfs_mea
     m->state |= MESSAGE_MEASURED;
     for (ref = m->first_ref; ref != JFS_NONE; ref = state->refs.items[ref].next) {
         const ref_item *const r = &state->refs.items[ref];
-        queue_item *const queue = &state->queues.items[r->queue];
+        queue_item *const queue = queue_of_ref(state, r);
         queue->version++;
         /* Unsigned differences wrap and come out right. */
         if (r->state == REF_LIVE) queue->live_bytes += file - file_before;

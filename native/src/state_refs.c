@@ -65,7 +65,7 @@ static void count_owned(jfs_state *state, const message_item *m, int add) {
     const uint64_t bytes = large ? 2 * (uint64_t)m->body_bytes : m->body_bytes;
     queue_item *queue;
     if (m->first_ref == JFS_NONE) return;
-    queue = &state->queues.items[state->refs.items[m->first_ref].queue];
+    queue = queue_of_ref(state, &state->refs.items[m->first_ref]);
     /* Unsigned differences wrap and come out right. */
     queue->owned += add ? 1U : -1U;
     queue->owned_large += large ? (add ? 1U : -1U) : 0U;
@@ -77,9 +77,9 @@ void message_own(jfs_state *state, const message_item *m) { count_owned(state, m
 void message_disown(jfs_state *state, const message_item *m) { count_owned(state, m, 0); }
 
 jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
-    queue_item *const queue = &state->queues.items[slot];
     message_item *const m = &state->messages.items[message];
     uint32_t ref = state->free_ref;
+    queue_item *queue;
     ref_item *r;
     jfs_status status = JFS_OK;
     if (ref_find(state, message, slot) != JFS_NONE) return JFS_OK; /* a second one for the same pair does nothing */
@@ -101,9 +101,10 @@ jfs_status ref_add(jfs_state *state, uint32_t message, uint32_t slot) {
     message_disown(state, m);
     m->first_ref = ref;
     message_own(state, m);
+    queue = queue_of_ref(state, r);
     queue->live_count++;
     queue->live_bytes += message_file_bytes(m);
-    state->live_refs++;
+    state->live_refs += !(slot & COMING);
     status = queue_append(state, queue, ref);
     if (status == JFS_OK && (m->state & MESSAGE_SCHEDULED)) status = ref_decorate(state, ref, 36, 0);
     return status == JFS_OK ? count_ref(state, ref) : status;
@@ -119,7 +120,7 @@ static void decor_free(jfs_state *state, ref_item *r) {
 void ref_remove(jfs_state *state, uint32_t ref) {
     ref_item *const r = &state->refs.items[ref];
     message_item *const m = &state->messages.items[r->message];
-    queue_item *const queue = &state->queues.items[r->queue];
+    queue_item *const queue = queue_of_ref(state, r);
     if (r->part != 0) part_leave(state, queue, r);
     if (r->state == REF_LIVE) {
         queue->live_count--;
@@ -145,7 +146,7 @@ void ref_remove(jfs_state *state, uint32_t ref) {
     r->state = REF_FREE;
     r->message = state->free_ref;
     state->free_ref = ref;
-    state->live_refs--;
+    state->live_refs -= !(r->queue & COMING);
 }
 
 jfs_status decor_allocate(jfs_state *state, ref_item *r) {
@@ -184,7 +185,7 @@ jfs_status ref_decorate(jfs_state *state, uint32_t ref, int user_type, int64_t v
     } else {
         state->decors.items[r->decor].scheduled_ms = value;
     }
-    state->queues.items[r->queue].version++;
+    queue_of_ref(state, r)->version++;
     return JFS_OK;
 }
 
@@ -203,7 +204,7 @@ jfs_status schedule_refs(jfs_state *state, uint32_t message, int64_t due_ms) {
 /* A prepared transaction acknowledges the reference: out of sight, and out of its part, which may only shrink. */
 void ref_hide(jfs_state *state, uint32_t ref) {
     ref_item *const r = &state->refs.items[ref];
-    queue_item *const queue = &state->queues.items[r->queue];
+    queue_item *const queue = queue_of_ref(state, r);
     if (r->state != REF_LIVE) return;
     if (r->part != 0) part_leave(state, queue, r);
     r->state = REF_DELIVERING;
@@ -216,7 +217,7 @@ void ref_hide(jfs_state *state, uint32_t ref) {
 /* The transaction was rolled back: the reference keeps its place in the order, and shows in the tail. */
 void ref_show(jfs_state *state, uint32_t ref) {
     ref_item *const r = &state->refs.items[ref];
-    queue_item *const queue = &state->queues.items[r->queue];
+    queue_item *const queue = queue_of_ref(state, r);
     if (r->state != REF_DELIVERING) return;
     r->state = REF_LIVE;
     queue->live_count++;

@@ -18,14 +18,14 @@ static void tx_free(jfs_state *state, uint32_t found) {
         state->ops.items[tx->last_op].next = state->free_op;
         state->free_op = tx->first_op;
     }
+    coming_free(state, &tx->first_coming);
     tx->used = 0;
     tx->first_op = state->free_tx;
     state->free_tx = found;
     state->open_txs--;
-    if (state->open_txs == 0 && state->ops.capacity > OPS_KEPT) {
+    if (state->open_txs == 0 && state->undone_op == JFS_NONE && state->ops.capacity > OPS_KEPT) {
         state->ops.count = 0;
         state->free_op = JFS_NONE;
-        VECTOR_SHRINK(&state->ops);
     }
 }
 
@@ -50,6 +50,7 @@ static jfs_status tx_get(jfs_state *state, int64_t tx_id, uint32_t file_slot, ui
     tx->first_op = JFS_NONE;
     tx->last_op = JFS_NONE;
     tx->hidden_op = JFS_NONE;
+    tx->first_coming = JFS_NONE;
     tx->counted_slot = file_slot;
     tx->used = 1;
     state->open_txs++;
@@ -78,17 +79,55 @@ static jfs_status tx_foresee(jfs_state *state, jfs_operation *operation) {
     return status;
 }
 
+static void unforesee(jfs_state *state, const jfs_operation *operation) {
+    const uint32_t message = adds_message(operation) ? message_of_operation(state, operation) : JFS_NONE;
+    const message_item *const m = message == JFS_NONE ? NULL : &state->messages.items[message];
+    const int shows = m != NULL && m->first_ref != JFS_NONE && !(state->refs.items[m->first_ref].queue & COMING);
+    if (m == NULL || shows || m->file_slot != operation->file_slot || m->body_offset != operation->body_offset) return;
+    message_remove(state, message);
+}
+
 /* The transaction came to nothing. */
-static void tx_unforesee(jfs_state *state, const tx_item *tx) {
+static void tx_unforesee(jfs_state *state, tx_item *tx) {
     for (uint32_t op = tx->first_op; op != JFS_NONE; op = state->ops.items[op].next) {
-        const jfs_operation *const operation = &state->ops.items[op].op;
-        const uint32_t message = adds_message(operation) ? message_of_operation(state, operation) : JFS_NONE;
-        const message_item *const m = message == JFS_NONE ? NULL : &state->messages.items[message];
-        if (m != NULL && m->first_ref == JFS_NONE && m->file_slot == operation->file_slot &&
-            m->body_offset == operation->body_offset) {
-            message_remove(state, message);
-        }
+        unforesee(state, &state->ops.items[op].op);
     }
+    coming_free(state, &tx->first_coming);
+}
+
+/* The same for a long one, of which nobody sees anything: bit by bit. */
+static void tx_leave_undone(jfs_state *state, tx_item *tx) {
+    uint32_t *link = &state->undone_coming;
+    while (*link != JFS_NONE) link = &state->comings.items[*link].next;
+    *link = tx->first_coming;
+    if (state->undone_op == JFS_NONE) {
+        state->undone_op = tx->first_op;
+    } else {
+        state->ops.items[state->undone_last].next = tx->first_op;
+    }
+    state->undone_last = tx->last_op;
+    tx->first_op = tx->first_coming = JFS_NONE;
+}
+
+int jfs_state_settle(jfs_state *state, uint32_t operations) {
+    const uint32_t room = state->ops.capacity, less = room / 16 > operations ? room / 16 : operations;
+    uint32_t op = state->undone_op;
+    for (; op != JFS_NONE && operations > 0; operations--) {
+        const uint32_t next = state->ops.items[op].next;
+        unforesee(state, &state->ops.items[op].op);
+        state->ops.items[op].next = state->free_op;
+        state->free_op = op;
+        op = next;
+    }
+    state->undone_op = op;
+    if (op != JFS_NONE) return 1;
+    coming_free(state, &state->undone_coming);
+    if (state->open_txs > 0 || room <= OPS_KEPT) return 0;
+    state->ops.count = 0;
+    state->free_op = JFS_NONE;
+    vector_shrink(&state->ops.items, &state->ops.capacity, sizeof *state->ops.items,
+                  room - OPS_KEPT > less ? room - less : OPS_KEPT);
+    return state->ops.capacity > OPS_KEPT && state->ops.capacity < room;
 }
 
 void jfs_state_foresee(jfs_state *state) { state->foresees = 1; }
@@ -202,7 +241,8 @@ static jfs_status tx_commit(jfs_state *state, uint32_t file_slot, const jfs_reco
     }
     tx = &state->txs.items[found];
     if (record->count >= 0 && counted_in(tx, file_slot) == (uint32_t)record->count) {
-        status = tx_effects(state, tx);
+        status = coming_arrive(state, tx);
+        if (status == JFS_OK && tx->foreseen < tx->operations) status = tx_effects(state, tx);
         tx_free(state, found);
         return status;
     }
@@ -216,7 +256,11 @@ static void tx_rollback(jfs_state *state, int64_t tx_id) {
     const uint32_t found = tx_find(state, tx_id);
     if (found == JFS_NONE) return;
     tx_show(state, &state->txs.items[found]);
-    tx_unforesee(state, &state->txs.items[found]);
+    if (state->txs.items[found].comes) {
+        tx_leave_undone(state, &state->txs.items[found]);
+    } else {
+        tx_unforesee(state, &state->txs.items[found]);
+    }
     tx_free(state, found);
 }
 
@@ -231,6 +275,7 @@ jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *rec
             if (state->foresees && state->finished) status = tx_foresee(state, operation);
             if (status == JFS_OK) status = tx_get(state, record->tx_id, file_slot, &found);
             if (status == JFS_OK) status = tx_append(state, found, file_slot, operation);
+            if (status == JFS_OK && state->foresees && state->finished) status = coming_take(state, found);
             /* No broker adds to a prepared transaction; a file that does means the same during the load and after. */
             if (status == JFS_OK && state->finished && is_prepared(&state->txs.items[found])) {
                 tx_hide(state, &state->txs.items[found]);

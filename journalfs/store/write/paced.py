@@ -35,6 +35,9 @@ class Paced:
         except BaseException:
             self._journals.messages.roll_back(transaction.tx)
             raise
+        finally:
+            # What its end left to do is done before others ask for it.
+            self._journals.messages.bell.ring()
 
     def pauses(self) -> Pauses:
         """For what is staged piece by piece outside of any transaction."""

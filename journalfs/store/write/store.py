@@ -19,7 +19,7 @@ from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
 from journalfs.large.writing import BodyWriter
-from journalfs.limits import FOLLOW_INTERVAL_S
+from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.store.api import Patience, QueuePath, Redriven, Usage
 from journalfs.store.core import Core
 from journalfs.store.last_words import leave_words
@@ -646,6 +646,8 @@ class WritingStore(SelfReadingStore):
         while True:
             try:
                 await self.look()
+                while self.core.loaded.state.settle(SETTLED_OPERATIONS):
+                    await trio.lowlevel.checkpoint()
                 if self._bindings_unshown:
                     self._show_bindings()
                 await self.follow_due()

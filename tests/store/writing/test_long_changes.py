@@ -86,6 +86,32 @@ async def test_others_go_on_while_many_messages_come_and_go(writable: Writable, 
         assert store.journals.messages.totals().live_records == 0
 
 
+@pytest.mark.rule("S-155")
+async def test_the_end_of_a_long_change_counts_at_once(writable: Writable, tmp_path: Path) -> None:
+    """Though it is settled bit by bit: the records that it made are there for the next one, in the order of
+    commits, and as a load counts them.
+    """
+    async with writable.open() as store:
+        messages = store.journals.messages
+        many, one = [staged_file(tmp_path)], [staged_file(tmp_path, "one.txt", lines=1)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.publish_files, "work", None, many)
+            while not messages.ledger.transactions():
+                await trio.lowlevel.checkpoint()
+            await store.publish_files("work", "work.a", one)
+        wanted = ["line 0", *(f"line {number}" for number in range(MANY))]
+        assert bodies_of(store, "work.a") == wanted
+        assert bodies_of(store, "work.b") == wanted[1:]
+        await cancelled_half_way(store, lambda: store.publish_files("work", None, many))
+        assert await store.acknowledge_part(A, ".all.jsonl") == MANY + 1
+        assert (messages.totals().live_records, bodies_of(store, "work.b")) == (MANY, wanted[1:])
+        counted = [(file.live_adds, file.uncancelled) for file in messages.upkeep.explain()]
+    async with writable.open() as store:
+        assert bodies_of(store, "work.b") == wanted[1:]
+        found = [(file.live_adds, file.uncancelled) for file in store.journals.messages.upkeep.explain()]
+        assert found[: len(counted)] == counted
+
+
 @pytest.mark.parametrize("writable", ONE_IS_QUICK, indirect=True)
 async def test_what_is_cancelled_half_way_did_not_happen(writable: Writable, tmp_path: Path) -> None:
     file = staged_file(tmp_path)
@@ -94,7 +120,10 @@ async def test_what_is_cancelled_half_way_did_not_happen(writable: Writable, tmp
         await cancelled_half_way(store, lambda: store.publish_files("work", None, [file]))
         await store.published()
         assert not len(queue_of(store, "work.a"))
-        assert store.core.loader.state.counts().messages == known
+        state = store.core.loader.state
+        while state.settle(PIECE_RECORDS):
+            pass
+        assert state.counts().messages == known
         await store.publish_files("work", "work.a", [file])
         changes = (
             lambda: store.acknowledge_part(A, ".all.jsonl"),
