@@ -38,6 +38,14 @@ class JournalfsError(Exception):
     exit_code: ClassVar[int] = EXIT_SYSTEM
     errno: ClassVar[int] = errnos.EIO
 
+    def __init_subclass__(
+        cls, *, identifier: str | None = None, exit_code: int | None = None, errno: int | None = None
+    ) -> None:
+        """What is left out is as in the base class."""
+        cls.identifier = cls.identifier if identifier is None else identifier
+        cls.exit_code = cls.exit_code if exit_code is None else exit_code
+        cls.errno = cls.errno if errno is None else errno
+
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
 
@@ -49,19 +57,12 @@ class JournalfsError(Exception):
         return self.message
 
 
-class WrongCall(JournalfsError):
+class WrongCall(JournalfsError, identifier="wrong-call", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL):
     """The command or option cannot be carried out as given."""
 
-    identifier = "wrong-call"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EINVAL
 
-
-class SystemFailure(JournalfsError):
+class SystemFailure(JournalfsError, identifier="system-failure", exit_code=EXIT_SYSTEM):
     """The operating system refused something that was expected to work."""
-
-    identifier = "system-failure"
-    exit_code = EXIT_SYSTEM
 
     def __init__(self, message: str, *, system_errno: int | None = None) -> None:
         super().__init__(message)
@@ -76,13 +77,11 @@ class SystemFailure(JournalfsError):
 _SHORTAGES = frozenset((errnos.EMFILE, errnos.ENFILE, errnos.ENOMEM))
 
 
-class OutOfResources(SystemFailure):
+class OutOfResources(SystemFailure, identifier="out-of-resources"):
     """This process had no descriptor or memory left for what it was to open, which says nothing of the file.
 
     It is no OSError, so that whoever takes an OSError for damage does not take this for it.
     """
-
-    identifier = "out-of-resources"
 
 
 def refuse_shortage(error: OSError, path: Path | str) -> None:
@@ -91,12 +90,8 @@ def refuse_shortage(error: OSError, path: Path | str) -> None:
         raise OutOfResources.from_os(error, path, doing="open") from error
 
 
-class NotAStore(JournalfsError):
+class NotAStore(JournalfsError, identifier="not-a-store", exit_code=EXIT_NOT_A_STORE, errno=errnos.EINVAL):
     """A path that holds no message store."""
-
-    identifier = "not-a-store"
-    exit_code = EXIT_NOT_A_STORE
-    errno = errnos.EINVAL
 
     def __init__(
         self,
@@ -109,15 +104,12 @@ class NotAStore(JournalfsError):
         looked = f" (looked for {', '.join(looked_for)})" if looked_for else ""
         super().__init__(f"{path}: {reason}{looked}; give {give}")
         self.path = Path(path)
-        self.looked_for = tuple(looked_for)
 
 
-class UnknownVersion(JournalfsError):
+class UnknownVersion(
+    JournalfsError, identifier="unknown-version", exit_code=EXIT_UNKNOWN_VERSION, errno=errnos.EINVAL
+):
     """A store or file that was recognised but is of a version or product that cannot be read."""
-
-    identifier = "unknown-version"
-    exit_code = EXIT_UNKNOWN_VERSION
-    errno = errnos.EINVAL
 
     def __init__(self, path: Path | str, found: str, *, advice: str) -> None:
         super().__init__(f"{path}: {found}; {advice}")
@@ -125,13 +117,11 @@ class UnknownVersion(JournalfsError):
         self.found = found
 
 
-class OlderStore(UnknownVersion):
+class OlderStore(UnknownVersion, identifier="older-store"):
     """A store of an older broker, which can be read, and carried into a new store, and nothing else.
 
     `kind` names the format and `root` its directory; the other directories are where such a broker has them.
     """
-
-    identifier = "older-store"
 
     def __init__(
         self, path: Path | str, found: str, *, kind: str, root: Path, journal: Path, bindings: Path
@@ -144,12 +134,8 @@ class OlderStore(UnknownVersion):
         self.bindings_dir = bindings
 
 
-class Damaged(JournalfsError):
+class Damaged(JournalfsError, identifier="damaged", exit_code=EXIT_DAMAGED, errno=errnos.EIO):
     """Bytes of the store that cannot be read as what they must be."""
-
-    identifier = "damaged"
-    exit_code = EXIT_DAMAGED
-    errno = errnos.EIO
 
     def __init__(self, file: Path | str, offset: int, reason: str) -> None:
         super().__init__(
@@ -161,12 +147,8 @@ class Damaged(JournalfsError):
         self.reason = reason
 
 
-class PartMissing(JournalfsError):
+class PartMissing(JournalfsError, identifier="part-missing", exit_code=EXIT_DAMAGED, errno=errnos.EIO):
     """A part of the store is not there, and what is left of it says that it was."""
-
-    identifier = "part-missing"
-    exit_code = EXIT_DAMAGED
-    errno = errnos.EIO
 
     def __init__(self, directory: Path | str, missing: str, found: str, setting: str) -> None:
         super().__init__(
@@ -175,37 +157,27 @@ class PartMissing(JournalfsError):
         )
 
 
-class Gone(JournalfsError):
+class Gone(JournalfsError, identifier="gone", errno=errnos.ESTALE):
     """A file of the store that a broker deleted after it was listed: nothing in it is live any more."""
-
-    identifier = "gone"
-    errno = errnos.ESTALE
 
     def __init__(self, file: Path | str) -> None:
         super().__init__(f"{file}: deleted by the broker since it was listed; look again")
         self.file = str(file)
 
 
-class StaleView(JournalfsError):
+class StaleView(JournalfsError, identifier="stale-view", errno=errnos.ESTALE):
     """A journal file that a broker used again after it was listed: all that was in it has been consumed."""
-
-    identifier = "stale-view"
-    errno = errnos.ESTALE
 
     def __init__(self, file: Path | str) -> None:
         super().__init__(f"{file}: used again by the broker since it was listed; look again")
         self.file = str(file)
 
 
-class DecodeError(JournalfsError):
+class DecodeError(JournalfsError, identifier="undecodable", exit_code=EXIT_DAMAGED, errno=errnos.EIO):
     """A value that does not fit its buffer or its type. `offset` counts from the start of the decoded buffer.
 
     Codecs raise it; whoever knows the file turns it into `Damaged` or into an entry of a damage report.
     """
-
-    identifier = "undecodable"
-    exit_code = EXIT_DAMAGED
-    errno = errnos.EIO
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"cannot decode at byte {offset}: {reason}")
@@ -213,12 +185,8 @@ class DecodeError(JournalfsError):
         self.reason = reason
 
 
-class ConfigError(JournalfsError):
+class ConfigError(JournalfsError, identifier="bad-configuration", exit_code=EXIT_CONFIG, errno=errnos.EINVAL):
     """A mistake in a configuration file."""
-
-    identifier = "bad-configuration"
-    exit_code = EXIT_CONFIG
-    errno = errnos.EINVAL
 
     def __init__(
         self, file: Path | str, reason: str, *, line: int | None = None, setting: str | None = None
@@ -232,32 +200,23 @@ class ConfigError(JournalfsError):
         self.reason = reason
 
 
-class MaskedValueError(JournalfsError):
+class MaskedValueError(JournalfsError, identifier="masked-value", exit_code=EXIT_CONFIG, errno=errnos.EINVAL):
     """A masked (`ENC(...)`) value that cannot be turned back into text."""
 
-    identifier = "masked-value"
-    exit_code = EXIT_CONFIG
-    errno = errnos.EINVAL
 
-
-class DependencyMissing(JournalfsError):
+class DependencyMissing(
+    JournalfsError, identifier="dependency-missing", exit_code=EXIT_DEPENDENCY, errno=errnos.ENOSYS
+):
     """An optional library that this operation needs is not installed."""
-
-    identifier = "dependency-missing"
-    exit_code = EXIT_DEPENDENCY
-    errno = errnos.ENOSYS
 
     def __init__(self, what_for: str, *, package: str, install: str) -> None:
         super().__init__(f"{what_for} needs {package}, which is not installed; run: {install}")
-        self.package = package
 
 
-class SelectorError(JournalfsError):
+class SelectorError(
+    JournalfsError, identifier="bad-selector", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL
+):
     """A message selector that does not parse. `position` is the 0-based character the mistake begins at."""
-
-    identifier = "bad-selector"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EINVAL
 
     def __init__(self, selector: str, position: int, reason: str) -> None:
         super().__init__(f"selector {selector!r}: {reason} at character {position + 1}")
@@ -266,12 +225,8 @@ class SelectorError(JournalfsError):
         self.reason = reason
 
 
-class NameRefused(JournalfsError):
+class NameRefused(JournalfsError, identifier="bad-name", exit_code=EXIT_WRONG_CALL, errno=errnos.ENOENT):
     """A file name that stands for nothing, such as a broken percent escape."""
-
-    identifier = "bad-name"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.ENOENT
 
     def __init__(self, name: bytes, reason: str) -> None:
         super().__init__(f"file name {os.fsdecode(name)!r}: {reason}")
@@ -279,12 +234,8 @@ class NameRefused(JournalfsError):
         self.reason = reason
 
 
-class StoreBusy(JournalfsError):
+class StoreBusy(JournalfsError, identifier="store-busy", exit_code=EXIT_BUSY, errno=errnos.EBUSY):
     """Another process holds the store for writing."""
-
-    identifier = "store-busy"
-    exit_code = EXIT_BUSY
-    errno = errnos.EBUSY
 
     def __init__(
         self,
@@ -297,22 +248,17 @@ class StoreBusy(JournalfsError):
         self.holder = holder
 
 
-class ReadOnlyStore(JournalfsError):
+class ReadOnlyStore(
+    JournalfsError, identifier="read-only-store", exit_code=EXIT_WRONG_CALL, errno=errnos.EROFS
+):
     """A change was asked of a store that is mounted read-only."""
 
-    identifier = "read-only-store"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EROFS
 
-
-class WriteFailed(JournalfsError):
+class WriteFailed(JournalfsError, identifier="write-failed", exit_code=EXIT_SYSTEM):
     """A write or a sync of the journal failed, so nothing says what is on the disk: it takes no more changes.
 
     `system_errno` is what the kernel said. Whoever asks for a change afterwards gets `ReadOnlyStore`.
     """
-
-    identifier = "write-failed"
-    exit_code = EXIT_SYSTEM
 
     def __init__(self, file: Path | str, reason: str, *, system_errno: int) -> None:
         super().__init__(
@@ -323,12 +269,8 @@ class WriteFailed(JournalfsError):
         self.system_errno = system_errno
 
 
-class NoSpace(JournalfsError):
+class NoSpace(JournalfsError, identifier="no-space", exit_code=EXIT_SYSTEM, errno=errnos.ENOSPC):
     """The file system has no room for another journal file; what is left is kept for acknowledgements."""
-
-    identifier = "no-space"
-    exit_code = EXIT_SYSTEM
-    errno = errnos.ENOSPC
 
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(
@@ -337,12 +279,10 @@ class NoSpace(JournalfsError):
         self.path = Path(path)
 
 
-class RecordTooLarge(JournalfsError):
+class RecordTooLarge(
+    JournalfsError, identifier="record-too-large", exit_code=EXIT_WRONG_CALL, errno=errnos.EMSGSIZE
+):
     """A record that fits neither into the write buffer nor into a journal file."""
-
-    identifier = "record-too-large"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EMSGSIZE
 
     def __init__(self, record_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -353,71 +293,51 @@ class RecordTooLarge(JournalfsError):
         self.limit_bytes = limit_bytes
 
 
-class RecordRefused(JournalfsError):
+class RecordRefused(
+    JournalfsError, identifier="record-refused", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL
+):
     """A record that would contradict the journal: it changes what is not there, adds what is, or touches
     what an open transaction claims.
     """
 
-    identifier = "record-refused"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EINVAL
 
-
-class StoreNotKept(JournalfsError):
+class StoreNotKept(JournalfsError, identifier="store-not-kept", exit_code=EXIT_CONFIG, errno=errnos.EROFS):
     """The configuration says that nothing is kept in files, so there are none to work on."""
-
-    identifier = "store-not-kept"
-    exit_code = EXIT_CONFIG
-    errno = errnos.EROFS
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(f"{path}: persistence-enabled is false, so nothing is kept here; set it to true")
         self.path = Path(path)
 
 
-class LastValueRefused(JournalfsError):
+class LastValueRefused(
+    JournalfsError, identifier="last-value-refused", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL
+):
     """A message for a last-value queue with a value that brokers do not take for one."""
-
-    identifier = "last-value-refused"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EINVAL
 
     def __init__(self, queue: str, name: str) -> None:
         why = f"property {name} of a message is no text, and no broker loads it into this last-value queue"
         super().__init__(f"{queue}: {why}; nothing of this was done")
 
 
-class NoRoute(JournalfsError):
+class NoRoute(JournalfsError, identifier="no-route", exit_code=EXIT_WRONG_CALL, errno=errnos.EDESTADDRREQ):
     """A message for an address that no queue is bound to, or none of the routing type that it states: a
     broker would drop it without a word.
     """
-
-    identifier = "no-route"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EDESTADDRREQ
 
     def __init__(self, target: str, reason: str) -> None:
         super().__init__(f"{target}: {reason}")
         self.target = target
 
 
-class NoOrigin(JournalfsError):
+class NoOrigin(JournalfsError, identifier="no-origin", exit_code=EXIT_WRONG_CALL, errno=errnos.EDESTADDRREQ):
     """Messages that are to go back to where they came from cannot: that is gone, or was never noted."""
-
-    identifier = "no-origin"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EDESTADDRREQ
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"{place}: nothing was sent back: {reason}")
 
 
-class AddressFull(JournalfsError):
+class AddressFull(JournalfsError, identifier="address-full", exit_code=EXIT_WRONG_CALL, errno=errnos.EDQUOT):
     """A publication that a limit keeps out; `limit` is the setting."""
-
-    identifier = "address-full"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EDQUOT
 
     def __init__(self, address: str, limit: str) -> None:
         super().__init__(f"{address}: {limit} is reached, nothing is taken; consume messages or raise it")
@@ -425,20 +345,12 @@ class AddressFull(JournalfsError):
         self.limit = limit
 
 
-class NameTaken(JournalfsError):
+class NameTaken(JournalfsError, identifier="name-taken", exit_code=EXIT_WRONG_CALL, errno=errnos.EEXIST):
     """An address or queue of that name exists already; queue names are unique in a broker."""
 
-    identifier = "name-taken"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EEXIST
 
-
-class InDoubt(JournalfsError):
+class InDoubt(JournalfsError, identifier="in-doubt", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL):
     """Nobody can tell whether messages that were being published have been."""
-
-    identifier = "in-doubt"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EINVAL
 
     def __init__(self, note: str, address: str) -> None:
         super().__init__(
@@ -448,38 +360,24 @@ class InDoubt(JournalfsError):
         )
 
 
-class NotEmpty(JournalfsError):
+class NotEmpty(JournalfsError, identifier="not-empty", exit_code=EXIT_WRONG_CALL, errno=errnos.ENOTEMPTY):
     """An address with queues, or a queue with messages, is not deleted."""
 
-    identifier = "not-empty"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.ENOTEMPTY
 
-
-class NoSuchName(JournalfsError):
+class NoSuchName(JournalfsError, identifier="no-such-name", exit_code=EXIT_WRONG_CALL, errno=errnos.ENOENT):
     """An address, a queue or a part that is not there."""
 
-    identifier = "no-such-name"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.ENOENT
 
-
-class HeldByReaders(JournalfsError):
+class HeldByReaders(JournalfsError, identifier="held-by-readers", exit_code=EXIT_BUSY, errno=errnos.EBUSY):
     """A message that a reader has and has not acknowledged yet, or a queue that readers consume."""
 
-    identifier = "held-by-readers"
-    exit_code = EXIT_BUSY
-    errno = errnos.EBUSY
 
-
-class HeldByTransaction(JournalfsError):
+class HeldByTransaction(
+    JournalfsError, identifier="held-by-transaction", exit_code=EXIT_BUSY, errno=errnos.EBUSY
+):
     """Something is to be removed or changed that a prepared transaction has consumed, or sends to.
     `transaction` is its name below `.journalfs/transactions`.
     """
-
-    identifier = "held-by-transaction"
-    exit_code = EXIT_BUSY
-    errno = errnos.EBUSY
 
     def __init__(self, what: str, transaction: str) -> None:
         super().__init__(
@@ -490,12 +388,10 @@ class HeldByTransaction(JournalfsError):
         self.transaction = transaction
 
 
-class MessagesGone(JournalfsError):
+class MessagesGone(
+    JournalfsError, identifier="messages-gone", exit_code=EXIT_WRONG_CALL, errno=errnos.ENOMSG
+):
     """A transaction that holds messages which somebody else took: a broker that had the store meanwhile."""
-
-    identifier = "messages-gone"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.ENOMSG
 
     def __init__(self, transaction: str, messages: str) -> None:
         super().__init__(
@@ -504,55 +400,42 @@ class MessagesGone(JournalfsError):
         )
 
 
-class TooManyConsumers(JournalfsError):
+class TooManyConsumers(
+    JournalfsError, identifier="too-many-consumers", exit_code=EXIT_BUSY, errno=errnos.EUSERS
+):
     """A queue that has as many consumers as its `max-consumers` allows."""
 
-    identifier = "too-many-consumers"
-    exit_code = EXIT_BUSY
-    errno = errnos.EUSERS
 
-
-class SettingRefused(JournalfsError):
+class SettingRefused(
+    JournalfsError, identifier="setting-refused", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL
+):
     """A setting that does not exist, cannot be changed here, or does not take the value."""
-
-    identifier = "setting-refused"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EINVAL
 
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: {reason}")
         self.setting = setting
 
 
-class SettingFixed(SettingRefused):
+class SettingFixed(SettingRefused, identifier="setting-fixed", errno=errnos.EPERM):
     """A setting that has nothing of its own that could be taken back."""
 
-    identifier = "setting-fixed"
-    errno = errnos.EPERM
 
-
-class NotInOlderStore(JournalfsError):
+class NotInOlderStore(
+    JournalfsError, identifier="not-in-older-store", exit_code=EXIT_WRONG_CALL, errno=errnos.EPERM
+):
     """An older store, written in its own format, has nothing that stands for what was asked for."""
-
-    identifier = "not-in-older-store"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EPERM
 
     def __init__(self, store: str, what: str) -> None:
         advice = "journalfs convert makes a store of today's format, which has all"
         super().__init__(f"{store}: {what}: this format has nothing for it; {advice}")
 
 
-class BadEnvelope(JournalfsError):
+class BadEnvelope(JournalfsError, identifier="bad-envelope", exit_code=EXIT_WRONG_CALL, errno=errnos.EINVAL):
     """What was written is not what the file's name promises: no envelope, no JSON, or too long a line.
 
     Nothing of the write that brought it is published; where that is the end of the file, which leaves
     something unfinished, nothing of that. Of staged files that were to be published at once, nothing is.
     """
-
-    identifier = "bad-envelope"
-    exit_code = EXIT_WRONG_CALL
-    errno = errnos.EINVAL
 
     def __init__(
         self,
@@ -577,11 +460,8 @@ class BadEnvelope(JournalfsError):
         self.line = line
 
 
-class IndexUnusable(JournalfsError):
+class IndexUnusable(JournalfsError, identifier="index-unusable", exit_code=EXIT_SYSTEM):
     """The derived index cannot be used; it is rebuilt from the store, so this is reported and never fatal."""
-
-    identifier = "index-unusable"
-    exit_code = EXIT_SYSTEM
 
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(f"{path}: {reason}; the index is rebuilt from the journal")
@@ -589,19 +469,12 @@ class IndexUnusable(JournalfsError):
         self.reason = reason
 
 
-class MountFailed(JournalfsError):
+class MountFailed(JournalfsError, identifier="mount-failed", exit_code=EXIT_MOUNT_FAILED, errno=errnos.EIO):
     """The filesystem could not be mounted."""
 
-    identifier = "mount-failed"
-    exit_code = EXIT_MOUNT_FAILED
-    errno = errnos.EIO
 
-
-class MountpointBusy(MountFailed):
+class MountpointBusy(MountFailed, identifier="mountpoint-busy", errno=errnos.EBUSY):
     """The mount point is not a usable empty directory."""
-
-    identifier = "mountpoint-busy"
-    errno = errnos.EBUSY
 
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(f"{path}: cannot mount here: {reason}; use an empty directory or unmount it first")
@@ -609,11 +482,8 @@ class MountpointBusy(MountFailed):
         self.reason = reason
 
 
-class FuseMissing(MountFailed):
+class FuseMissing(MountFailed, identifier="fuse-missing", errno=errnos.ENODEV):
     """The kernel's FUSE device or the FUSE library is not there."""
-
-    identifier = "fuse-missing"
-    errno = errnos.ENODEV
 
     def __init__(self, missing: str, *, advice: str) -> None:
         super().__init__(f"cannot mount: {missing}; {advice}")
