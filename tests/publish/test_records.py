@@ -19,6 +19,7 @@ from journalfs.format.primitives import Reader
 from journalfs.format.xid import Xid, decode_xid, read_xid
 from journalfs.store.user_ids import UserIds
 from tests.frozen import FILE_STORES, PristineStores
+from tests.publish import bindings_kept
 from tests.reference.journal import PREPARE, read_folder
 
 FIXED_LAYOUTS: Mapping[int, tuple[str, Callable[..., bytes]]] = {
@@ -33,19 +34,19 @@ FIXED_LAYOUTS: Mapping[int, tuple[str, Callable[..., bytes]]] = {
 }
 
 BINDINGS: Mapping[int, tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = {
-    20: (bindings.decode_group, bindings_encode.encode_group),
+    20: (bindings.decode_group, bindings_kept.encode_group),
     21: (bindings.decode_queue_binding, bindings_encode.encode_queue_binding),
     22: (bindings.decode_queue_status, bindings_encode.encode_status),
     24: (bindings.decode_id_counter, bindings_encode.encode_id_counter),
-    26: (bindings.decode_security_setting, bindings_encode.encode_security_setting),
-    27: (bindings.decode_divert, bindings_encode.encode_divert),
-    28: (decode_bridge, bindings_encode.encode_bridge),
+    26: (bindings.decode_security_setting, bindings_kept.encode_security_setting),
+    27: (bindings.decode_divert, bindings_kept.encode_divert),
+    28: (decode_bridge, bindings_kept.encode_bridge),
     44: (bindings.decode_address_binding, bindings_encode.encode_address_binding),
     46: (bindings.decode_address_status, bindings_encode.encode_status),
-    47: (bindings.decode_user, bindings_encode.encode_user),
-    48: (bindings.decode_roles, bindings_encode.encode_roles),
-    50: (bindings.decode_key_value, bindings_encode.encode_key_value),
-    51: (bindings.decode_connector, bindings_encode.encode_connector),
+    47: (bindings.decode_user, bindings_kept.encode_user),
+    48: (bindings.decode_roles, bindings_kept.encode_roles),
+    50: (bindings.decode_key_value, bindings_kept.encode_key_value),
+    51: (bindings.decode_connector, bindings_kept.encode_connector),
     52: (decode_address_setting_json, bindings_encode.encode_address_setting_json),
 }
 
