@@ -1,0 +1,289 @@
+"""What holds the structure. Each law has the breaks that it had when it was written: none may be added, and
+those that are mended leave the list.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+from tests.tidy.sources import Source, python_sources
+
+FOREIGN: Final = {
+    *("_asdict", "_make", "_replace", "_exit", "_epoll", "_actions"),
+    *("_gateway", "_get_j_spark_session_class", "_jdf", "_jsc", "_jsparkSession", "_jvm"),
+    *("_AMQ_ORIG_MESSAGE_ID", "_AMQ_ORIG_QUEUE"),
+}
+"""Of other projects, of named tuples, or columns."""
+
+
+def module_of(source: Source) -> str:
+    name = source.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return name.replace("mount", "journalfs_mount", 1) if name.startswith("mount") else name
+
+
+@cache
+def product() -> dict[str, Source]:
+    return {module_of(source): source for source in python_sources() if source.is_product}
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Modules of the product, those that are named for their types alone among them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name in product())
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for one in node.names:
+                whole = f"{node.module}.{one.name}"
+                yield whole if whole in product() else node.module
+
+
+def in_circles() -> set[str]:
+    graph = {
+        module: {one for one in imported(source.tree) if one in product() and one != module}
+        for module, source in product().items()
+    }
+    found: set[str] = set()
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = set(error.args[1])
+            found |= circle
+            # Taken for one module from here on.
+            one = min(circle)
+            graph = {
+                module: {one if other in circle else other for other in others} - {module}
+                for module, others in graph.items()
+                if module not in circle
+            } | {one: {other for part in circle for other in graph.get(part, ())} - circle}
+        else:
+            return found
+
+
+def test_no_import_circle() -> None:
+    assert in_circles() == IN_CIRCLES
+
+
+@cache
+def functions() -> frozenset[str]:
+    """Names that stand for functions and methods of the product, and for nothing else."""
+    nodes = [node for source in product().values() for node in ast.walk(source.tree)]
+    made = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    shown = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and is_property(node)}
+    stored = {
+        node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    stored |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    stored |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return frozenset(made - shown - stored)
+
+
+def is_property(node: ast.FunctionDef) -> bool:
+    return any("property" in ast.unparse(one) for one in node.decorator_list)
+
+
+def is_function(value: ast.expr) -> bool:
+    match value:
+        case ast.Lambda():
+            return True
+        case ast.Call(func=ast.Name(id="partial")):
+            return True
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name in functions()
+    return False
+
+
+def assigned_functions() -> Iterator[str]:
+    for source in product().values():
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Assign) or not is_function(node.value):
+                continue
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) not in {"self", "cls"}:
+                    yield f"{source.name}: {ast.unparse(target)}"
+
+
+def test_no_function_is_given_to_an_object_that_is_made() -> None:
+    assert Counter(assigned_functions()) == Counter(ASSIGNED)
+
+
+def test_kinds_of_runs_are_told_apart_where_they_are_defined() -> None:
+    found: Counter[str] = Counter()
+    for module, source in product().items():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                found[module] += "Run" in ast.unparse(node.args[1])
+    asking = {module: count for module, count in found.items() if count and module not in LIVE}
+    assert asking == ASKING
+
+
+def owned(tree: ast.AST) -> set[str]:
+    """Names that the class or module gives its own things."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+    return found
+
+
+def foreign_privates(source: Source) -> Iterator[str]:
+    """Private attributes that are taken from what no class of the file has."""
+    own = owned(source.tree) | FOREIGN
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            is_own = ast.unparse(node.value) in {"self", "cls", "super()"}
+            if not is_own and node.attr not in own:
+                yield node.attr
+
+
+def test_private_attributes_are_used_by_their_own_class_only() -> None:
+    found = {source.name: sum(1 for _ in foreign_privates(source)) for source in python_sources()}
+    assert {name: count for name, count in found.items() if count} == USING_PRIVATES
+
+
+LIVE: Final = {
+    f"journalfs.store.{name}" for name in ("content", "filters", "laid_out", "runs", "stored_runs", "views")
+}
+"""The runs, and the views of them."""
+
+IN_CIRCLES: Final = {
+    "journalfs.cli.lazy",
+    "journalfs.cli.main",
+    "journalfs.config.broker_properties",
+    "journalfs.config.broker_xml",
+    "journalfs.journal.compaction",
+    "journalfs.journal.upkeep",
+    "journalfs.journal.writer",
+    "journalfs.older.adapters",
+    "journalfs.older.amq",
+    "journalfs.older.current",
+    "journalfs.older.hornetq",
+    "journalfs.older.kahadb",
+    "journalfs.older.reading",
+    "journalfs.store.absent",
+    "journalfs.store.content",
+    "journalfs.store.control",
+    "journalfs.store.core",
+    "journalfs.store.explaining",
+    "journalfs.store.laid_out",
+    "journalfs.store.large_bodies",
+    "journalfs.store.lost_bindings",
+    "journalfs.store.memory",
+    "journalfs.store.metrics",
+    "journalfs.store.opening",
+    "journalfs.store.origins",
+    "journalfs.store.runs",
+    "journalfs.store.settings",
+    "journalfs.store.snapshots",
+    "journalfs.store.store",
+    "journalfs.store.totals",
+    "journalfs.store.transactions",
+    "journalfs.store.undeliverable",
+    "journalfs.store.views",
+    "journalfs.store.write.auto_deleting",
+    "journalfs.store.write.deleting",
+    "journalfs.store.write.delivering",
+    "journalfs.store.write.elsewhere",
+    "journalfs.store.write.expiring",
+    "journalfs.store.write.flushed",
+    "journalfs.store.write.leaving",
+    "journalfs.store.write.older",
+    "journalfs.store.write.opening",
+    "journalfs.store.write.publisher",
+    "journalfs.store.write.redriving",
+    "journalfs.store.write.store",
+    "journalfs.store.write.tables",
+    "journalfs_mount.context",
+    "journalfs_mount.nodes.base",
+    "journalfs_mount.nodes.message",
+    "journalfs_mount.nodes.origins",
+    "journalfs_mount.nodes.part",
+    "journalfs_mount.nodes.removed",
+    "journalfs_mount.nodes.root",
+    "journalfs_mount.nodes.snapshots",
+    "journalfs_mount.nodes.staged",
+    "journalfs_mount.nodes.stream",
+    "journalfs_mount.nodes.tail",
+    "journalfs_mount.nodes.view",
+    "journalfs_mount.nodes.where",
+}
+
+ASSIGNED: Final = [
+    "journalfs/cli/convert.py: work.advance",
+    "journalfs/exchange/xml_in.py: parser.CharacterDataHandler",
+    "journalfs/exchange/xml_in.py: parser.StartDoctypeDeclHandler",
+    "journalfs/journal/writer.py: self.pool.on_doubt",
+    "journalfs/ownership.py: builtins.__import__",
+    "journalfs/store/snapshots.py: core.other_damage",
+    "journalfs/store/store.py: core.look_again",
+    "journalfs/store/store.py: self.core.bodies.was_measured",
+    "journalfs/store/write/elsewhere.py: self.owned.on_failure",
+    "journalfs/store/write/self_reading.py: journals.bindings.before_emptying",
+    "journalfs/store/write/self_reading.py: journals.messages.before_emptying",
+    "journalfs/store/write/self_reading.py: journals.messages.committer.while_waiting",
+    "journalfs/store/write/self_reading.py: journals.messages.pool.held",
+    "journalfs/store/write/self_reading.py: journals.messages.upkeep.gone",
+    "journalfs/store/write/self_reading.py: self.core.behind",
+    "journalfs/store/write/self_reading.py: self.core.behind",
+    "journalfs/store/write/store.py: core.explanations.of_writer",
+    "mount/lifecycle.py: fast.begun",
+    "mount/lifecycle.py: fast.broken_off",
+    "mount/lifecycle.py: fast.unanswered",
+    "mount/lifecycle.py: report.shares",
+    "mount/lifecycle.py: self._context.detachment.is_detached",
+    "mount/lifecycle.py: self._context.interruptions.connected",
+    "mount/operations.py: context.is_open",
+    "mount/operations.py: stream.given_back",
+]
+
+ASKING: Final = {
+    "journalfs.spark.plan": 4,
+    "journalfs.store.closer_look": 1,
+    "journalfs.store.following": 1,
+    "journalfs.store.write.copies": 1,
+    "journalfs.store.write.delivering": 1,
+    "journalfs.store.write.message_settings": 1,
+    "journalfs.store.write.queue_kinds": 1,
+    "journalfs.store.write.removing": 2,
+    "journalfs.store.write.supply": 3,
+}
+
+USING_PRIVATES: Final = {
+    "native/build_backend.py": 1,
+    "tests/backup/test_backup.py": 1,
+    "tests/damage/test_put_back.py": 1,
+    "tests/journal/test_canaries.py": 4,
+    "tests/journal/test_disk.py": 1,
+    "tests/journal/test_writer.py": 1,
+    "tests/store/test_absent.py": 5,
+    "tests/store/test_advancing.py": 3,
+    "tests/store/test_pages.py": 4,
+    "tests/store/test_sealed_parts.py": 2,
+    "tests/store/test_undecided.py": 3,
+    "tests/store/writing/test_at_once.py": 1,
+    "tests/store/writing/test_behind.py": 1,
+    "tests/store/writing/test_below_zero.py": 1,
+    "tests/store/writing/test_bindings_reading.py": 1,
+    "tests/store/writing/test_bringing_back.py": 1,
+    "tests/store/writing/test_delivering.py": 2,
+    "tests/store/writing/test_half_written.py": 3,
+    "tests/store/writing/test_lost_pages.py": 11,
+    "tests/store/writing/test_pages_consumed.py": 9,
+    "tests/store/writing/test_pages_taken_away.py": 1,
+    "tests/store/writing/test_paging.py": 4,
+    "tests/store/writing/test_queue_kinds_failing.py": 1,
+    "tests/store/writing/test_slow_subscription.py": 1,
+    "tests/store/writing/test_tails_waiting.py": 2,
+    "tests/store/writing/test_upkeep.py": 3,
+    "tests/store/writing/test_wildcard_routing.py": 1,
+}
