@@ -1,7 +1,7 @@
 """The one seam to the disk for journals: what a backend does, and when its effects survive a power cut.
 
 Three backends write real files (`journalfs.engine.disk`), one simulates a disk that forgets
-(`journalfs.engine.simulated`). Names are relative to the journal's directory. Every method may raise OSError;
+(`tests/journal/simulated.py`). Names are relative to the journal's directory. Every method may raise OSError;
 none retries a sync that failed.
 """
 

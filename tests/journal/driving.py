@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 from journalfs.clock import FakeClock
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import JournalfsError
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter, Position
 from tests.journal.model import Change, Model, Transaction
+from tests.journal.simulated import SimulatedDisk
 from tests.reference.journal import Replay, read_folder, replay
 
 SMALL = WriteSettings(

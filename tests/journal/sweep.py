@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable
 import trio
 
 from journalfs.clock import FakeClock
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import JournalfsError, NoSpace
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.compaction import Compaction
 from journalfs.journal.writer import JournalWriter
 from tests.journal.driving import Driver, read_back, settings_for
 from tests.journal.model import live_ids
+from tests.journal.simulated import SimulatedDisk
 from tests.reference.journal import Replay
 
 ANOTHER = 10**12

@@ -8,12 +8,12 @@ from journalfs.engine.backend import Backend
 from journalfs.engine.committer import Committer
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.scan import Scan
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import JournalfsError
 from journalfs.journal import opening
 from journalfs.journal.compaction import Compaction
 from journalfs.journal.pool import FilePool, WriteFile
 from journalfs.journal.upkeep import Upkeep
+from tests.journal.simulated import SimulatedDisk
 from tests.journal.sweep import sweep, sweep_of_a_transaction_over_files
 from tests.reference.primitives import MalformedError
 

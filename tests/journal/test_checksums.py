@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from journalfs.clock import FakeClock
 from journalfs.damage import Damage
 from journalfs.engine.checksum import crc32c
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.engine.state import LiveState
 from journalfs.errors import Damaged
 from journalfs.ids import RecordId, TxId
@@ -23,6 +22,7 @@ from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.journal import driving, test_crash
 from tests.journal.driving import Driver, read_back, settings_for
+from tests.journal.simulated import SimulatedDisk
 from tests.reference.journal import EVENT, Record, Replay, replay, scan
 
 CHECKED = WriteSettings(

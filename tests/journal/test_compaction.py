@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.differential import encode
 from tests.journal.driving import SMALL, Driver, read_back, settings_for
+from tests.journal.simulated import SimulatedDisk
 from tests.reference.journal import ADD, COMMIT, DELETE, PREPARE, UPDATE, UPDATE_TX, Record, scan
 
 

@@ -9,10 +9,10 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import JournalfsError, ReadOnlyStore
 from journalfs.ids import RecordId
 from tests.journal.driving import Driver, read_back
+from tests.journal.simulated import SimulatedDisk
 from tests.journal.sweep import (
     check_after,
     count_calls,

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from journalfs.engine.copying import RecordCopier
 from journalfs.engine.rescan import scan_view
-from journalfs.engine.simulated import MemoryView
 from journalfs.engine.stage import NewRecord, encode, record_bytes
 from journalfs.format.record_types import RecordKind
 from journalfs.journal.compaction import encode_control_file
 from journalfs.journal.pool import encode_header
 from tests.differential import encode as independent
+from tests.journal.simulated import MemoryView
 
 REAL = [
     (

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
 from journalfs.engine.ledger import Ledger
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.opening import read_file
 from journalfs.journal.pool import WriteFile
 from journalfs.journal.writer import JournalWriter
 from tests.journal.driving import SMALL, Driver
+from tests.journal.simulated import SimulatedDisk
 
 
 def opened(disk: SimulatedDisk | None = None) -> JournalWriter:

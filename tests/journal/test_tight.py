@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from journalfs.clock import FakeClock
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.ids import RecordId, TxId
 from journalfs.journal.compaction import Compaction
 from journalfs.journal.file_sizes import missing_bytes
@@ -19,6 +18,7 @@ from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from tests.journal.driving import SMALL, Driver, read_back, settings_for
 from tests.journal.model import live_ids
+from tests.journal.simulated import SimulatedDisk
 from tests.journal.sweep import compact_in_place
 
 MIB = 1024 * 1024

@@ -12,7 +12,6 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 
 from journalfs.clock import FakeClock
 from journalfs.engine.gathering import IN_VAIN_MIN, LEFT_OUT_MAX
-from journalfs.engine.simulated import SimulatedDisk
 from journalfs.errors import NoSpace, ReadOnlyStore, RecordRefused, RecordTooLarge, WriteFailed
 from journalfs.ids import FileId, RecordId, TxId
 from journalfs.journal.pool import FilePool, encode_header
@@ -21,6 +20,7 @@ from journalfs.journal.writer import JournalWriter, Position
 from journalfs.limits import INLINE_FLUSH_NS_MAX, JOURNAL_HEADER_BYTES
 from tests.differential.encode import record
 from tests.journal.driving import SMALL, read_back
+from tests.journal.simulated import SimulatedDisk
 
 
 @pytest.fixture
