@@ -41,7 +41,7 @@ from journalfs.journal.loader import JournalLoader
 from journalfs.older import Source, source_of
 from journalfs.older.adapters import CURRENT, adapter_for
 from journalfs.older.derived import DerivedStore
-from journalfs.older.reading import derived_from, deriving, identity_of
+from journalfs.older.reading import as_json, derived_from, deriving, identity_of
 from journalfs.older.writing_hornetq import HornetqStore
 from journalfs.store.compacting import compact_store
 from journalfs.store.locks import lock_holder
@@ -327,7 +327,7 @@ class Carrying:
 
 def _write_report(staging: Path, report: Report) -> None:
     _remove(staging / MADE_FROM)
-    door.write(staging / MADE_FROM, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    door.write(staging / MADE_FROM, msgspec.json.format(as_json(report), indent=2) + b"\n")
 
 
 def _settings(destination: Path) -> JournalSettings:
@@ -394,7 +394,7 @@ def _done(staging: Path, state: _State, step: _Step) -> None:
     """Note that a step was taken: afterwards it is not taken again."""
     state.step = step
     with door.replacing(staging / PROGRESS) as made, open(made, "wb", closefd=False) as file:
-        file.write(msgspec.json.encode(state))
+        file.write(as_json(state))
         file.flush()
         os.fsync(made)
     door.sync(staging)

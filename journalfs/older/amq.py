@@ -99,7 +99,8 @@ def _from_references(folder: Path, damage: list[Damage]) -> Content | None:
         if not door.exists(state) or not kaha.stopped_cleanly(state):
             return None
         content = Content()
-        kaha.read_references(folder, content)
+        kaha.read_references(folder, content, wrong := list[Damage]())
+        damage += wrong
         return content
     except (DecodeError, OSError, IndexError) as error:
         damage.append(Damage(folder.name, 0, 0, "garbage", f"the reference store cannot be read: {error}"))

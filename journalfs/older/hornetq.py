@@ -247,6 +247,9 @@ class JournalReading:
                 content = without_prefix(address).encode()
             door.write(to / ADDRESS_FILE_NAME, content)
             bound = [one for one in self.queues if one.address == address]
+            if self.first_version and not bound:
+                reason = f"no queue is bound to {address!r}, so messages of its pages are in none"
+                self.out.damage(self.name(folder / ADDRESS_FILE_NAME), 0, 0, "page-folder", reason)
             for name in names:
                 parsed = parse_page_name(name)
                 if parsed is not None and not parsed.invalid:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from journalfs import door
+from journalfs.damage import Damage
 from journalfs.errors import DecodeError
 from journalfs.older import openwire
 from journalfs.older.activemq5 import Content, InDoubt, Messages, Place, Send, read_file, subscription_key
@@ -20,6 +21,9 @@ SLOT: Final = struct.Struct(">hbqqiqiiqi")
 MAGIC: Final = 0x7A55
 LISTS_OFFSET: Final = SLOT.size
 """The root container lists maps from its first slot, lists from its second."""
+
+TSN: Final = "tsntopic://"
+"""The name of what a subscription still gets begins so, since ActiveMQ 5.1."""
 
 ITEM: Final = struct.Struct(">bi")
 _I32: Final = struct.Struct(">i")
@@ -110,7 +114,9 @@ class KahaStore:
         root = next((name for name in ("container-roots", "kaha") if self._has(name)), None)
         found: dict[tuple[str, str], Container] = {}
         if root is None:
-            door.names_if_there(self._folder)  # a link in its place is not the same as nothing
+            # A link in its place is not the same as nothing, and neither are containers without their root.
+            if any(name.startswith(("index-", "data-")) for name in door.names_if_there(self._folder)):
+                raise DecodeError(0, f"{self._folder.name} has no list of its containers (index-kaha)")
             return found
         for start in (0, LISTS_OFFSET):
             if start >= len(self._index(root)):
@@ -197,8 +203,10 @@ def durable_subscribers(state: Path) -> list[openwire.Subscription]:
     return [openwire.decode_subscription(_command(_sized(value))) for value in values]
 
 
-def read_references(folder: Path, content: Content) -> None:
-    """Fill `content` from a reference store that was closed. Raises `DecodeError`, `OSError`."""
+def read_references(folder: Path, content: Content, damage: list[Damage]) -> None:
+    """Fill `content` from a reference store that was closed. `damage`: what of it leads nowhere. Raises
+    `DecodeError`, `OSError`.
+    """
     store = KahaStore(folder / "data")
     containers = store.containers()
     topics: dict[str, Messages] = {}
@@ -208,11 +216,18 @@ def read_references(folder: Path, content: Content) -> None:
         elif found.files == "topic-data":
             content.topic(found.name)
             topics[found.name] = _references(store, found)
+    waiting = {key for key in containers if key[0].startswith(TSN) or key[1].endswith("tsn")}
     for found in list(containers.values()):
         if found.files == "blob" and found.name.endswith("-Subscriptions"):
             for entry in store.entries(found.files, found.root_offset):
                 subscription = openwire.decode_subscription(_command(_sized(entry.value)), tight=True)
-                _read_subscription(store, containers, content, topics, subscription)
+                waiting.discard(
+                    _read_subscription(store, containers, content, topics, subscription, damage=damage)
+                )
+    for files, name in waiting:
+        if any(True for _ in store.entries(files, containers[files, name].root_offset)):
+            reason = f"{name.removeprefix(TSN)} is no subscription, but messages wait for it"
+            damage.append(Damage(f"{folder.name}/data", 0, 0, "garbage", reason))
     _read_prepared(KahaStore(folder / "state"), content)
 
 
@@ -232,21 +247,28 @@ def _read_subscription(
     content: Content,
     topics: dict[str, Messages],
     found: openwire.Subscription,
-) -> None:
+    *,
+    damage: list[Damage],
+) -> tuple[str, str] | None:
+    """Which container says what it still gets."""
     if found.destination is None:
-        return
+        return None
     content.subscribe(found)
     topic, key = found.destination.name, f"{found.client}:{found.name}"
-    later = f"tsntopic://{topic}{key}"
+    later = f"{TSN}{topic}{key}"
     container = containers.get((later, later)) or containers.get(("kaha", f"{key}:topic://{topic}tsn"))
     if container is None:
-        return
+        return None
     live = topics.get(topic, {})
     messages = content.topic(topic)[subscription_key(found.client, found.name)].messages
     for entry in store.entries(container.files, container.root_offset):
         identity = _utf(entry.key)
         if identity in live:
             messages[identity] = live[identity]
+        else:
+            reason = f"the subscription {key} of {topic} gets {identity}, which is no message there"
+            damage.append(Damage("kr-store/data", 0, 0, "garbage", reason))
+    return container.files, container.name
 
 
 def _read_prepared(store: KahaStore, content: Content) -> None:

@@ -40,6 +40,11 @@ OUTCOMES: Final = "txStore"
 """Folder of a multi KahaDB: how transactions that several of its stores took part in ended."""
 
 DEPTH_MAX: Final = 4
+_NOTHING: Final = Location(-1, -1)
+_IN_TRANSACTIONS: Final = frozenset(
+    {Command.ADD, Command.REMOVE, Command.PREPARE, Command.COMMIT, Command.ROLLBACK}
+)
+
 HIDING_VERSION: Final = 4
 """Of the index."""
 
@@ -123,6 +128,8 @@ class Replay:
         self.said = "the whole journal was replayed"
         self.hides_taken = True
         """Whether what a transaction in doubt acknowledged is not delivered: not so before ActiveMQ 5.6."""
+        self._is_known = False
+        """The index has what the record says."""
         self._destinations: dict[bytes, Destination] = {}
         """As they are encoded."""
         self._last_transaction: tuple[bytes, Transaction | None] = (b"", None)
@@ -132,12 +139,18 @@ class Replay:
         indexed = self._from_index()
         files = log_files(self._folder)
         start = indexed.start if indexed is not None else None
+        last = indexed.last if indexed is not None and indexed.last is not None else _NOTHING
+        if start is not None and start.file not in files:
+            name = self._called(self._folder / f"db-{start.file}.log")
+            reason = "it is not there, and the index ends in it"
+            self._damage.append(Damage(name, start.offset, 0, "missing", reason))
         for number, path in files.items():
             if start is not None and number < start.file:
                 continue
             first = start.offset if start is not None and number == start.file else 0
             skip = start if start is not None and indexed is not None and not indexed.inclusive else None
-            self._file(number, path, first, skip, files)
+            self._is_known = number < last.file
+            self._file(number, path, first, skip, files, last=last)
 
     def _from_index(self) -> Indexed | None:
         path = self._folder / "db.data"
@@ -162,13 +175,22 @@ class Replay:
         return str(path.relative_to(self._root))
 
     def _file(
-        self, number: int, path: Path, first: int, skip: Location | None, files: dict[int, Path]
+        self,
+        number: int,
+        path: Path,
+        first: int,
+        skip: Location | None,
+        files: dict[int, Path],
+        *,
+        last: Location,
     ) -> None:
         name = self._called(path)
         content = content_of(path, name, self._damage)
         for record in rows(content, name, self._damage, first):
             if skip is not None and (number, record.start) == skip:
                 continue
+            if number == last.file:
+                self._is_known = record.start <= last.offset
             try:
                 if isinstance(record, Row) and record.usual:
                     self._apply_usual(number, record, content)
@@ -183,6 +205,8 @@ class Replay:
 
     def _apply_usual(self, number: int, row: Row, content: bytes) -> None:
         """A message that is added or removed."""
+        if self._is_known and not row.transaction:
+            return
         named = content[row.destination : row.destination + row.destination_bytes]
         destination = self._destinations.get(named)
         if destination is None:
@@ -206,6 +230,8 @@ class Replay:
 
     def _apply(self, number: int, record: Record | Row, content: bytes) -> None:
         fields = Fielded(content, record.offset, record.length)
+        if self._is_known and (record.command not in _IN_TRANSACTIONS or transaction_of(fields) is None):
+            return
         match record.command:
             case Command.ADD:
                 operation = _send(number, fields)
@@ -245,7 +271,7 @@ class Replay:
             self.content.prepare(transaction)
             return
         found = self.content.end(transaction)
-        if found is not None and command == Command.COMMIT:
+        if found is not None and command == Command.COMMIT and not self._is_known:
             self.content.run(found.operations)
 
     def _remove_destination(self, fields: Fielded) -> None:

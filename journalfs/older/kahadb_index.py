@@ -43,10 +43,13 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Where the index ends: the journal is replayed from `start` on, or behind it."""
+    """Where the index ends: the journal is replayed from `start` on, or behind it. Up to `last` the index has
+    what the journal says, but for transactions that were open.
+    """
 
     start: Location | None
     inclusive: bool
+    last: Location | None
 
 
 class PageFile:
@@ -190,7 +193,7 @@ class Index:
         if reader.more() and reader.boolean():
             _location(reader)
         self.version = reader.i32() if reader.more() else 1
-        self.indexed = Indexed(first_open or last, first_open is not None)
+        self.indexed = Indexed(first_open or last, first_open is not None, last)
 
     def fill(self, content: Content) -> None:
         """All that is live, with the order of each destination."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import stat
 import sys
@@ -261,7 +262,12 @@ def make_derived(
     )
     door.write(place / _IN_USE, b"")
     door.make_folders(place / DESCRIPTION.parent)
-    door.write(place / DESCRIPTION, msgspec.json.encode(described))
+    door.write(place / DESCRIPTION, as_json(described))
+
+
+def as_json(described: msgspec.Struct) -> bytes:
+    """Names in a store may be half of a pair of surrogates, which no UTF-8 can say: that becomes `?`."""
+    return json.dumps(msgspec.to_builtins(described), ensure_ascii=False).encode("utf-8", "replace")
 
 
 @contextmanager

@@ -177,7 +177,7 @@ static int take_header(jfs_reader *reader, older_message *message) {
     message->type = jfs_take8(reader);
     message->durable = jfs_take8(reader) != 0;
     message->times = jfs_take(reader, 17);
-    if (reader->bad || !jfs_take_properties(reader, &properties, &reason, &odd)) return 0;
+    if (reader->bad || message->id <= 0 || !jfs_take_properties(reader, &properties, &reason, &odd)) return 0;
     message->entries = jfs_reader_over(properties.bytes);
     message->entry_count = properties.count;
     jfs_reader entries = message->entries;
