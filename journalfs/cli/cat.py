@@ -19,7 +19,7 @@ from journalfs.cli.common import (
     write_all,
 )
 from journalfs.errors import JournalfsError
-from journalfs.exchange.windows import WINDOW_BYTES
+from journalfs.windows import WINDOW_BYTES
 
 if TYPE_CHECKING:
     from journalfs.selector import Selector

@@ -20,7 +20,7 @@ from journalfs.config.database import kept_text
 from journalfs.config.files import CONFIG_VARIABLE
 from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
-from journalfs.exchange.windows import windows
+from journalfs.windows import windows
 
 if TYPE_CHECKING:
     from journalfs.store.api import Address, ByteSource, Queue, Store, VirtualDirectory, VirtualFile

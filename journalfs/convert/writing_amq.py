@@ -24,17 +24,17 @@ from journalfs.older.amq_replay import PREPARE
 from journalfs.older.amq_subscriptions import Named, subscription_of
 from journalfs.older.openwire import Destination, Transaction, XaTransaction
 from journalfs.older.openwire_core import HEADER_PREFIX
-from journalfs.store.api import ByteSource, View
+from journalfs.store.api import View
 from journalfs.store.envelope_message import read_envelope
 from journalfs.store.opening import open_store
 from journalfs.store.outgoing import CoreMessage
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
 from journalfs.store.transactions import StoredTransaction, prepared_transactions
+from journalfs.windows import windows
 
 WRITTEN_BYTES: Final = 8 << 20
 """Of commands, appended at once."""
-_READ_BYTES: Final = 4 << 20
 
 
 class _Line(NamedTuple):
@@ -261,20 +261,10 @@ def _lines(view: View) -> Iterator[bytes]:
     source = view.open_all()
     try:
         rest = bytearray()
-        for piece in _pieces(source):
+        for piece in windows(source):
             rest += piece
             *whole, last = rest.split(b"\n")
             yield from map(bytes, whole)
             rest = last
     finally:
         source.close()
-
-
-def _pieces(source: ByteSource) -> Iterator[bytes | memoryview]:
-    offset = 0
-    while offset < source.size_bytes:
-        piece = source.read(offset, _READ_BYTES)
-        if not len(piece):
-            return
-        yield piece
-        offset += len(piece)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from journalfs.exchange.journals import Told
-from journalfs.exchange.windows import windows
 from journalfs.exchange.xml_out import XmlWriter
 from journalfs.store.api import ByteSource
 from journalfs.store.envelope import decode_envelope
 from journalfs.store.queues import StoreQueue
 from journalfs.store.store import JournalStore
 from journalfs.store.stored_runs import each_place
+from journalfs.windows import windows
 
 _DAMAGE: Final = b',"damage":"'
 """In a line that says so, and in few others, but never in text: there quotes are escaped."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from journalfs.exchange.outlines import Outline
-from journalfs.exchange.windows import windows
+from journalfs.windows import windows
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from journalfs.exchange.windows import windows
+from journalfs.windows import windows
 
 if TYPE_CHECKING:
     from journalfs.store.api import ByteSource

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from journalfs import windows
 from journalfs.cli.common import whole_lines
-from journalfs.exchange import windows
 from journalfs.exchange.outlines import TEXT_BYTES_MAX, Outline, outlined_lines
-from journalfs.exchange.windows import WINDOW_BYTES
 from journalfs.store.sources import BytesSource
+from journalfs.windows import WINDOW_BYTES
 from tests.cli.running import journalfs
 
 LONG = "x" * (TEXT_BYTES_MAX + 1)
