@@ -15,7 +15,9 @@ from xdist.remote import Producer
 
 from journalfs.ownership import adopt_stores, has_adopted
 from tests.frozen import ExpectedStores, PristineStores
+from tests.kinds import mark_long
 from tests.sharing import Sharing, slowest_first
+from tests.tables.servers import Server, postgresql
 from tests.tools.crash_copy import copy_as_left
 
 # `--hypothesis-profile=long` searches further. A deadline would only measure how busy the machine is.
@@ -42,8 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, handler)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    mark_long(items)
+    yield
     slowest_first(items)
 
 
@@ -70,6 +74,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if found.f_blocks and 100 - 100 * found.f_bavail / found.f_blocks > DISK_USED_PERCENT_MAX:
         reason = f"the disk of {folder} is more than {DISK_USED_PERCENT_MAX} percent full"
         pytest.exit(f"{reason}: set TMPDIR to another, or tests would wait for room", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    with postgresql() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

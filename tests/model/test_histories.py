@@ -15,6 +15,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.broker.instance import Broker
 from tests.broker.settings import BrokerSettings
 from tests.broker.writing import complaints
+from tests.kinds import FILES, KINDS, new_database
 from tests.model.brokers import Brokers
 from tests.model.library import Library
 from tests.model.machine import Histories
@@ -35,16 +36,30 @@ when an address is full and drops what comes.
 """
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def store_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def worlds(artemis_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[World]]:
+def worlds(
+    request: pytest.FixtureRequest,
+    store_kind: str,
+    artemis_home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[list[World]]:
     tmp_path = tmp_path_factory.mktemp("worlds")
     now_ms = int(time.time() * 1000) + YEARS_MS
     Histories.now_ms = now_ms
     configured = BrokerSettings(max_delivery_attempts=ATTEMPTS_MAX, message_expiry_scan_period_ms=-1)
+
+    def url() -> str | None:
+        return None if store_kind == FILES else new_database(request, store_kind, tmp_path)
+
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(tmp_path / "broker", settings=configured))
-        library = stack.enter_context(closing(Library(new_store(tmp_path / "library", -1), now_ms)))
-        mount = Mounted(new_store(tmp_path / "mounted", SCAN_MS), tmp_path / "mnt", now_ms)
+        library = stack.enter_context(closing(Library(new_store(tmp_path / "library", -1, url()), now_ms)))
+        mount = Mounted(new_store(tmp_path / "mounted", SCAN_MS, url()), tmp_path / "mnt", now_ms)
         stack.enter_context(closing(mount))
         brokers = stack.enter_context(closing(Brokers(broker, now_ms)))
         Histories.worlds = [library, mount, brokers]

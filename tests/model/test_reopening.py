@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
 
+from tests.kinds import FILES, new_database
+from tests.kinds import KINDS as KINDS_OF_STORES
 from tests.model.library import Library
 from tests.model.machine import KINDS, PICK, Histories
 from tests.model.model import Kind, Queue
@@ -56,13 +58,20 @@ class Changing(Histories):
         super().all_see_the_same()
 
 
+@pytest.fixture(params=KINDS_OF_STORES)
+def store_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def worlds(tmp_path: Path) -> Iterator[None]:
+def worlds(request: pytest.FixtureRequest, store_kind: str, tmp_path: Path) -> Iterator[None]:
     Changing.now_ms = Histories.now_ms = int(time.time() * 1000)
-    with (
-        closing(Library(new_store(tmp_path / "stays", -1), Histories.now_ms)) as stays,
-        closing(Library(new_store(tmp_path / "anew", -1), Histories.now_ms)) as anew,
-    ):
+
+    def library(name: str) -> Library:
+        url = None if store_kind == FILES else new_database(request, store_kind, tmp_path)
+        return Library(new_store(tmp_path / name, -1, url), Histories.now_ms)
+
+    with closing(library("stays")) as stays, closing(library("anew")) as anew:
         Changing.stays, Changing.opened_anew = stays, anew
         Changing.worlds = [stays, anew]
         yield

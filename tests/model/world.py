@@ -110,12 +110,37 @@ def in_order(found: Sequence[Seen], now_ms: int, count: int) -> QueueSeen:
     return QueueSeen(due, sorted(later, key=lambda one: (one.due_ms, one.body)), count)
 
 
-def new_store(root: Path, scan_ms: int) -> Path:
-    """An empty store with the settings of every world. `scan_ms`: how often it looks for what has expired."""
+def new_store(root: Path, scan_ms: int, url: str | None = None) -> Path:
+    """An empty store with the settings of every world. `scan_ms`: how often it looks for what has expired.
+    `url`: the database that it is in.
+    """
+    if url is not None:
+        root.mkdir()
+        (root / "broker.xml").write_text(settings_xml(scan_ms, url))
+        return root
     own: dict[str, Value] = {"journal-type": "NIO", "journal-file-size": 102_400}
     create_store(root, own, SystemClock(), warn=pytest.fail)
     (root / "journalfs.toml").write_text(settings_text(scan_ms))
     return root
+
+
+def settings_xml(scan_ms: int, url: str) -> str:
+    """The same of a store in a database."""
+    limits = "".join(
+        f'<address-setting match="*.*.{word}"><address-full-policy>{limit.policy}</address-full-policy>'
+        f"<max-size-messages>{limit.messages}</max-size-messages>"
+        f"<page-size-bytes>{PAGE_BYTES}</page-size-bytes></address-setting>"
+        for word, limit in LIMITS.items()
+    )
+    place = url.replace("artemis@", "") + ("" if url.startswith("sqlite") else "?user=artemis")
+    return (
+        "<configuration><core><store><database-store>"
+        f"<jdbc-connection-url>jdbc:{place}</jdbc-connection-url></database-store></store>"
+        f"<message-expiry-scan-period>{scan_ms}</message-expiry-scan-period><address-settings>"
+        '<address-setting match="#"><dead-letter-address>DLQ</dead-letter-address>'
+        "<expiry-address>ExpiryQueue</expiry-address><max-delivery-attempts>3</max-delivery-attempts>"
+        f"</address-setting>{limits}</address-settings></core></configuration>"
+    )
 
 
 def settings_text(scan_ms: int) -> str:

@@ -10,15 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.frozen import PristineStores
-from tests.tables.servers import Server, mariadb, postgresql, sql
+from tests.tables.servers import Server, mariadb, sql
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    with postgresql() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

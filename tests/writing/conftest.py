@@ -15,7 +15,8 @@ import pytest
 from journalfs.clock import SystemClock
 from journalfs.config.setting_names import Value
 from journalfs.store.creating import create_store
-from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, mounted_for_writing
+from tests.kinds import FILES, KINDS, new_database
+from tests.mounting import COMMAND_S_MAX, MountedStore, QueueOnDisk, journalfs, mounted_for_writing
 
 HERE = Path(__file__).parent
 FILE_BYTES = 1 << 20
@@ -29,7 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.mount)
 
 
-def new_store(path: Path) -> Path:
+def new_store(path: Path, url: str | None = None) -> Path:
+    """An empty store at `path`, or in a database."""
+    if url is not None:
+        done = journalfs("create", url)
+        assert done.returncode == 0, done.stderr
+        return Path(url)
     own: dict[str, Value] = {"journal-type": "NIO", "journal-file-size": FILE_BYTES}
     create_store(path, own, SystemClock(), warn=pytest.fail)
     return path
@@ -101,10 +107,19 @@ def write_at_once(path: Path, pieces: Sequence[bytes], flags: int = 0) -> None:
 Remount = Callable[..., MountedStore]
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def store_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def _new_store(request: pytest.FixtureRequest, kind: str, folder: Path) -> Path:
+    return new_store(folder / "store", None if kind == FILES else new_database(request, kind, folder))
+
+
 @pytest.fixture
-def remount(tmp_path: Path) -> Iterator[Remount]:
+def remount(request: pytest.FixtureRequest, store_kind: str, tmp_path: Path) -> Iterator[Remount]:
     """Mount a store of this test's own, with `-o` words; called again, unmount it before."""
-    store = new_store(tmp_path / "store")
+    store = _new_store(request, store_kind, tmp_path)
     with ExitStack() as mounts:
 
         def mount(*words: str) -> MountedStore:
@@ -116,10 +131,12 @@ def remount(tmp_path: Path) -> Iterator[Remount]:
 
 
 @pytest.fixture(scope="module")
-def mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MountedStore]:
+def mount(
+    request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MountedStore]:
     """One mount for the tests of a module; each takes an `Address` of its own."""
     folder = tmp_path_factory.mktemp("writing")
-    with mounted_for_writing(new_store(folder / "store"), folder / "mnt") as mounted:
+    with mounted_for_writing(_new_store(request, store_kind, folder), folder / "mnt") as mounted:
         yield mounted
 
 
