@@ -40,9 +40,12 @@ class FoundNotes:
 class FlushedFolder:
     """Every method may raise OSError, and takes as long as the disk does."""
 
-    def __init__(self, path: Path, *, sync: bool) -> None:
-        """`sync`: durable in a power cut, not only when the process ends."""
+    def __init__(self, path: Path, *, sync: bool, keeps: bool = True) -> None:
+        """`sync`: durable in a power cut, not only when the process ends. Not `keeps`: it ends with the
+        process, so there is nothing to note.
+        """
         self.path = path
+        self.keeps = keeps
         self._sync = sync
 
     def make_body(self, note_id: str) -> Path:
@@ -52,6 +55,10 @@ class FlushedFolder:
 
     def body_path(self, note_id: str) -> Path:
         return self.path / (note_id + _BODY)
+
+    def files_of(self, note_id: str) -> tuple[Path, Path]:
+        """Those that there may be of a note."""
+        return self._note_path(note_id), self.body_path(note_id)
 
     def write(self, note: FlushNote, content: bytes | memoryview) -> None:
         """Note what was flushed, durable on return, in the place of what was noted under this id before.
@@ -113,8 +120,8 @@ class FlushedFolder:
     def remove(self, note_ids: Collection[str]) -> None:
         """Remove notes and their bodies, where they are there; durable on return."""
         for note_id in note_ids:
-            door.remove_if_there(self._note_path(note_id))
-            door.remove_if_there(self.body_path(note_id))
+            for path in self.files_of(note_id):
+                door.remove_if_there(path)
         self._sync_folder()
 
     def set_aside(self, note: FlushNote, path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
-from journalfs.errors import DependencyMissing, JournalfsError, SystemFailure
+from journalfs.errors import DependencyMissing, JournalfsError, NotAStore, SystemFailure
 
 try:
     import sqlalchemy
@@ -79,6 +79,17 @@ class Database:
         table = self.tables.bindings
         there = self.engine.dialect.has_table(connection, table.name)
         return there and connection.execute(select(table.c.seq).limit(1)).first() is not None
+
+    def refuse_missing(self, connection: Connection) -> None:
+        """Raise `NotAStore` where the tables of the journals are not there."""
+        for table in self.tables.journals:
+            if not self.engine.dialect.has_table(connection, table.name):
+                raise NotAStore(self.settings.shown, f"no table {table.name} in this database")
+
+    def has_files(self, connection: Connection) -> bool:
+        """Whether the tables of files are there."""
+        tables = self.tables.large, self.tables.pages
+        return all(self.engine.dialect.has_table(connection, table.name) for table in tables)
 
     @contextmanager
     def begin(self, doing: str) -> Iterator[Connection]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
@@ -68,12 +69,17 @@ def derive_tables(settings: DatabaseSettings, base: Path | None = None) -> Path:
     return DerivedTables(settings, base).place
 
 
-def derive_into(database: Database, place: Path, identity: str) -> TablesReading:
+def derive_into(
+    database: Database,
+    place: Path,
+    identity: str,
+    read: Callable[[Database, DerivedStore], TablesReading] = TablesReading,
+) -> TablesReading:
     """A derived store at `place`, with the settings that the configuration has for addresses."""
     readings: list[TablesReading] = []
 
     def fill(out: DerivedStore) -> None:
-        readings.append(TablesReading(database, out))
+        readings.append(read(database, out))
 
     settings = database.settings
     found = f"the tables of a JDBC store ({database.dialect})"

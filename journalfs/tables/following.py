@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -160,8 +160,12 @@ class FollowedJournal:
         self._more = False
         """More came than one look takes over."""
 
-    def take_new(self, connection: Connection, rows_max: int | None = None) -> int:
-        """Take over what came since, at most `rows_max` rows. Returns how many there were."""
+    def take_new(
+        self, connection: Connection, rows_max: int | None = None, where: ColumnElement[bool] | None = None
+    ) -> int:
+        """Take over what came since, at most `rows_max` rows, or those that are as `where` says. Returns how
+        many there were.
+        """
         c = self.table.c
         wanted = (
             select(c.id, c.recordtype, c.txid, c.userrecordtype, c.record, c.txdata, c.seq)
@@ -171,6 +175,8 @@ class FollowedJournal:
         )
         if rows_max is None:
             wanted = wanted.execution_options(yield_per=ROWS_AT_ONCE)
+        if where is not None:
+            wanted = wanted.where(where)
         count = 0
         for batch in connection.execute(wanted).partitions(ROWS_AT_ONCE):
             for found in batch:
@@ -237,12 +243,13 @@ class FollowedFiles:
         self._young: dict[int, int] = {}
         """Rows that may grow -> looks at which they did not."""
 
-    def take_new(self, connection: Connection) -> None:
+    def take_new(self, connection: Connection, wanted: Callable[[str], bool] = lambda _: True) -> None:
+        """Take over what came since, as far as its name is wanted."""
         c = self.table.c
         after = self._known.highest - _LATE_FILES
-        wanted = select(c.id, c.filename).where(c.id > after).order_by(c.id)
-        for row_id, name in connection.execute(wanted).all():
-            if row_id in self._known:
+        asked = select(c.id, c.filename).where(c.id > after).order_by(c.id)
+        for row_id, name in connection.execute(asked).all():
+            if row_id in self._known or not wanted(name or ""):
                 continue
             self._known.add(int(row_id))
             if not can_be_a_file(name):

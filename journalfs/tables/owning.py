@@ -9,14 +9,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, select
 
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
 from journalfs.engine.logged import LoggedBackend
 from journalfs.engine.page_file import PageFile, PageStore
+from journalfs.format.flush_note import FlushNote
 from journalfs.ids import MessageId
 from journalfs.large.aside import Aside
+from journalfs.large.flushed import FlushedFolder, FoundNotes
 from journalfs.large.writing import BodyWriter, NewBody
 from journalfs.older.reading import deriving, keep, remove_derived
 from journalfs.tables.database import Database
@@ -79,6 +81,9 @@ class OwnedTables:
 
     def pages(self) -> PageStore:
         return TablePages(self)
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return TableFlushed(path, self)
 
     def in_database(self, doing: str, work: Callable[[Connection], None]) -> None:
         """One transaction that asks for the lease. Raises OSError, as is expected of a disk."""
@@ -202,3 +207,41 @@ class _TablePage(PageFile):
     def cut(self, size_bytes: int) -> None:
         self._pages.put(self.path, size_bytes, b"")
         super().cut(size_bytes)
+
+
+class TableFlushed(FlushedFolder):
+    """What was flushed: files for whoever publishes it, and rows. What cannot be published stays in them."""
+
+    def __init__(self, path: Path, owned: OwnedTables) -> None:
+        super().__init__(path, sync=False)
+        self._owned, self._database = owned, owned.database
+        self._table = owned.database.tables.flushed
+
+    def write(self, note: FlushNote, content: bytes | memoryview) -> None:
+        super().write(note, content)
+        paths = self.files_of(note.note_id)
+
+        def put(connection: Connection) -> None:
+            self._database.remove_files(connection, self._table, [path.name for path in paths])
+            for path in filter(door.exists, paths):
+                self._database.write_file(connection, self._table, path.name, path)
+
+        self._owned.in_database("keep what was flushed", put)
+
+    def notes(self) -> FoundNotes:
+        door.make_folders(self.path)
+        with self._database.as_disk("read what was flushed"), self._database.engine.connect() as connection:
+            for row_id, name in connection.execute(select(self._table.c.id, self._table.c.filename)).all():
+                with open(door.create_instead(self.path / name), "wb") as file:
+                    for piece in self._database.read_file(connection, self._table, row_id):
+                        file.write(piece)
+        return super().notes()
+
+    def remove(self, note_ids: Collection[str]) -> None:
+        names = [path.name for note_id in note_ids for path in self.files_of(note_id)]
+        if names:
+            self._owned.in_database(
+                "remove what was flushed",
+                lambda connection: self._database.remove_files(connection, self._table, names),
+            )
+        super().remove(note_ids)

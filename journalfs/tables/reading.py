@@ -8,7 +8,6 @@ from typing import Final
 from sqlalchemy import Connection, inspect, select
 
 from journalfs import door
-from journalfs.errors import NotAStore
 from journalfs.format.record_types import BindingType, MessageType, RecordKind
 from journalfs.older.derived import DerivedStore
 from journalfs.tables.database import Database
@@ -43,17 +42,17 @@ class TablesReading:
         self._settled = True
         """Nothing is left to look at of what changed."""
         with database.reading("read the store") as connection:
-            there = {name.lower() for name in inspect(connection).get_table_names()}
-            missing = [table.name for table in tables.journals if table.name not in there]
-            if missing:
-                raise NotAStore(database.settings.shown, f"no table {missing[0]} in this database")
-            for journal in self._journals:
-                journal.take_new(connection)
-            self._has_files = {tables.large.name, tables.pages.name} <= there
-            if self._has_files:
-                self._large.take_new(connection)
-                self._take_directory(connection)
+            database.refuse_missing(connection)
+            self._has_files = database.has_files(connection)
+            self.begin(connection)
         out.ids_from(max(self._bindings.id_max, self._messages.id_max) + 1)
+
+    def begin(self, connection: Connection) -> None:
+        for journal in self._journals:
+            journal.take_new(connection)
+        if self._has_files:
+            self._large.take_new(connection)
+            self._take_directory(connection)
 
     def look(self) -> None:
         """Take over what changed since, as far as a look goes. Raises `SystemFailure`, and `RewrittenError`

@@ -69,6 +69,8 @@ class Tables:
     large: Table
     pages: Table
     nodes: Table
+    flushed: Table
+    """Of ours: what was flushed and is not published yet."""
 
     @property
     def journals(self) -> tuple[Table, Table]:
@@ -83,6 +85,7 @@ def tables_of(settings: DatabaseSettings) -> Tables:
         bindings=_journal(metadata, settings.bindings_table, keyed=keyed),
         large=file_table(metadata, settings.large_message_table),
         pages=file_table(metadata, settings.page_store_table),
+        flushed=file_table(metadata, f"{settings.large_message_table}_flushed"),
         nodes=Table(
             settings.node_manager_table.lower(),
             metadata,

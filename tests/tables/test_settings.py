@@ -114,9 +114,16 @@ def test_tables_have_the_names_that_are_set(tmp_path: Path) -> None:
         "<page-store-table-name>P1</page-store-table-name>"
         "<node-manager-store-table-name>N1</node-manager-store-table-name>",
     )
-    assert set(tables_of(found).metadata.tables) == {"m1", "b1", "l1", "p1", "n1"}
+    assert set(tables_of(found).metadata.tables) == {"m1", "b1", "l1", "p1", "n1", "l1_flushed"}
     open_for_writing(tmp_path).close()
-    assert set(inspect(Database(found).engine).get_table_names()) == {"m1", "b1", "l1", "p1", "n1"}
+    assert set(inspect(Database(found).engine).get_table_names()) == {
+        "m1",
+        "b1",
+        "l1",
+        "p1",
+        "n1",
+        "l1_flushed",
+    }
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,44 @@ def end_lease_of_killed(url: str) -> None:
     database.close()
 
 
+FLUSHED = """
+import os, signal, sys
+from tests.broker.writing import write_in
+
+async def work(store):
+    publisher = store.publisher("orders", None, sys.argv[2])
+    await publisher.write(b"whole\\n" + b"x" * int(sys.argv[3]))
+    await publisher.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+write_in(sys.argv[1], work)
+"""
+
+
+@pytest.mark.rule("S-222")
+@pytest.mark.parametrize(("name", "length", "lines"), [("in.txt", 5, 2), ("in.bin", 600_000, 1)])
+def test_what_was_flushed_is_published_after_a_kill(url: str, name: str, length: int, lines: int) -> None:
+    """An unfinished line, and a file that was not closed; once, and nothing is left of the note."""
+    write_in(url, lambda store: make(store, "orders"))  # type: ignore[arg-type]
+    killed = subprocess.run([sys.executable, "-c", FLUSHED, url, name, str(length)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    for _ in range(2):
+        end_lease_of_killed(url)
+
+        async def published(store: WritingStore) -> list[dict[str, Any]]:
+            await store.publish_left()
+            await store.look()
+            return lines_in(store, "orders")
+
+        found = write_in(url, published)  # type: ignore[arg-type]
+        assert len(found) == lines
+        assert shown(url)["orders"] == found
+    database = Database(settings_of(url))
+    with database.reading("count") as connection:
+        assert connection.execute(database.tables.flushed.select()).all() == []
+    database.close()
+
+
 @pytest.mark.rule("S-224")
 def test_a_restart_of_the_database_is_waited_for(
     empty_database: Callable[[str], str], postgres: Server

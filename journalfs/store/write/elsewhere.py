@@ -19,6 +19,7 @@ from journalfs.config.layout import locate_store
 from journalfs.engine.disk import DiskBackend
 from journalfs.engine.page_file import PageStore
 from journalfs.large.aside import Aside
+from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.store.write.keeping import aside_of
 from journalfs.store.write.opening import Taking
@@ -44,6 +45,9 @@ class Owned(Protocol):
 
     def pages(self) -> PageStore: ...
 
+    def flushed(self, path: Path) -> FlushedFolder:
+        """What keeps what was flushed, or what says that nothing does."""
+
     def activated(self) -> None:
         """All is read: from here on, ending without `release` is being killed."""
 
@@ -55,9 +59,8 @@ class Owned(Protocol):
 
 
 class ElsewhereStore(WritingStore):
-    """Made by `open_for_writing`. What lies beside the journals (staged files, rests) goes with it."""
+    """Made by `open_for_writing`. What lies beside the journals (staged files) goes with it."""
 
-    kept = False
     owned: Owned
 
     def status(self) -> Mapping[str, object]:
@@ -107,6 +110,9 @@ class TakingElsewhere(Taking):
 
     def pages(self) -> PageStore:
         return self.owned.pages()
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return self.owned.flushed(path)
 
     def bodies(self) -> BodyWriter:
         return self.owned.bodies(self.layout.large_dir, aside_of(self.layout.root))

@@ -57,13 +57,11 @@ def path_of(address: str, queue: str | None, file_name: str | None = None) -> st
 class Flushed:
     """The notes of one store. Nothing but one process has a store open for writing."""
 
-    def __init__(self, store: WritingStore, settled: Settled, *, sync: bool, noted: bool) -> None:
-        """`noted`: whether what was flushed is to outlive the process."""
+    def __init__(self, store: WritingStore, settled: Settled, folder: FlushedFolder) -> None:
         self._store = store
         self._core = store.core
         self._settled = settled
-        self.noted = noted
-        self.folder = FlushedFolder(store.core.root / "journalfs" / FLUSHED, sync=sync)
+        self.folder = folder
         self._left: list[FlushNote] = []
         self._gone: list[str] = []
         """Notes that have done their work and are still there."""

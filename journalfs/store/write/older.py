@@ -29,6 +29,7 @@ from journalfs.ids import MessageId
 from journalfs.journal.write_settings import WriteSettings
 from journalfs.journal.writer import JournalWriter
 from journalfs.large.aside import Aside
+from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.older.adapters import adapter_for
 from journalfs.older.amq_log import log_files
@@ -219,6 +220,9 @@ class OwnedHornetq:
 
     def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
         return BodyWriter(self._source.large_dir, aside, sync=True)
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return FlushedFolder(path, sync=False, keeps=False)
 
     def pages(self) -> PageStore:
         return HornetqPages(self._source.paging_dir)

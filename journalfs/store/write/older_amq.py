@@ -18,6 +18,7 @@ from journalfs.errors import DecodeError, OlderStore, StoreBusy
 from journalfs.format.properties import Property
 from journalfs.ids import QueueId
 from journalfs.large.aside import Aside
+from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.older import openwire_out as out
 from journalfs.older.activemq5 import Place
@@ -117,6 +118,9 @@ class OwnedAmq:
 
     def bodies(self, directory: Path, aside: Aside) -> BodyWriter:
         return BodyWriter(directory, aside, sync=False)
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return FlushedFolder(path, sync=False, keeps=False)
 
     def pages(self) -> PageStore:
         return PageStore(datasync=False)

@@ -24,6 +24,7 @@ from journalfs.format.large_file import parse_large_name
 from journalfs.journal.kept_damage import KeptDamage
 from journalfs.journal.loader import JournalLoader
 from journalfs.journal.write_settings import WriteSettings
+from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.older import refuse_derived
 from journalfs.store.absent import refuse_without_journal, refuse_without_pages
@@ -42,6 +43,7 @@ from journalfs.store.last_words import take_words
 from journalfs.store.node_lock import NodeLock
 from journalfs.store.opening import Opening
 from journalfs.store.write.disk_limits import disk_limits
+from journalfs.store.write.flushed import FLUSHED
 from journalfs.store.write.journals import Journals, open_journals
 from journalfs.store.write.keeping import aside_of, sweep
 from journalfs.store.write.orphans import set_orphans_aside
@@ -233,7 +235,11 @@ class Taking:
             min_large_bytes=self.settings.min_large_message_size_bytes,
             disk=disk_limits(core, self.directories),
             pages=self.pages(),
+            flushed=self.flushed(self.layout.root / "journalfs" / FLUSHED),
         )
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return FlushedFolder(path, sync=self.sync is not SyncMode.NONE)
 
     def bodies(self) -> BodyWriter:
         return BodyWriter(
@@ -288,6 +294,9 @@ class Taking:
 
 class _TakingUnkept(Taking):
     store_type = UnkeptStore
+
+    def flushed(self, path: Path) -> FlushedFolder:
+        return FlushedFolder(path, sync=False, keeps=False)
 
     def store(self) -> WritingStore:
         said = self.layout.not_kept_by

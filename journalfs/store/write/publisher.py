@@ -135,7 +135,7 @@ class FilePublisher:
                 if is_last():
                     raise
                 could_end = False
-            if self._flushed.noted:
+            if self._flushed.folder.keeps:
                 await self._note_rest()
             return could_end
 

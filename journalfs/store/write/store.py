@@ -7,7 +7,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import cast
 
 import trio
 
@@ -18,6 +18,7 @@ from journalfs.errors import JournalfsError, NoSuchName, SettingRefused
 from journalfs.ids import MessageId
 from journalfs.journal.loader import JournalLoader, PollResult
 from journalfs.journal.writer import Position
+from journalfs.large.flushed import FlushedFolder
 from journalfs.large.writing import BodyWriter
 from journalfs.limits import FOLLOW_INTERVAL_S, SETTLED_OPERATIONS
 from journalfs.store.api import Patience, QueuePath, Redriven, Usage
@@ -86,9 +87,6 @@ STAGING = "staging"
 class WritingStore(SelfReadingStore):
     """Made by `open_store`. Changes are asked for on the trio thread, while `run` runs."""
 
-    kept: ClassVar[bool] = True
-    """Whether what is written outlives the process."""
-
     def __init__(
         self,
         core: Core,
@@ -102,6 +100,7 @@ class WritingStore(SelfReadingStore):
         min_large_bytes: int,
         disk: DiskLimits,
         pages: PageStore,
+        flushed: FlushedFolder,
     ) -> None:
         super().__init__(core, index, make_loader=make_loader, journals=journals)
         self.sync, self._lock = sync, lock
@@ -114,7 +113,7 @@ class WritingStore(SelfReadingStore):
         )
         self._routing = Routing(core, self._publishing.is_large)
         self._paged = Paged(core, journals, self._publishing, bodies, pages=pages, take_over=self._current)
-        self.flushed = Flushed(self, settled, sync=sync is not SyncMode.NONE, noted=self.kept)
+        self.flushed = Flushed(self, settled, flushed)
         self._bindings_unshown = False
         """A change of the bindings is durable and could not be looked at."""
         self._administered = trio.Lock()  # each change of the bindings stands on what the one before left

@@ -51,8 +51,6 @@ def temporary_settings(settings: JournalSettings) -> JournalSettings:
 class UnkeptStore(WritingStore):
     """Made by `open_for_writing` in a `temporary_layout`."""
 
-    kept = False
-
     def status(self) -> Mapping[str, object]:
         return {**super().status(), "persistent": False}
 
