@@ -7,6 +7,7 @@ for journals.
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +106,9 @@ def sync_folder(folder: Path, *, datasync: bool) -> None:
 
 class PageStore:
     """Where pages are kept: files below the paging directory, and for a store in a database its tables."""
+
+    page_bytes_max = sys.maxsize
+    """What no page is to be longer than, whatever an address says."""
 
     def __init__(self, *, datasync: bool) -> None:
         self.datasync = datasync

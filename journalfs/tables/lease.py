@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, insert, literal_column, select, update
 
+from journalfs.clock import SystemClock
 from journalfs.errors import JournalfsError, StoreBusy
 from journalfs.tables.database import Database
 from journalfs.tables.schema import BACKUP_ROW, NODE_ROW, PRIMARY_ROW, STATE_ROW
@@ -82,6 +83,7 @@ class Lease:
         left_s = max(settings.lock_acquisition_timeout_ms, 0) / 1000
         with self.database.begin("look for the table of leases") as connection:
             self._prepare(connection)
+            self._compare_clocks(connection)
         while not self._taken():
             if left_s <= 0:
                 raise StoreBusy(settings.shown, self._owner())
@@ -99,6 +101,14 @@ class Lease:
                 connection.execute(insert(self._nodes).values(id=row))
         if self.node_id(connection) is None:
             self.name_node(connection, str(uuid.uuid4()))
+
+    def _compare_clocks(self, connection: Connection) -> None:
+        """Only the database's time counts for the lease; whoever reads logs of both is told."""
+        asked = select(self._now).select_from(self._nodes).where(self._nodes.c.id == PRIMARY_ROW)
+        differs_ms = int(connection.execute(asked).scalar_one()) - SystemClock().now_ms()
+        if abs(differs_ms) > self.database.settings.allowed_time_diff_ms:
+            shown = self.database.settings.shown
+            log.warning("%s: the database's clock differs from this machine's by %d ms", shown, differs_ms)
 
     def _taken(self) -> bool:
         nodes = self._nodes.c

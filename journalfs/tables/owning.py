@@ -142,6 +142,7 @@ class TablePages(PageStore):
     def __init__(self, owned: OwnedTables) -> None:
         super().__init__(datasync=False)
         self._owned, self._database = owned, owned.database
+        self.page_bytes_max = owned.database.settings.page_bytes_max
 
     def table(self, folder: Path) -> Table:
         return self._database.page_table(folder.name)

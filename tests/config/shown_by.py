@@ -172,8 +172,11 @@ _TESTS = {
     "store/writing/test_limits.py::test_management_is_never_held_up": "management-address",
     "tables/test_settings.py::test_what_a_database_store_says": (
         "jdbc-connection-url jdbc-driver-class-name jdbc-user jdbc-password "
-        "jdbc-lock-renew-period jdbc-lock-acquisition-timeout jdbc-journal-sync-period "
-        "jdbc-allowed-time-diff jdbc-max-page-size-bytes jdbc-page-max-size-bytes"
+        "jdbc-lock-renew-period jdbc-lock-acquisition-timeout jdbc-journal-sync-period"
+    ),
+    "tables/test_lease.py::test_clocks_that_differ_are_told": "jdbc-allowed-time-diff",
+    "tables/test_writing.py::test_pages_are_in_the_tables": (
+        "jdbc-max-page-size-bytes jdbc-page-max-size-bytes"
     ),
     "tables/test_settings.py::test_properties_of_a_data_source": (
         "data-source-properties data-source-property"

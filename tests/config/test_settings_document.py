@@ -109,6 +109,9 @@ OF_A_DATABASE = frozenset(
         "jdbc-lock-renew-period",
         "jdbc-lock-expiration",
         "jdbc-lock-acquisition-timeout",
+        "jdbc-allowed-time-diff",
+        "jdbc-max-page-size-bytes",
+        "jdbc-page-max-size-bytes",
         *(name for name in FROM_SEEDS if name.endswith("-table-name")),
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import update
@@ -92,6 +93,20 @@ def test_a_lease_outlives_a_database_that_was_away(database: Database) -> None:
     assert not lease.look()
     rival.release()
     lease.release()
+
+
+@pytest.mark.parametrize(("allowed_ms", "tells"), [(-1, True), (3_600_000, False)])
+def test_clocks_that_differ_are_told(
+    empty_database: Callable[[str], str], allowed_ms: int, tells: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`jdbc-allowed-time-diff`."""
+    settings = replace(settings_of(empty_database("sqlite")), allowed_time_diff_ms=allowed_ms)
+    database = Database(settings)
+    lease = Lease(database)
+    lease.acquire()
+    lease.release()
+    database.close()
+    assert ("clock differs" in caplog.text) is tells
 
 
 @pytest.mark.rule("S-223")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import inspect, select
 
 from journalfs.errors import SystemFailure
 from journalfs.store.opening import open_store
@@ -81,7 +82,8 @@ def test_every_change_is_in_the_tables(url: str) -> None:
 
 
 PAGED = """<configuration><core><store><database-store>
-<jdbc-connection-url>jdbc:{url}</jdbc-connection-url></database-store></store>
+<jdbc-connection-url>jdbc:{url}</jdbc-connection-url>
+<jdbc-max-page-size-bytes>4096</jdbc-max-page-size-bytes></database-store></store>
 <address-settings><address-setting match="#"><max-size-bytes>20K</max-size-bytes>
 <page-size-bytes>10K</page-size-bytes><address-full-policy>PAGE</address-full-policy>
 </address-setting></address-settings></core></configuration>"""
@@ -107,6 +109,22 @@ def test_pages_are_in_the_tables(url: str, tmp_path: Path) -> None:
 
     left = write_in(store_dir, publish_much)
     assert len(left["orders"]) == 400
+    database = Database(settings_of(url))
+    with database.reading("look at pages") as connection:
+        (name,) = (
+            one
+            for one in inspect(connection).get_table_names()
+            if one.startswith("page_store") and one != "page_store"
+        )
+        pages = database.page_table(name.removeprefix("page_store"))
+        sizes = [
+            database.content_bytes(connection, pages, row.id)
+            for row in connection.execute(select(pages.c.id, pages.c.filename))
+            if row.filename.endswith(".page")
+        ]
+    database.close()
+    assert len(sizes) > 10
+    assert max(size or 0 for size in sizes) < 5 * 1024, "jdbc-max-page-size-bytes counts"
     assert shown(store_dir) == left
 
     async def consume_most(store: WritingStore) -> dict[str, list[dict[str, Any]]]:

@@ -397,7 +397,7 @@ class Paging:
         if found is None:
             value = settings.value(address, "page-size-bytes")
             found = value if isinstance(value, int) else PAGE_BYTES_DEFAULT
-            self._page_bytes[address] = found = min(found, PAGE_FILE_BYTES_MAX)
+            self._page_bytes[address] = found = min(found, PAGE_FILE_BYTES_MAX, self.pages.page_bytes_max)
         return found
 
     # ---- pages that are being written ----
