@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from journalfs import door
-from journalfs.errors import NotAStore, SystemFailure, WrongCall
+from journalfs.config.database import DatabaseSettings, DatabaseStore, database_named, kept_text
+from journalfs.config.layout import locate_store
+from journalfs.errors import JournalfsError, NotAStore, SystemFailure, WrongCall
 from journalfs.sources import derived_if_older
 
 SNAPSHOTS: Final = Path(".journalfs", "snapshots")
@@ -47,6 +49,17 @@ class Place:
             )
         address, separator, queue = queues[0].partition(SEPARATOR)
         return address, queue if separator else None
+
+
+def database_of(path: str) -> DatabaseSettings | None:
+    """The database that a path leads to, if it is one that has a store."""
+    try:
+        locate_store(local_path(path))
+    except DatabaseStore as found:
+        return found.settings
+    except JournalfsError:
+        return None
+    return None
 
 
 def place_of(path: str) -> Place:
@@ -86,7 +99,7 @@ def local_path(path: str) -> Path:
             "journalfs.spark.live_messages reads stores elsewhere"
         )
     if path[: len(_FILE)].lower() != _FILE:
-        return Path(path).absolute()
+        return Path(kept_text(path)).absolute()
     # As Hadoop has it: nothing in it is an escape, a query or a fragment.
     rest = path[len(_FILE) :]
     if not rest.startswith("//"):
@@ -99,7 +112,7 @@ def local_path(path: str) -> Path:
 
 def is_elsewhere(path: str) -> bool:
     """Whether only Hadoop gets there."""
-    return _ELSEWHERE.match(path) is not None
+    return _ELSEWHERE.match(path) is not None and database_named(path) is None
 
 
 def _in_mount(root: Path, inside: Path, status: dict[str, object]) -> Place:

@@ -22,7 +22,7 @@ from journalfs.selector import compile_selector
 from journalfs.spark.filters import Condition, condition_of
 from journalfs.spark.options import Options, refuse_unused
 from journalfs.spark.pieces import Pieces
-from journalfs.spark.place import place_of
+from journalfs.spark.place import database_of, place_of
 from journalfs.spark.plan import chosen_queues, plan
 from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.spark.schema import check_schema, usual_schema
@@ -98,6 +98,11 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         settle()
+        database = database_of(self.options.path)
+        if database is not None:
+            from journalfs.spark.tables import table_ranges  # noqa: PLC0415 - an optional library
+
+            return table_ranges(database, self.options)
         place = place_of(self.options.path)
         with opened(self.options) as store:
             queues = chosen_queues(store, place, self.options.queues)
@@ -112,10 +117,15 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         settle()
-        # Spark asks for one partition also where there is none.
-        pieces = partition if isinstance(partition, Pieces) else Pieces((), "")
         wanted = Wanted(self.schema, self.options.batch_bytes, self.conditions, self.options.selector)
-        return read_pieces(wanted, pieces)
+        if isinstance(partition, Pieces):
+            return read_pieces(wanted, partition)
+        if partition is None or type(partition) is InputPartition:
+            return iter(())  # Spark asks for one partition also where there is none
+        from journalfs.spark.tables import TableRange, read_range  # noqa: PLC0415 - an optional library
+
+        assert isinstance(partition, TableRange), "there are two kinds of partitions"
+        return read_range(wanted, partition, self.options)
 
 
 class PushingReader(BatchReader):
