@@ -56,6 +56,7 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "spark": SPARK,
     "adversary": {"adversary": _of("adversary", "adversary")},
     "paging": {"paging": _of("paging", "paging")},
+    "jdbc": {"jdbc": _of("jdbc", "jdbc")},
     "export": {"exports": _of("exporting", "exports"), "older": _of("exporting", "older_stores")},
 }
 MESSAGES_PAGED = 300_000
@@ -111,7 +112,9 @@ def _arguments() -> argparse.Namespace:
         "export", help="exports and older stores, against the brokers' own tools"
     )
     adversary_ = subcommands.add_parser("adversary", help="honest clients beside one who does his worst")
+    jdbc_ = subcommands.add_parser("jdbc", help="stores in databases, against the broker's JDBC store")
     commands_ = {
+        "jdbc": jdbc_,
         "export": export_,
         "read": read,
         "append": append_,

@@ -100,7 +100,8 @@ def wait_until_it_answers(port: int, process: subprocess.Popen[bytes], log: Path
 
 
 @contextmanager
-def postgresql() -> Iterator[Server]:
+def postgresql(*, durable: bool = False) -> Iterator[Server]:
+    """Not `durable`: only as far as processes end; machines do not in tests."""
     initdb = found("initdb", "/usr/lib/postgresql/*/bin")
     postgres = found("postgres", "/usr/lib/postgresql/*/bin")
     assert initdb is not None, "no PostgreSQL (Debian: postgresql)"
@@ -126,7 +127,9 @@ def postgresql() -> Iterator[Server]:
                 "-p",
                 str(port),
                 "-c",
-                "fsync=off",  # processes are killed here, not machines
+                f"fsync={'on' if durable else 'off'}",
+                "-c",
+                "max_connections=200",
             ]
             with log.open("ab") as output:
                 process = subprocess.Popen(as_nobody(command), stdout=output, stderr=output, cwd="/")
