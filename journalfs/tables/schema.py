@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import (
+    CHAR,
     BigInteger,
     Column,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -18,6 +20,7 @@ from sqlalchemy import (
     Table,
 )
 from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
+from sqlalchemy.types import UserDefinedType
 
 from journalfs.config.database import DatabaseSettings
 
@@ -35,6 +38,15 @@ _SHORT: Final[Any] = SmallInteger().with_variant(Numeric(5), "oracle")
 _NUMBER: Final[Any] = Integer().with_variant(Numeric(10), "oracle")
 
 
+class _LongBlob(UserDefinedType[bytes]):
+    """Of DB2: a BLOB that nobody says a length of is short."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "BLOB(2G)"
+
+
 _ANY_LENGTH: Final[Any] = mssql.VARBINARY("max")  # type: ignore[no-untyped-call]
 
 
@@ -45,6 +57,7 @@ def _bytes(of_postgresql: Any) -> Any:
         .with_variant(of_postgresql, "postgresql")
         .with_variant(_ANY_LENGTH, "mssql")
         .with_variant(oracle.BLOB(), "oracle")
+        .with_variant(_LongBlob(), "ibm_db_sa")
     )
 
 
@@ -55,7 +68,7 @@ _SEQUENCE: Final[Any] = BigInteger().with_variant(Numeric(19), "oracle").with_va
 """In SQLite a key of this type is the row's own number."""
 _KEYLESS: Final = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
 """A broker's journal tables have no key there."""
-_COUNTED: Final[Any] = BigInteger().with_variant(Integer(), "sqlite")
+_COUNTED: Final[Any] = BigInteger().with_variant(Integer(), "sqlite").with_variant(Numeric(19), "oracle")
 """SQLite counts up a column of this type only."""
 
 
@@ -78,7 +91,8 @@ class Tables:
 
 
 def tables_of(settings: DatabaseSettings) -> Tables:
-    metadata, keyed = MetaData(), settings.dialect not in _KEYLESS
+    metadata = MetaData(info={"dialect": settings.dialect})
+    keyed = settings.dialect not in _KEYLESS
     return Tables(
         metadata,
         messages=_journal(metadata, settings.message_table, keyed=keyed),
@@ -92,8 +106,9 @@ def tables_of(settings: DatabaseSettings) -> Tables:
             Column("id", Integer, primary_key=True, autoincrement=False),
             Column("holder_id", String(128)),
             Column("holder_expiration_time", _LONG),
-            Column("node_id", String(36)),
-            Column("state", String(1)),
+            Column("node_id", CHAR(36)),
+            Column("state", CHAR(1)),
+            mysql_engine="InnoDB",
         ),
     )
 
@@ -119,6 +134,7 @@ def _journal(metadata: MetaData, name: str, *, keyed: bool) -> Table:
         Index(f"{name}_idx", "id"),
         Index(f"{name}_tx_idx", "txid"),
         *ours,
+        mysql_engine="InnoDB",
     )
 
 
@@ -126,12 +142,15 @@ def file_table(metadata: MetaData, name: str) -> Table:
     name = name.lower()
     if name in metadata.tables:
         return metadata.tables[name]
+    # Elsewhere a key that is a number counts up by itself.
+    counted = (Identity(on_null=True),) if metadata.info["dialect"] in ("oracle", "ibm_db_sa") else ()
     return Table(
         name,
         metadata,
-        Column("id", _COUNTED, primary_key=True),
+        Column("id", _COUNTED, *counted, primary_key=True),
         Column("filename", String(255)),
         Column("extension", String(10)),
         Column("data", _FILE),
         Index(f"{name}_idx", "filename"),
+        mysql_engine="InnoDB",
     )
