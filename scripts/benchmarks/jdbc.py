@@ -76,7 +76,10 @@ def _mounting(context: Context, server: Server) -> None:
     count = MESSAGES_MOUNTED // SMALL_DIVISOR if context.small else MESSAGES_MOUNTED
     url = server.make("many")
     line = b"x" * (LINE_BYTES - 1) + b"\n"
-    with _mounted(context, url) as mounted, (mounted.path / "orders" / "in.txt").open("wb") as file:
+    with (
+        _mounted(context, url) as mounted,
+        (mounted.path / "orders" / "in.txt").open("wb", buffering=1 << 20) as file,
+    ):
         for _ in range(count):
             file.write(line)
     broker = _broker(context, "many", url)
@@ -157,7 +160,7 @@ def _mounted(context: Context, url: str) -> Iterator[Mounted]:
 
 def _counts(context: Context) -> dict[int, int]:
     divisor = SMALL_DIVISOR if context.small else 1
-    return {writers: max(count // divisor, writers) for writers, count in WRITERS.items()}
+    return {writers: max(count // divisor // writers, 1) * writers for writers, count in WRITERS.items()}
 
 
 def _rate(folder: Path, writers: int, count: int) -> float:
