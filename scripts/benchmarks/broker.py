@@ -145,7 +145,8 @@ def artemis_tool(*arguments: str) -> list[str]:
     home = _distribution()
     if home is None:
         raise RuntimeError("there is no Artemis distribution")
-    boot = ["java", "-Xmx1g", f"-Dartemis.home={home}", "-cp", f"{home}/lib/artemis-boot.jar"]
+    # An export holds all messages of the store; out of memory it waits for ever.
+    boot = ["java", "-Xmx4g", f"-Dartemis.home={home}", "-cp", f"{home}/lib/artemis-boot.jar"]
     return [*boot, "org.apache.activemq.artemis.boot.Artemis", *arguments]
 
 
