@@ -17,11 +17,12 @@ import os
 import select
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyfuse3
 import trio
 
+from journalfs_mount.front import Front
 from journalfs_mount.loop_watch import LoopWatch
 
 SLICE_S: Final = 0.001
@@ -39,10 +40,11 @@ BURST_S: Final = 0.0005
 SPIN_S: Final = 60e-6
 """How long to poll for the next request of a burst; about what waking a sleeping CPU takes."""
 
-SLEEP_MAX_MS: Final = 100.0
+SLEEP_MAX_NS: Final = 100_000_000
 """Wake up this often though nothing calls: a net under the bookkeeping of runnable tasks."""
 
 _WAIT_NAME: Final = "_wait_fuse_readable"
+_LOOP_NAME: Final = "_session_loop"
 
 
 class FastWaitUnavailableError(Exception):
@@ -52,13 +54,12 @@ class FastWaitUnavailableError(Exception):
 class FastWait(trio.abc.Instrument):
     """The wait of one mount. Make it with `prepare`, inside `trio.run`, after `pyfuse3.init`."""
 
-    def __init__(self, fuse_fd: int, trio_fd: int, watch: LoopWatch | None = None) -> None:
-        self._fuse_fd = fuse_fd
+    def __init__(
+        self, fuse_fd: int, trio_fd: int, watch: LoopWatch | None = None, front: Front | None = None
+    ) -> None:
         self._watch = watch
-        self._poll = select.poll()
-        self._poll.register(fuse_fd, select.POLLIN)
-        self._poll.register(trio_fd, select.POLLIN)
-        self._spins = len(os.sched_getaffinity(0)) > 1
+        self._front = front
+        self._device: Device = _Polled(fuse_fd, trio_fd) if front is None else front
         self._runnable: set[trio.lowlevel.Task] = set()
         self._reader: trio.lowlevel.Task | None = None
         self._waiting = False
@@ -67,13 +68,11 @@ class FastWait(trio.abc.Instrument):
         and few tasks should ever need theirs.
         """
         self._served: set[trio.lowlevel.Task] = set()
+        self._beginning: set[trio.lowlevel.Task] = set()
         self._gatherers: list[tuple[trio.lowlevel.Task, float]] = []
         """Tasks that wait for a moment without requests, and since when."""
-        self._requests_poll = select.poll()
-        self._requests_poll.register(fuse_fd, select.POLLIN)
         self._closed = False
         self._yielded = 0.0
-        self._last_request = 0.0
         self._stock: Any = None
         self.requests = 0
         self.begun: Callable[[], int] = lambda: 0
@@ -85,14 +84,22 @@ class FastWait(trio.abc.Instrument):
         self._expected = -1
 
     @classmethod
-    def prepare(cls, fuse_fd: int, watch: LoopWatch | None = None) -> FastWait:
-        """Check the private names and make the wait. Raises `FastWaitUnavailableError` with the reason."""
+    def prepare(
+        cls,
+        fuse_fd: int,
+        watch: LoopWatch | None = None,
+        start_front: Callable[[int], Front | None] = lambda _trio_fd: None,
+    ) -> FastWait:
+        """Check the private names and make the wait. Raises `FastWaitUnavailableError` with the reason.
+        `start_front` is given the descriptor that trio waits with.
+        """
         stock = getattr(pyfuse3, _WAIT_NAME, None)
         if not callable(stock):
             raise FastWaitUnavailableError(f"pyfuse3 has no {_WAIT_NAME}")
         if inspect.signature(stock).parameters:
             raise FastWaitUnavailableError(f"pyfuse3's {_WAIT_NAME} takes arguments")
-        return cls(fuse_fd, _trio_poll_fd(), watch)
+        trio_fd = _trio_poll_fd()
+        return cls(fuse_fd, trio_fd, watch, start_front(trio_fd))
 
     def install(self) -> None:
         """Take the stock wait's place."""
@@ -114,11 +121,24 @@ class FastWait(trio.abc.Instrument):
     # trio.abc.Instrument: who could run. trio's own queue does not show the rest of the batch it is working
     # on.
 
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        if getattr(task.coro, "__name__", "") == _LOOP_NAME:
+            self._beginning.add(task)
+
+    def _begins(self, task: trio.lowlevel.Task) -> bool:
+        """Whether it is one more task of the request loop, whose first step leads no further than `wait`."""
+        begins = task in self._beginning
+        self._beginning.discard(task)
+        return begins
+
     def task_scheduled(self, task: trio.lowlevel.Task) -> None:
         self._runnable.add(task)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self._runnable.discard(task)
+        # Whatever it does, but for who reads on, whose requests say themselves whether they change anything.
+        if self._front is not None and self._reader is not task and not self._begins(task):
+            self._front.revoke()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         # The reader's handler waits for something, or the task ended: the next one reads on.
@@ -168,7 +188,7 @@ class FastWait(trio.abc.Instrument):
 
     def is_quiet(self) -> bool:
         """Whether no request waits to be read."""
-        return self._closed or not self._requests_poll.poll(0)
+        return self._closed or self._device.is_quiet()
 
     async def quiet(self) -> None:
         """Return when no request waits to be read, or after a moment. At once, without a turn of anybody's,
@@ -190,7 +210,7 @@ class FastWait(trio.abc.Instrument):
             trio.lowlevel.reschedule(self._gatherers.pop()[0])
 
     async def _wait_as_reader(self) -> bool:
-        poll, runnable = self._poll.poll, self._runnable
+        wait, runnable = self._device.wait, self._runnable
         while not self._closed:
             now = perf_counter()
             if self._watch is not None:
@@ -201,34 +221,62 @@ class FastWait(trio.abc.Instrument):
                 self._yielded = now
                 await trio.lowlevel.checkpoint()
                 continue
-            ready = poll(0)
-            if not ready and not runnable and not self._gatherers:
-                ready = self._poll_longer(now)
-            for fd, _ in ready:
-                if fd == self._fuse_fd:
-                    self._last_request = perf_counter()
-                    self.requests += 1
-                    # A handler begins before anybody waits for the next request.
-                    self._expected = self.begun() + 1
-                    if self._watch is not None:
-                        self._watch.works(self._last_request)
-                    return True
+            is_idle = not runnable and not self._gatherers
+            # Awake for a moment in a burst, then asleep.
+            if wait(0, burst=is_idle) or (is_idle and wait(_sleep_ns(), burst=False)):
+                self.requests += 1
+                # A handler begins before anybody waits for the next request.
+                self._expected = self.begun() + 1
+                if self._watch is not None:
+                    self._watch.works(perf_counter())
+                return True
             self._release_gatherers()
             # Whoever can run, trio's descriptor, its next deadline, or the net: let it run at once.
             self._yielded = 0.0
         return False
 
-    def _poll_longer(self, now: float) -> list[tuple[int, int]]:
-        """Wait for a request or for something that trio has to do: awake for a moment in a burst, then
-        asleep.
+
+class Device(Protocol):
+    """What requests come from."""
+
+    def wait(self, timeout_ns: int, *, burst: bool) -> bool:
+        """Whether there is a request. False: trio has something to do, or the time is over. `burst`: wait
+        awake for a moment if one came a moment ago.
         """
+
+    def is_quiet(self) -> bool:
+        """Whether no request waits to be read."""
+
+
+class _Polled:
+    """The kernel's descriptor, beside trio's."""
+
+    def __init__(self, fuse_fd: int, trio_fd: int) -> None:
+        self._fuse_fd = fuse_fd
+        self._poll = select.poll()
+        self._poll.register(fuse_fd, select.POLLIN)
+        self._poll.register(trio_fd, select.POLLIN)
+        self._requests_poll = select.poll()
+        self._requests_poll.register(fuse_fd, select.POLLIN)
+        self._spins = len(os.sched_getaffinity(0)) > 1
+        self._last_request = 0.0
+
+    def wait(self, timeout_ns: int, *, burst: bool) -> bool:
         poll = self._poll.poll
-        ready: list[tuple[int, int]] = []
-        if self._spins and now - self._last_request < BURST_S:
-            end = perf_counter() + SPIN_S
-            while not ready and perf_counter() < end:
-                ready = poll(0)
-        return ready or poll(_sleep_ms())
+        ready = poll(timeout_ns / 1e6)
+        if not ready and burst and self._spins:
+            end = perf_counter()
+            if end - self._last_request < BURST_S:
+                end += SPIN_S
+                while not ready and perf_counter() < end:
+                    ready = poll(0)
+        if any(fd == self._fuse_fd for fd, _ in ready):
+            self._last_request = perf_counter()
+            return True
+        return False
+
+    def is_quiet(self) -> bool:
+        return not self._requests_poll.poll(0)
 
 
 def fuse_descriptors() -> set[int]:
@@ -264,8 +312,8 @@ def _trio_poll_fd() -> int:
     return epoll.fileno()
 
 
-def _sleep_ms() -> float:
+def _sleep_ns() -> int:
     deadline_s = trio.lowlevel.current_statistics().seconds_to_next_deadline
     if math.isinf(deadline_s):
-        return SLEEP_MAX_MS
-    return min(max(deadline_s * 1000.0, 0.0), SLEEP_MAX_MS)
+        return SLEEP_MAX_NS
+    return min(max(int(deadline_s * 1e9), 0), SLEEP_MAX_NS)

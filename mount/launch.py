@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from journalfs.errors import EXIT_OK, EXIT_SYSTEM, JournalfsError, MountFailed
-from journalfs_mount import mountpoint
+from journalfs_mount import front, mountpoint
 from journalfs_mount.limits import DESCRIPTORS_MIN
 from journalfs_mount.options import MountOptions
 from journalfs_mount.waiting import SignalsNoted, answer_of
@@ -67,6 +67,8 @@ def start(request: Start) -> int:
     """Mount, and return the exit code: 0 after a mount in the background answers, or after one in the
     foreground ended well. Raises `JournalfsError` with what went wrong before or while mounting.
     """
+    if request.options.front != "off":
+        front.load()
     mountpoint.check_fuse()
     place = mountpoint.prepare(
         request.mountpoint, request.store, allow_nonempty=request.options.allow_nonempty

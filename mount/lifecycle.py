@@ -21,6 +21,7 @@ from journalfs.ownership import as_started
 from journalfs.store.api import REST, Store
 from journalfs_mount.context import MountContext
 from journalfs_mount.fastwait import FastWait, FastWaitUnavailableError, fuse_descriptors, is_connected
+from journalfs_mount.front import Front, FrontUnavailableError
 from journalfs_mount.limits import READ_AHEAD_KIB, WORKERS_MAX
 from journalfs_mount.loop_watch import LoopWatch
 from journalfs_mount.mountpoint import is_detached, mounted_at
@@ -99,6 +100,7 @@ class _Mount:
         self._tell_ready = ready
         self._answers = trio.Event()
         self._fast: FastWait | None = None
+        self._front: Front | None = None
         self._asked_to_end = False
         self._device: str | None = None
         """The mount's, in the kernel's table."""
@@ -147,6 +149,9 @@ class _Mount:
                 trio.lowlevel.remove_instrument(self._watch)
                 if self._fast is not None:
                     self._fast.uninstall()
+                if self._front is not None:
+                    self._front.stop()
+                    self._tell_of_differences(self._front.counts())
                 with as_started():
                     pyfuse3.close(unmount=True)
                 log.info("%s is unmounted", self._mountpoint)
@@ -165,21 +170,51 @@ class _Mount:
 
     def _choose_loop(self, opened: set[int]) -> None:
         if self._options.loop == "stock":
+            self._tell_frontless("the stock loop reads for itself")
             return
         try:
             if len(opened) != 1:
                 raise FastWaitUnavailableError("the FUSE descriptor was not found")
-            fast = FastWait.prepare(opened.pop(), self._watch)
+            fast = FastWait.prepare(opened.pop(), self._watch, self._start_front)
         except FastWaitUnavailableError as reason:
             log.warning("the stock request loop is used, requests take longer: %s", reason)
             self._report.details["loopFallback"] = str(reason)
+            self._tell_frontless(str(reason))
             return
         fast.install()
         self._fast = fast
+        if self._front is not None and self._options.front == "on":
+            self.operations.front = self._front
+            # A request that only looks may find that a broker changed the store.
+            self._store.changes.watched_by(self._front)
         self._notice_signals(fast)
         self._report.loop = "fast"
         if not self._context.read_only:
             self._context.changing().gather_with(fast.quiet, fast.is_quiet)
+
+    def _start_front(self, trio_fd: int) -> Front | None:
+        """None where it is not wanted, or cannot be used: then the report says why."""
+        if self._options.front == "off":
+            return None
+        try:
+            front = Front.claimed()
+            front.start(trio_fd, hot=self._options.front == "on")
+        except FrontUnavailableError as reason:
+            self._tell_frontless(str(reason))
+            return None
+        self._report.details["front"] = self._options.front
+        self._report.front = self._front = self._store.loop_lag.front = front
+        return front
+
+    def _tell_frontless(self, reason: str) -> None:
+        if self._options.front != "off":
+            log.warning("the front is not used, requests take longer: %s", reason)
+            self._report.details["frontFallback"] = reason
+
+    @staticmethod
+    def _tell_of_differences(counts: Mapping[str, int]) -> None:
+        if counts["differed"]:
+            log.error("the front would have answered %(differed)d of %(compared)d requests otherwise", counts)
 
     def _notice_signals(self, fast: FastWait) -> None:
         interruptions, operations = self._context.interruptions, self.operations

@@ -7,14 +7,18 @@ import grp
 import os
 import pwd
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast, get_args
 
 from journalfs.config.older import KINDS
 from journalfs.errors import WrongCall
 
 Loop = Literal["fast", "stock"]
+NativeFront = Literal["off", "forward", "on"]
 Sync = Literal["always", "close", "none"]
+
+FRONT_VARIABLE: Final = "JOURNALFS_FRONT"
+"""What the mount option `front` is where nothing else is said."""
 
 _IGNORED: Final = frozenset(
     (
@@ -59,6 +63,8 @@ _VALUED: Final = {
     "file_mode": "permission bits of files, octal; 0644 (0444 read only) unless told",
     "dir_mode": "permission bits of directories, octal; 0755 (0555 read only) unless told",
     "loop": "request loop; fast unless told",
+    "front": "whether C reads requests before Python does: off unless told, forward hands all of them on, on "
+    "answers what was asked before and has not changed",
     "config": "the broker's configuration, where the store does not lead to it",
     "fsname": "what df and mount show as the source; the path of the store unless told",
     "format": "kind of the store, if not recognised; an older one is then written to",
@@ -72,8 +78,21 @@ _BY_NAME: Final[Mapping[str, Callable[[str], int]]] = {
     "gid": lambda name: grp.getgrnam(name).gr_gid,
 }
 _OCTAL: Final = frozenset(("umask", "file_mode", "dir_mode"))
-_WORDS: Final = {"loop": get_args(Loop), "sync": get_args(Sync), "format": ("artemis", *KINDS)}
+_WORDS: Final = {
+    "loop": get_args(Loop),
+    "front": get_args(NativeFront),
+    "sync": get_args(Sync),
+    "format": ("artemis", *KINDS),
+}
 """Options whose value is one of a few words."""
+
+
+def front_unless_told() -> NativeFront:
+    """As the environment says. Raises `WrongCall`."""
+    word = os.environ.get(FRONT_VARIABLE, "off")
+    if word not in get_args(NativeFront):
+        raise WrongCall(f"{FRONT_VARIABLE}={word}: give off, forward or on")
+    return cast(NativeFront, word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +112,7 @@ class MountOptions:
     allow_other: bool = False
     allow_nonempty: bool = False
     loop: Loop = "fast"
+    front: NativeFront = field(default_factory=front_unless_told)
     uid: int | None = None
     gid: int | None = None
     umask: int | None = None

@@ -13,6 +13,7 @@ import msgspec
 from journalfs.clock import Clock
 from journalfs.showing import shown, shown_in
 from journalfs.store.api import Bytes, VirtualDirectory, VirtualFile
+from journalfs_mount.front import Front
 from journalfs_mount.limits import REFUSALS_MAX
 
 REPORT_NAME: Final = "mount.json"
@@ -27,6 +28,7 @@ class MountReport:
         "details",
         "follow",
         "follow_failure",
+        "front",
         "loop",
         "requests",
         "shares",
@@ -38,6 +40,7 @@ class MountReport:
         self.started_ms = clock.now_ms()
         self.requests: Counter[str] = Counter()
         self.loop = "stock"
+        self.front: Front | None = None
         self.follow = "off"
         self.follow_failure: str | None = None
         self.details: dict[str, object] = {}
@@ -60,9 +63,13 @@ class MountReport:
             **{name: shown_in(value) for name, value in self.details.items()},
             "refused": shown_in(list(self._refusals)),
             **self.shares(),
-            "requests": dict(sorted(self.requests.items())),
+            **({} if self.front is None else {"frontRequests": self.front.counts()}),
+            "requests": dict(sorted(self._requests().items())),
         }
         return json_text(content)
+
+    def _requests(self) -> Counter[str]:
+        return self.requests if self.front is None else self.requests + Counter(self.front.answered())
 
     def file(self) -> RenderedFile:
         return RenderedFile(self.render, lambda: self.clock.now_ms() * 1_000_000)

@@ -1,4 +1,4 @@
-"""PEP 517 backend: setuptools with the cffi module of `build_engine.py`.
+"""PEP 517 backend: setuptools with the cffi modules of `build_engine.py` and `build_front.py`.
 
 setuptools takes `cffi_modules` only as a keyword of `setup()`, which pyproject.toml cannot express, so this
 backend passes the keyword and leaves everything else to `setuptools.build_meta`.
@@ -10,7 +10,7 @@ from setuptools.build_meta import *  # noqa: F403
 
 
 def _setup_with_cffi(self, setup_script="setup.py"):  # type: ignore[no-untyped-def]
-    setuptools.setup(cffi_modules=["native/build_engine.py:ffibuilder"])
+    setuptools.setup(cffi_modules=["native/build_engine.py:ffibuilder", "native/build_front.py:ffibuilder"])
 
 
 build_meta._BuildMetaBackend.run_setup = _setup_with_cffi  # type: ignore[method-assign]

@@ -42,4 +42,7 @@ ffibuilder.set_source(
 )
 
 if __name__ == "__main__":
+    import build_front
+
     ffibuilder.compile(verbose=True)
+    build_front.compile_in_place()

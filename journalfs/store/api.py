@@ -214,8 +214,18 @@ class Consumer(Protocol):
         """It consumes no longer. What it has is not touched."""
 
 
+class Watcher(Protocol):
+    """Keeps what the store said."""
+
+    def revoke(self) -> None:
+        """Forget it: the store may say something else from here on."""
+
+
 class Waking(Protocol):
     """Tells that a store changed."""
+
+    def watched_by(self, watcher: Watcher) -> None:
+        """It is told of each change before anybody else is."""
 
     @property
     def count(self) -> int:
@@ -480,8 +490,18 @@ class KeptPermissions(Protocol):
         """Keep it over the end of the mount. Raises OSError."""
 
 
+class Answering(Protocol):
+    """What answers requests beside the loop."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Requests that it answered, and why it did not answer others."""
+
+
 class LoopLag(Protocol):
     """Keeps how long the turns of a loop take, in seconds, and makes events of long ones."""
+
+    front: Answering | None
+    """Set by who serves requests."""
 
     def turn(self, took_s: float) -> bool:
         """One is over. True: say what it was, by `was_slow`."""

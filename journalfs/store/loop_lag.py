@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from journalfs.clock import Clock
+from journalfs.store.api import Answering
 from journalfs.store.events import Events
 
 NOTED_S: Final = 0.001
@@ -37,6 +38,7 @@ class LoopLag:
     events: Events
     longest_s: float = 0.0
     slow: int = 0
+    front: Answering | None = None
     _now: _Window = field(default_factory=_Window)
     _before: _Window = field(default_factory=_Window)
     _said_ms: int | None = None

@@ -52,6 +52,9 @@ async def metrics_text(store: JournalStore, slices: Slices) -> bytes:
         if name != "slow":
             add("journalfs_loop_lag_milliseconds", f'{{of="{name}"}}', value)
     add("journalfs_slow_turns_total", "", core.lag.slow)
+    if core.lag.front is not None:
+        for name, value in core.lag.front.counts().items():
+            add("journalfs_front_total", f'{{of="{name}"}}', value)
     add("journalfs_selection_bytes", "", SELECTIONS.size_bytes)
     return b"".join(_text(families))
 
@@ -69,6 +72,7 @@ _FAMILIES: Final = {
         "How long turns of the event loop took: the longest, and percentiles of the last ones.",
     ),
     "journalfs_slow_turns_total": ("counter", "Turns of over 50 ms, in which nobody else was served."),
+    "journalfs_front_total": ("counter", "Requests answered in C, by their names, and why others were not."),
     "journalfs_selection_bytes": ("gauge", "Memory for selections of this process."),
     "journalfs_damaged_places": ("gauge", "Places of the store that cannot be read."),
 }

@@ -200,6 +200,7 @@ class JournalStore:
             "journalMessages": counts.messages,
             "events": len(core.events),
             "loopLagMs": core.lag.status(),
+            **({} if core.lag.front is None else {"frontRequests": core.lag.front.counts()}),
             "selections": len(SELECTIONS),
             "selectionBytes": SELECTIONS.size_bytes,
             "userLimits": self.user_limits(),

@@ -18,6 +18,10 @@ done
 for test in ${*:-tests/test_*.c}; do
     name=$(basename "$test" .c)
     echo "$name"
-    ${CC:-cc} $flags -Iinclude -Isrc -Itests "$test" $objects -lz -lm -lpthread -o "$out/$name"
+    ${CC:-cc} $flags -Iinclude -Isrc -Itests -Ifront "$test" $objects -lz -lm -lpthread -ldl -o "$out/$name"
     UBSAN_OPTIONS=print_stacktrace=1 "$out/$name"
 done
+# Two threads share the front's tables.
+echo "test_front with the thread sanitizer"
+${CC:-cc} -std=c11 -g -O1 -Wno-unused-parameter -fsanitize=thread -Ifront -Itests tests/test_front.c -lpthread -ldl -o "$out/test_front_threads"
+TSAN_OPTIONS=halt_on_error=1 "$out/test_front_threads"

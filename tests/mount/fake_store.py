@@ -16,6 +16,7 @@ from journalfs.errors import SelectorError
 from journalfs.ids import MessageId
 from journalfs.store.api import (
     Address,
+    Answering,
     Bytes,
     ByteSource,
     Follower,
@@ -170,6 +171,8 @@ class FakeFollower:
 
 class FakeLag:
     """Keeps nothing."""
+
+    front: Answering | None = None
 
     def turn(self, took_s: float) -> bool:
         return False

@@ -10,13 +10,14 @@ import json
 import logging
 import resource
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import trio
 
 from journalfs.ids import MessageId
-from journalfs_mount import lifecycle
+from journalfs_mount import front
 from journalfs_mount.mountpoint import prepare
 from journalfs_mount.options import MountOptions, parse_options
 from tests.mount.fake_store import BrokenQueue, FakeSource, FakeStore, ManyQueue
@@ -83,6 +84,10 @@ def main() -> None:
     store.following = lambda: _obey(store)
     chosen = {"read_only": True, **parse_options([called.options])}
     options = MountOptions(**chosen)
+    if options.front != "off":
+        front.load()
+    from journalfs_mount import lifecycle  # noqa: PLC0415  (it imports pyfuse3, which comes behind the front)
+
     place = prepare(called.mountpoint, Path("/nowhere"), allow_nonempty=False)
     lifecycle.run(store, Path("/nowhere"), place, options, ready=lambda: _answer("ready"))
     _answer({"closed": store.closed, "open_sources": FakeSource.opened})
@@ -102,6 +107,9 @@ async def _obey(store: FakeStore) -> None:
                     with trio.move_on_after(arguments[0]) as scope:
                         await trio.sleep_forever()
                     _answer({"cancelled": scope.cancelled_caught})
+                elif name == "busy":
+                    _answer(None)
+                    threading.Event().wait(arguments[0])
                 elif name == "thread":
                     _answer(await trio.to_thread.run_sync(sum, range(1000)))
                 else:

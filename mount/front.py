@@ -1,0 +1,137 @@
+"""The front: C that reads the kernel's requests ahead of pyfuse3 and answers those whose answer is known.
+
+It keeps answers that Python gave, as libfuse wrote them. All of them hold until code runs that is no handler
+of a request which only looks: `FastWait` calls `revoke` before each step of another task, and `Operations`
+before each request that may change something. So what is answered in C is what Python would answer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
+
+WINDOW_BYTES: Final = 65_536
+"""Content that is rendered ahead for who reads an open part in small steps."""
+
+CHAOS: Final = "JOURNALFS_FRONT_CHAOS"
+"""For tests: something is revoked before every so many requests."""
+SHADOW: Final = "JOURNALFS_FRONT_SHADOW"
+"""For tests: nothing is answered in C, but all that could be is compared with what Python answers."""
+
+_NAMES: Final = (
+    *("getattr", "lookup", "missing", "read", "flush", "unknown", "revoked", "releasing", "other"),
+    *("by_spare", "revokes", "compared", "differed"),
+)
+_HOT: Final = ("getattr", "lookup", "missing", "read", "flush")
+_LOADED: Final[list[ModuleType]] = []
+
+
+class FrontUnavailableError(Exception):
+    """The front cannot be used here, and why."""
+
+
+def load() -> None:
+    """Have libfuse's sessions found by the front. Called before pyfuse3 is imported, which looks for what it
+    needs then; without effect where the front was not built.
+    """
+    if _LOADED:
+        return
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(flags | os.RTLD_GLOBAL)
+    try:
+        from journalfs_mount import _front  # noqa: PLC0415  (before all else, and only where it is wanted)
+    except ImportError:
+        return
+    finally:
+        sys.setdlopenflags(flags)
+    _LOADED.append(_front)
+    _front.lib.jfs_front_arm()
+
+
+class Front:
+    """The front of this process's mount, which pyfuse3 has mounted."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._lib: Any = module.lib
+        self._ffi: Any = module.ffi
+        self._state: Any = self._lib.jfs_front_state_of()
+        self._trio_fd = -1
+        self.reads = False
+        """It reads, and `wait` is to be used."""
+
+    @classmethod
+    def claimed(cls) -> Front:
+        """Raises `FrontUnavailableError` with the reason."""
+        if not _LOADED:
+            raise FrontUnavailableError("it was not built")
+        front = cls(_LOADED[0])
+        problem = front._lib.jfs_front_problem()
+        if problem != front._ffi.NULL:
+            raise FrontUnavailableError(front._ffi.string(problem).decode())
+        return front
+
+    def start(self, trio_fd: int, *, hot: bool) -> None:
+        spins = len(os.sched_getaffinity(0)) > 1
+        chaos = int(os.environ.get(CHAOS, "0"))
+        number = self._lib.jfs_front_start(hot, spins, chaos, bool(os.environ.get(SHADOW)))
+        if number:
+            raise FrontUnavailableError(f"no thread for it: {os.strerror(number)}")
+        self._trio_fd = trio_fd
+        self.reads = True
+
+    def stop(self) -> None:
+        if self.reads:
+            self._lib.jfs_front_stop()
+        self.reads = False
+
+    # What `FastWait` waits with.
+
+    def wait(self, timeout_ns: int, *, burst: bool) -> bool:
+        """Whether there is a request for Python. False: trio has something to do, or the time is over."""
+        found: int = self._lib.jfs_front_wait(self._trio_fd, timeout_ns, burst)
+        return found == 1
+
+    def is_quiet(self) -> bool:
+        return bool(self._lib.jfs_front_is_quiet())
+
+    # What it may answer.
+
+    def revoke(self) -> None:
+        """Something may change from here on."""
+        if self._state.live:
+            self._lib.jfs_front_revoke()
+
+    def keep(self, *, lacks: bool = False) -> None:
+        """What the handler that calls this answers holds until something changes. `lacks`: the directory
+        lacks all other plain names, too.
+        """
+        self._lib.jfs_front_keep(2 if lacks else 1)
+
+    def opened(self, handle: int, *, flushes: bool) -> None:
+        """An open file whose content never changes; `flushes`: closing it has no effect that anybody sees."""
+        self._lib.jfs_front_opened(handle, flushes)
+
+    def content(self, handle: int, offset: int, content: bytes | memoryview, *, ends: bool) -> None:
+        """Content of such a file; `ends`: nothing comes behind it."""
+        view = self._ffi.from_buffer("uint8_t[]", content)
+        self._lib.jfs_front_content(handle, offset, view, len(content), ends)
+
+    # What it did.
+
+    def counts(self) -> Mapping[str, int]:
+        counts = self._ffi.new("jfs_front_counts *")
+        self._lib.jfs_front_counts_of(counts)
+        return {name: int(getattr(counts, name)) for name in _NAMES}
+
+    def answered(self) -> Mapping[str, int]:
+        """Requests that were answered in C, by their names."""
+        counts = self.counts()
+        return {
+            "getattr": counts["getattr"],
+            "lookup": counts["lookup"] + counts["missing"],
+            "read": counts["read"],
+            "flush": counts["flush"],
+        }

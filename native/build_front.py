@@ -1,0 +1,40 @@
+"""Builds `journalfs_mount._front`, which reads /dev/fuse for the mount. It needs no header of libfuse."""
+
+import os
+import shutil
+from pathlib import Path
+
+from build_engine import declarations
+from cffi import FFI
+
+HERE = Path("native/front")  # setuptools runs in the project's root and wants relative paths
+
+
+def builder(here: Path) -> FFI:
+    """What makes it of the sources in `here`."""
+    made = FFI()
+    made.cdef(declarations(here / "jfs_front.h", set()))
+    made.set_source(
+        "journalfs_mount._front",
+        '#include "jfs_front.h"\n',
+        sources=[str(path) for path in sorted(here.glob("*.c"))],
+        include_dirs=[str(here)],
+        extra_compile_args=[
+            *("-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"),
+            *os.environ.get("JOURNALFS_CFLAGS", "-O3 -g").split(),
+        ],
+        extra_link_args=["-pthread", *os.environ.get("JOURNALFS_LDFLAGS", "").split()],
+        libraries=["dl"],
+        py_limited_api=True,
+    )
+    return made
+
+
+ffibuilder = builder(HERE)
+
+
+def compile_in_place() -> None:
+    """Beside the modules of `journalfs_mount`, which lie in the folder `mount`."""
+    Path("build/front").mkdir(parents=True, exist_ok=True)
+    made = Path(builder(HERE.resolve()).compile(tmpdir="build/front", verbose=True))
+    shutil.copy2(made, Path("mount", made.name))

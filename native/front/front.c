@@ -1,0 +1,502 @@
+/* Reading /dev/fuse ahead of libfuse: who reads, in what order, and how answers go back. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "front_internal.h"
+
+enum {
+    PAGES_MAX = 256,          /* of a request, as libfuse has it */
+    HEAD_BYTES = 4096,
+    ASKED = 1 << 9,
+    RELEASES_MAX = 256,       /* more than these, and nothing is answered until the mount ends */
+    SPARES_MAX = 8,           /* blocks that wait to be used again, a megabyte each */
+    READ_AHEAD_MAX = 64,      /* requests that are read while Python is away */
+    TICK_NS = 1000000,        /* so long Python may be away before another reads */
+    TICK_IDLE_NS = 20000000,
+    IDLE_NS = 20000000,
+    BURST_NS = 500000,        /* who asked this recently is likely to ask again at once */
+    SPIN_NS = 60000           /* about what waking a sleeping processor takes */
+};
+
+enum { READ_NOTHING, READ_ANSWERED, READ_QUEUED, READ_OVER };
+
+front_state front = {.device = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .epoch = 1};
+
+static struct { /* requests that libfuse has yet to read */
+    block *first, **last;
+    uint32_t count;
+    block *spare;
+    uint32_t spares;
+} queue = {NULL, &queue.first, 0, NULL, 0};
+
+static asked given[ASKED];       /* what was handed on, by its number */
+static expected shadows[ASKED];
+static uint64_t releases[RELEASES_MAX];
+
+/* Of Python's thread alone. */
+static uint64_t at_hand, keep_for;
+static int keep_how;
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wanted;
+    _Atomic uint64_t away_since; /* 0: Python waits for requests itself */
+    _Atomic uint64_t latest;     /* when a request was read last */
+    _Atomic int asleep, ending;
+    int event; /* wakes Python, where it waits already when something is queued */
+} reader = {.event = -1, .mutex = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER};
+
+uint64_t front_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void rest(int64_t ns) {
+    struct timespec time = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&time, NULL);
+}
+
+/* -- blocks -- */
+
+static size_t block_bytes(void) { return (size_t)PAGES_MAX * (size_t)sysconf(_SC_PAGESIZE) + HEAD_BYTES; }
+
+static block *new_block(void) {
+    block *found = queue.spare;
+    if (!found) return malloc(sizeof *found + block_bytes());
+    queue.spare = found->next;
+    queue.spares--;
+    return found;
+}
+
+static void free_block(block *used) {
+    if (queue.spares == SPARES_MAX) {
+        free(used);
+        return;
+    }
+    used->next = queue.spare;
+    queue.spare = used;
+    queue.spares++;
+}
+
+static void enqueue(block *read) {
+    read->next = NULL;
+    *queue.last = read;
+    queue.last = &read->next;
+    queue.count++;
+}
+
+static block *dequeue(void) {
+    block *first = queue.first;
+    if (!first) return NULL;
+    queue.first = first->next;
+    if (!queue.first) queue.last = &queue.first;
+    queue.count--;
+    return first;
+}
+
+/* -- answering -- */
+
+static int write_answer(uint64_t unique, const answer *found) {
+    struct fuse_out_header head = {
+        .len = (uint32_t)sizeof head + found->bytes, .error = found->error, .unique = unique};
+    struct iovec pieces[2] = {{&head, sizeof head}, {(void *)(uintptr_t)found->content, found->bytes}};
+    return writev(front.fd, pieces, found->bytes ? 2 : 1) >= 0;
+}
+
+static void expect(uint64_t unique, const answer *found) {
+    expected *place = &shadows[unique >> 1 & (ASKED - 1)];
+    uint8_t *content = realloc(place->content, found->bytes + 1);
+    if (!content) return;
+    if (found->bytes) memcpy(content, found->content, found->bytes);
+    *place = (expected){unique, front.epoch, found->error, found->bytes, content};
+}
+
+static void upset(void) {
+    static uint64_t random = 88172645463325252u;
+    if (!front.chaos || --front.until_chaos) return;
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    front.until_chaos = 1 + (uint32_t)(random % front.chaos);
+    if (random >> 32 & 3)
+        for (int i = 0; i < 64; i++) front_drop_one(random + (uint64_t)i);
+    else
+        front.epoch++;
+}
+
+/* 1: answered. */
+static int answered(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
+    answer found;
+    upset();
+    if (!front_find(in, arguments, bytes, &found)) return 0;
+    if (front.shadow) {
+        expect(in->unique, &found);
+        return 0;
+    }
+    if (write_answer(in->unique, &found)) {
+        ++*found.counter;
+        if (found.counted) front_count_lookup(found.counted);
+    }
+    return 1; /* where it could not be written, who asked does not wait any more */
+}
+
+static void note_release(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes) {
+    if (bytes < sizeof(struct fuse_release_in)) return;
+    const uint64_t handle = ((const struct fuse_release_in *)(const void *)arguments)->fh;
+    if (front_is_opened(handle)) {
+        front_released(handle);
+        return;
+    }
+    if (front.releases < RELEASES_MAX) releases[front.releases] = in->unique;
+    front.releases++;
+}
+
+static int taken(block *read) {
+    struct fuse_in_header *in = (void *)read->content;
+    uint8_t *arguments = (uint8_t *)(in + 1);
+    if (read->bytes < sizeof *in) return 0;
+    const size_t bytes = read->bytes - sizeof *in;
+    switch (in->opcode) {
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+        return front_forget(in, arguments, bytes);
+    case FUSE_RELEASE:
+        note_release(in, arguments, bytes);
+        return 0;
+    }
+    if (front.hot) return answered(in, arguments, bytes);
+    front.counts.other++;
+    return 0;
+}
+
+/* Read one request, and answer it or queue it. */
+static int read_one(void) {
+    pthread_mutex_lock(&front.device);
+    block *read_into = new_block();
+    int done = READ_NOTHING;
+    if (read_into) {
+        const ssize_t bytes = read(front.fd, read_into->content, block_bytes());
+        if (bytes < 0) {
+            done = errno == EAGAIN || errno == EINTR || errno == ENOENT ? READ_NOTHING : READ_OVER;
+            free_block(read_into);
+        } else {
+            read_into->bytes = (size_t)bytes;
+            atomic_store_explicit(&reader.latest, front_now_ns(), memory_order_relaxed);
+            done = taken(read_into) ? READ_ANSWERED : READ_QUEUED;
+            if (done == READ_QUEUED)
+                enqueue(read_into);
+            else
+                free_block(read_into);
+        }
+    }
+    pthread_mutex_unlock(&front.device);
+    return read_into ? done : READ_OVER;
+}
+
+/* -- libfuse's side -- */
+
+static void remember(const block *handed) {
+    const struct fuse_in_header *in = (const void *)handed->content;
+    at_hand = in->unique;
+    if (!front.hot || (in->opcode != FUSE_GETATTR && in->opcode != FUSE_LOOKUP)) return;
+    asked *place = &given[in->unique >> 1 & (ASKED - 1)];
+    *place = (asked){.unique = in->unique, .nodeid = in->nodeid, .epoch = front.epoch, .opcode = in->opcode};
+    const size_t bytes = handed->bytes - sizeof *in;
+    if (in->opcode == FUSE_LOOKUP && bytes && bytes <= NAME_MAX_BYTES && !handed->content[handed->bytes - 1])
+        memcpy(place->name, in + 1, bytes);
+    front.state.live = 1;
+}
+
+static ssize_t read_for_libfuse(int fd, void *into, size_t room, void *userdata) {
+    (void)userdata;
+    pthread_mutex_lock(&front.device);
+    block *first = dequeue();
+    ssize_t bytes = 0;
+    if (first) {
+        bytes = (ssize_t)(first->bytes < room ? first->bytes : room);
+        if (first->bytes >= sizeof(struct fuse_in_header)) remember(first);
+        memcpy(into, first->content, (size_t)bytes);
+        free_block(first);
+    }
+    pthread_mutex_unlock(&front.device);
+    if (first) return bytes;
+    bytes = read(fd, into, room); /* says so when the mount is over */
+    if (bytes < 0 && errno == EAGAIN) errno = EINTR;
+    return bytes;
+}
+
+static void compare(uint64_t unique, int32_t error, const uint8_t *content, size_t bytes) {
+    expected *place = &shadows[unique >> 1 & (ASKED - 1)];
+    if (place->unique != unique) return;
+    place->unique = 0;
+    if (place->epoch != front.epoch) return;
+    front.counts.compared++;
+    front.counts.differed +=
+        place->error != error || place->bytes != bytes || (bytes && memcmp(place->content, content, bytes));
+}
+
+static void forget_release(uint64_t unique) {
+    const uint32_t known = front.releases < RELEASES_MAX ? front.releases : RELEASES_MAX;
+    if (front.releases > RELEASES_MAX) return;
+    for (uint32_t place = 0; place < known; place++)
+        if (releases[place] == unique) {
+            releases[place] = releases[--front.releases];
+            return;
+        }
+}
+
+static void look_at_answer(const struct fuse_out_header *head, const uint8_t *content, size_t bytes) {
+    if (front.releases) forget_release(head->unique);
+    if (front.shadow) compare(head->unique, head->error, content, bytes);
+    if (keep_for != head->unique) return;
+    keep_for = 0;
+    const asked *of = &given[head->unique >> 1 & (ASKED - 1)];
+    if (of->unique == head->unique && of->epoch == front.epoch)
+        front_keep_answer(of, head->error, content, bytes, keep_how == JFS_KEEP_LACKS);
+}
+
+/* What is written and what is kept of it are one step: no forget of the node is read between. */
+static ssize_t write_for_libfuse(int fd, struct iovec *pieces, int count, void *userdata) {
+    (void)userdata;
+    const struct fuse_out_header *head = pieces[0].iov_base;
+    if (!head->unique || !front.started) return writev(fd, pieces, count); /* a notice, which may wait for Python */
+    pthread_mutex_lock(&front.device);
+    const ssize_t written = writev(fd, pieces, count);
+    const int failed = written < 0 ? errno : 0;
+    if (!failed || failed == ENOENT) {
+        if (failed) keep_for = 0;
+        look_at_answer(head, count > 1 ? pieces[1].iov_base : NULL, count > 1 ? pieces[1].iov_len : 0);
+    }
+    pthread_mutex_unlock(&front.device);
+    errno = failed;
+    return written;
+}
+
+/* -- taking the session over -- */
+
+struct fuse_session;
+
+/* As libfuse has it from 3.13 on, and longer: what is behind stays empty. */
+typedef struct {
+    ssize_t (*writev)(int fd, struct iovec *pieces, int count, void *userdata);
+    ssize_t (*read)(int fd, void *into, size_t room, void *userdata);
+    void *rest[8];
+} custom_io;
+
+static int armed;
+
+void jfs_front_arm(void) {
+    armed = 1;
+    front.problem = "pyfuse3 did not mount through the front: it was loaded before, or is linked statically";
+}
+
+const char *jfs_front_problem(void) { return front.claimed ? NULL : front.problem; }
+
+static void claim(struct fuse_session *session, void *libfuse) {
+    int (*descriptor)(struct fuse_session *) = (int (*)(struct fuse_session *))dlsym(libfuse, "fuse_session_fd");
+    int (*take_over)(struct fuse_session *, const custom_io *, int) =
+        (int (*)(struct fuse_session *, const custom_io *, int))dlsym(libfuse, "fuse_session_custom_io");
+    if (!descriptor || !take_over) {
+        front.problem = "libfuse is older than 3.13";
+        return;
+    }
+    const int fd = descriptor(session), flags = fcntl(fd, F_GETFL);
+    if (fd < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK)) {
+        front.problem = "the FUSE descriptor cannot be read without waiting";
+        return;
+    }
+    const custom_io io = {.writev = write_for_libfuse, .read = read_for_libfuse};
+    if (take_over(session, &io, fd)) {
+        front.problem = "libfuse lets nobody else read";
+        return;
+    }
+    front.fd = fd;
+    front.claimed = 1;
+}
+
+/* Found before libfuse's own where this was loaded with RTLD_GLOBAL before who calls it. */
+__attribute__((visibility("default"))) int fuse_session_mount(struct fuse_session *session, const char *mountpoint) {
+    Dl_info caller;
+    int (*mount_it)(struct fuse_session *, const char *) = NULL;
+    void *library = NULL;
+    if (dladdr(__builtin_return_address(0), &caller)) library = dlopen(caller.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    /* Of a library that was opened, its own and what it needs are looked through: this is neither. */
+    if (library) mount_it = (int (*)(struct fuse_session *, const char *))dlsym(library, "fuse_session_mount");
+    if (!mount_it || mount_it == fuse_session_mount) return -1;
+    const int failed = mount_it(session, mountpoint);
+    if (!failed && armed) claim(session, library);
+    return failed;
+}
+
+/* -- waiting -- */
+
+static int poll_all(struct pollfd *all, int64_t timeout_ns) {
+    const struct timespec time = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    const int found = ppoll(all, 3, &time, NULL);
+    return found < 0 ? 0 : found;
+}
+
+static int poll_awake(struct pollfd *all, uint64_t now) {
+    const uint64_t latest = atomic_load_explicit(&reader.latest, memory_order_relaxed);
+    if (!front.spins || now - latest >= BURST_NS) return 0;
+    int found = 0;
+    for (const uint64_t end = now + SPIN_NS; !found && now < end; now = front_now_ns()) found = poll_all(all, 0);
+    return found;
+}
+
+static int is_queued(void) {
+    pthread_mutex_lock(&front.device);
+    const int found = queue.first != NULL;
+    pthread_mutex_unlock(&front.device);
+    return found;
+}
+
+static void wake_reader(void) {
+    if (!atomic_load(&reader.asleep)) return;
+    pthread_mutex_lock(&reader.mutex);
+    pthread_cond_signal(&reader.wanted);
+    pthread_mutex_unlock(&reader.mutex);
+}
+
+static int wait_here(int trio_fd, int64_t timeout_ns, int burst) {
+    const uint64_t began = front_now_ns(), deadline = began + (uint64_t)timeout_ns;
+    uint64_t now = began;
+    for (;; burst = 1) {
+        if (is_queued()) return JFS_FRONT_REQUEST;
+        struct pollfd all[3] = {{front.fd, POLLIN, 0}, {trio_fd, POLLIN, 0}, {reader.event, POLLIN, 0}};
+        int found = poll_all(all, 0);
+        if (!found && burst) found = poll_awake(all, now);
+        if (!found && now < deadline) found = poll_all(all, (int64_t)(deadline - now));
+        if (found && all[0].revents) {
+            const int done = all[0].revents & POLLIN ? read_one() : READ_OVER;
+            if (done == READ_QUEUED || done == READ_OVER) return JFS_FRONT_REQUEST;
+            wake_reader();
+        }
+        if (found && all[1].revents) return JFS_FRONT_TRIO;
+        eventfd_t rung;
+        if (found && all[2].revents) eventfd_read(reader.event, &rung); /* it is queued */
+        now = front_now_ns();
+        if (now >= deadline) return JFS_FRONT_TIME; /* also while requests keep coming that are answered here */
+    }
+}
+
+int jfs_front_wait(int trio_fd, int64_t timeout_ns, int burst) {
+    atomic_store(&reader.away_since, 0);
+    const int found = wait_here(trio_fd, timeout_ns, burst);
+    atomic_store(&reader.away_since, front_now_ns());
+    if (found == JFS_FRONT_REQUEST) wake_reader();
+    return found;
+}
+
+int jfs_front_is_quiet(void) {
+    struct pollfd one = {front.fd, POLLIN, 0};
+    return !is_queued() && poll(&one, 1, 0) == 0;
+}
+
+/* -- the thread that reads while Python is away -- */
+
+/* Whether there is room for what Python has to answer, and anything that could be answered without. */
+static int may_read_ahead(void) {
+    pthread_mutex_lock(&front.device);
+    const int may = queue.count < READ_AHEAD_MAX && (front.kept || front.handles);
+    pthread_mutex_unlock(&front.device);
+    return may;
+}
+
+/* Returns how long to rest. */
+static int64_t read_while_away(int64_t rested_ns) {
+    struct pollfd one = {front.fd, POLLIN, 0};
+    int any = 0;
+    while (atomic_load(&reader.away_since) && !atomic_load(&reader.ending) && may_read_ahead()) {
+        if (poll(&one, 1, 1) != 1 || !(one.revents & POLLIN)) break;
+        const int done = read_one();
+        if (done == READ_OVER) break;
+        any += done != READ_NOTHING;
+        if (done == READ_QUEUED && !atomic_load(&reader.away_since)) eventfd_write(reader.event, 1);
+    }
+    pthread_mutex_lock(&front.device);
+    front.counts.by_spare += (uint64_t)any;
+    pthread_mutex_unlock(&front.device);
+    if (any) return TICK_NS;
+    return rested_ns < TICK_IDLE_NS ? rested_ns * 2 : rested_ns;
+}
+
+static void sleep_until_wanted(void) {
+    pthread_mutex_lock(&reader.mutex);
+    atomic_store(&reader.asleep, 1);
+    if (!atomic_load(&reader.ending)) pthread_cond_wait(&reader.wanted, &reader.mutex);
+    atomic_store(&reader.asleep, 0);
+    pthread_mutex_unlock(&reader.mutex);
+}
+
+static void *read_ahead(void *nothing) {
+    int64_t rest_ns = TICK_NS;
+    while (!atomic_load(&reader.ending)) {
+        const uint64_t away = atomic_load(&reader.away_since), now = front_now_ns();
+        if (away && now - away >= TICK_NS) {
+            rest_ns = read_while_away(rest_ns);
+        } else {
+            rest_ns = TICK_NS;
+            if (!away && now - atomic_load(&reader.latest) > IDLE_NS) {
+                sleep_until_wanted();
+                continue;
+            }
+        }
+        rest(rest_ns);
+    }
+    return nothing;
+}
+
+int jfs_front_start(int hot, int spins, uint32_t chaos, int shadow) {
+    front.hot = hot;
+    front.spins = spins;
+    front.shadow = shadow;
+    front.chaos = front.until_chaos = chaos;
+    front.started = 1;
+    if (!hot) return 0;
+    reader.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return reader.event < 0 ? errno : pthread_create(&reader.thread, NULL, read_ahead, NULL);
+}
+
+void jfs_front_stop(void) {
+    if (!front.hot) return;
+    pthread_mutex_lock(&reader.mutex);
+    atomic_store(&reader.ending, 1);
+    pthread_cond_signal(&reader.wanted);
+    pthread_mutex_unlock(&reader.mutex);
+    pthread_join(reader.thread, NULL);
+    close(reader.event);
+}
+
+/* -- Python's side -- */
+
+void jfs_front_revoke(void) {
+    pthread_mutex_lock(&front.device);
+    front.epoch++;
+    front.kept = 0;
+    front.counts.revokes++;
+    pthread_mutex_unlock(&front.device);
+    front.state.live = 0;
+}
+
+void jfs_front_keep(int how) {
+    keep_for = at_hand;
+    keep_how = how;
+}
+
+jfs_front_state *jfs_front_state_of(void) { return &front.state; }
+
+void jfs_front_counts_of(jfs_front_counts *out) {
+    pthread_mutex_lock(&front.device);
+    *out = front.counts;
+    pthread_mutex_unlock(&front.device);
+}

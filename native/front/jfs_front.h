@@ -1,0 +1,73 @@
+/* The front: reads the requests of /dev/fuse ahead of libfuse, answers in C those whose answer is known, and hands
+ * on all others. One mount a process. `docs/inside/architecture.md` shows the way of a request.
+ *
+ * Threads: Python's, which calls everything here, and one of the front's own that reads while Python is away.
+ */
+#ifndef JFS_FRONT_H
+#define JFS_FRONT_H
+
+#include <stdint.h>
+
+enum {
+    JFS_FRONT_TIME = 0,    /* the time is over */
+    JFS_FRONT_REQUEST = 1, /* libfuse has something to read */
+    JFS_FRONT_TRIO = 2     /* trio has something to do */
+};
+
+enum {
+    JFS_KEEP_ANSWER = 1, /* the answer of the request at hand holds until something is revoked */
+    JFS_KEEP_LACKS = 2   /* the same, and the directory lacks every other plain name, too */
+};
+
+typedef struct {
+    uint64_t getattr, lookup, missing, read, flush; /* answered in C */
+    uint64_t unknown;   /* could have been, but nobody had asked before */
+    uint64_t revoked;   /* something may have changed since */
+    uint64_t releasing; /* a file that was written is being closed */
+    uint64_t other;     /* requests that only Python answers */
+    uint64_t by_spare;  /* read while Python was away */
+    uint64_t revokes;
+    uint64_t compared, differed; /* shadow mode: answers of C beside those of Python */
+    uint64_t kept_bytes;
+} jfs_front_counts;
+
+typedef struct {
+    uint32_t live; /* something is kept, or may be by the next answer: a change has to revoke */
+} jfs_front_state;
+
+/* The next session that libfuse mounts in this process is taken over. */
+void jfs_front_arm(void);
+
+/* Why the session could not be taken over; NULL: it was. */
+const char *jfs_front_problem(void);
+
+/* Begin to read ahead. `hot`: answer what is known. `chaos`: revoke something before every so many requests; 0: never.
+ * `shadow`: answer nothing, but compare with what Python answers. Returns 0 or an errno. */
+int jfs_front_start(int hot, int spins, uint32_t chaos, int shadow);
+
+/* Stop reading ahead; what was read is still handed on. Returns when the front's thread is gone. */
+void jfs_front_stop(void);
+
+/* Wait for a request that Python has to answer, answering others; at most `timeout_ns`. `burst`: wait awake for a
+ * moment if requests just came, as is done behind each that was answered. */
+int jfs_front_wait(int trio_fd, int64_t timeout_ns, int burst);
+
+/* Whether nothing waits to be read. */
+int jfs_front_is_quiet(void);
+
+/* Something is about to change: when this returns, nothing is answered any more of what was kept, nor being answered. */
+void jfs_front_revoke(void);
+
+/* What is answered next, to the request that was handed on last, may be kept. */
+void jfs_front_keep(int how);
+
+/* An open file whose content never changes, and that nothing depends on. `flushes`: a flush of it does nothing. */
+void jfs_front_opened(uint64_t handle, int flushes);
+
+/* Content of an open file from `offset` on; `ends`: nothing comes behind it. Copied. */
+void jfs_front_content(uint64_t handle, uint64_t offset, const uint8_t *bytes, uint64_t count, int ends);
+
+jfs_front_state *jfs_front_state_of(void);
+void jfs_front_counts_of(jfs_front_counts *out);
+
+#endif

@@ -1,0 +1,323 @@
+/* What the front knows: attributes and names as of an epoch, lookups that it counted, and content of open files.
+ *
+ * Attributes and names are caches of fixed size: what takes a place drops what was there. The counts of lookups are
+ * exact: with Python's they say how often the kernel knows a node.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "front_internal.h"
+
+enum { NODES = 1 << 14, NAMES = 1 << 14, WAYS = 4, COUNTS = 1 << 14, HANDLES = 1 << 10, CONTENT_MAX_BYTES = 64 << 20 };
+
+typedef struct {
+    uint64_t nodeid;
+    uint64_t known;      /* as of this epoch Python has the node */
+    uint64_t attributes; /* as of this epoch `attr` is what Python says */
+    uint64_t lacks;      /* as of this epoch it lacks every plain name that is not kept */
+    struct fuse_attr_out attr;
+} node_row;
+
+typedef struct {
+    uint64_t parent, epoch;
+    int32_t error; /* 0: `entry` */
+    char name[NAME_MAX_BYTES];
+    struct fuse_entry_out entry;
+} name_row;
+
+typedef struct count_row {
+    struct count_row *next;
+    uint64_t nodeid, lookups;
+} count_row;
+
+typedef struct handle_row {
+    struct handle_row *next;
+    uint64_t handle, offset, bytes;
+    uint8_t *content;
+    int ends, flushes;
+} handle_row;
+
+static node_row nodes[NODES];
+static name_row names[NAMES];
+static count_row *counts[COUNTS];
+static handle_row *handles[HANDLES];
+
+static void drop_content(handle_row *row);
+
+static uint64_t mixed(uint64_t number) {
+    number = (number ^ number >> 31) * 0x9e3779b97f4a7c15u;
+    return number ^ number >> 29;
+}
+
+static uint64_t name_hash(uint64_t parent, const char *name) {
+    uint64_t hash = mixed(parent);
+    for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
+    return mixed(hash);
+}
+
+/* -- attributes and names -- */
+
+static node_row *node_of(uint64_t nodeid) {
+    node_row *set = &nodes[mixed(nodeid) % (NODES / WAYS) * WAYS];
+    for (int way = 0; way < WAYS; way++)
+        if (set[way].nodeid == nodeid) return &set[way];
+    return NULL;
+}
+
+static node_row *place_for_node(uint64_t nodeid) {
+    node_row *found = node_of(nodeid);
+    if (found) return found;
+    node_row *set = &nodes[mixed(nodeid) % (NODES / WAYS) * WAYS];
+    found = &set[mixed(nodeid ^ front.epoch) % WAYS];
+    for (int way = 0; way < WAYS; way++)
+        if (set[way].known != front.epoch && set[way].attributes != front.epoch) found = &set[way];
+    *found = (node_row){.nodeid = nodeid};
+    return found;
+}
+
+static name_row *name_of(uint64_t parent, const char *name) {
+    name_row *set = &names[name_hash(parent, name) % (NAMES / WAYS) * WAYS];
+    for (int way = 0; way < WAYS; way++)
+        if (set[way].parent == parent && strcmp(set[way].name, name) == 0) return &set[way];
+    return NULL;
+}
+
+static name_row *place_for_name(uint64_t parent, const char *name) {
+    name_row *found = name_of(parent, name);
+    if (found) return found;
+    const uint64_t hash = name_hash(parent, name);
+    name_row *set = &names[hash % (NAMES / WAYS) * WAYS];
+    found = &set[mixed(hash ^ front.epoch) % WAYS];
+    for (int way = 0; way < WAYS; way++)
+        if (set[way].epoch != front.epoch) found = &set[way];
+    found->parent = parent;
+    strcpy(found->name, name);
+    return found;
+}
+
+/* A name that is no view, nothing staged and no part: `mount/names.py`. */
+static int is_plain(const char *name) { return name[0] != '.' && name[0] != '_' && strncmp(name, "part-", 5) != 0; }
+
+void front_keep_answer(const asked *of, int32_t error, const uint8_t *content, size_t bytes, int lacks) {
+    front.kept = 1;
+    if (of->opcode == FUSE_GETATTR) {
+        if (error || bytes != sizeof(struct fuse_attr_out)) return;
+        node_row *row = place_for_node(of->nodeid);
+        memcpy(&row->attr, content, bytes);
+        row->attributes = front.epoch;
+        return;
+    }
+    if (of->opcode != FUSE_LOOKUP || !of->name[0]) return;
+    if (error == 0 ? bytes != sizeof(struct fuse_entry_out) : error != -ENOENT) return;
+    name_row *row = place_for_name(of->nodeid, of->name);
+    row->error = error;
+    row->epoch = front.epoch;
+    if (error) {
+        if (lacks) place_for_node(of->nodeid)->lacks = front.epoch;
+        return;
+    }
+    memcpy(&row->entry, content, bytes);
+    place_for_node(row->entry.nodeid)->known = front.epoch;
+}
+
+/* Chaos: what is kept may be gone at any time. */
+void front_drop_one(uint64_t random) {
+    const uint64_t hash = mixed(random);
+    node_row *node = &nodes[hash % NODES];
+    node->known = node->attributes = node->lacks = 0;
+    names[hash / NODES % NAMES].epoch = 0;
+    handle_row *handle = handles[hash % HANDLES];
+    if (handle) drop_content(handle);
+}
+
+static int find_attributes(uint64_t nodeid, answer *found) {
+    const node_row *row = node_of(nodeid);
+    if (!row || row->attributes != front.epoch) {
+        front.counts.unknown += !row || !row->attributes;
+        front.counts.revoked += row && row->attributes;
+        return 0;
+    }
+    *found = (answer){.content = (const uint8_t *)&row->attr, .bytes = sizeof row->attr, .counter = &front.counts.getattr};
+    return 1;
+}
+
+static int find_name(uint64_t parent, const char *name, answer *found) {
+    const name_row *row = strlen(name) < NAME_MAX_BYTES ? name_of(parent, name) : NULL;
+    if (row && row->epoch == front.epoch && row->error == 0) {
+        const node_row *node = node_of(row->entry.nodeid);
+        if (!node || node->known != front.epoch) return front.counts.revoked++, 0;
+        *found = (answer){.content = (const uint8_t *)&row->entry,
+                          .bytes = sizeof row->entry,
+                          .counted = row->entry.nodeid,
+                          .counter = &front.counts.lookup};
+        return 1;
+    }
+    const node_row *directory = node_of(parent);
+    const int lacks = directory && directory->lacks == front.epoch && is_plain(name) && strlen(name) <= 255;
+    if (lacks || (row && row->epoch == front.epoch)) {
+        *found = (answer){.error = -ENOENT, .counter = &front.counts.missing};
+        return 1;
+    }
+    front.counts.unknown += !row || !row->epoch;
+    front.counts.revoked += row && row->epoch;
+    return 0;
+}
+
+/* -- lookups -- */
+
+void front_count_lookup(uint64_t nodeid) {
+    count_row **at = &counts[mixed(nodeid) % COUNTS];
+    for (count_row *row = *at; row; row = row->next)
+        if (row->nodeid == nodeid) {
+            row->lookups++;
+            return;
+        }
+    count_row *row = malloc(sizeof *row);
+    if (!row) abort(); /* a lost count would take a node away that the kernel knows */
+    *row = (count_row){*at, nodeid, 1};
+    *at = row;
+}
+
+/* Take back lookups that the front counted. What is left is for Python to take back, whose node may go then. */
+static uint64_t taken_back(uint64_t nodeid, uint64_t lookups) {
+    for (count_row **at = &counts[mixed(nodeid) % COUNTS]; *at; at = &(*at)->next) {
+        count_row *row = *at;
+        if (row->nodeid != nodeid) continue;
+        const uint64_t mine = row->lookups < lookups ? row->lookups : lookups;
+        row->lookups -= mine;
+        lookups -= mine;
+        if (!row->lookups) {
+            *at = row->next;
+            free(row);
+        }
+        break;
+    }
+    node_row *node = node_of(nodeid);
+    if (lookups && node) node->known = node->attributes = 0;
+    return lookups;
+}
+
+/* 1: Python need not hear of it. The request is changed to what is left. */
+int front_forget(const struct fuse_in_header *in, uint8_t *arguments, size_t bytes) {
+    if (in->opcode == FUSE_FORGET) {
+        struct fuse_forget_in *one = (void *)arguments;
+        if (bytes < sizeof *one) return 0;
+        one->nlookup = taken_back(in->nodeid, one->nlookup);
+        return one->nlookup == 0;
+    }
+    struct fuse_batch_forget_in *batch = (void *)arguments;
+    struct fuse_forget_one *list = (void *)(batch + 1);
+    if (bytes < sizeof *batch || batch->count > (bytes - sizeof *batch) / sizeof *list) return 0;
+    uint32_t left = 0;
+    for (uint32_t place = 0; place < batch->count; place++) {
+        list[place].nlookup = taken_back(list[place].nodeid, list[place].nlookup);
+        if (list[place].nlookup) list[left++] = list[place];
+    }
+    batch->count = left;
+    return left == 0;
+}
+
+/* -- open files -- */
+
+static handle_row *handle_of(uint64_t handle) {
+    for (handle_row *row = handles[mixed(handle) % HANDLES]; row; row = row->next)
+        if (row->handle == handle) return row;
+    return NULL;
+}
+
+int front_is_opened(uint64_t handle) { return handle_of(handle) != NULL; }
+
+void jfs_front_opened(uint64_t handle, int flushes) {
+    handle_row *row = calloc(1, sizeof *row);
+    if (!row) return;
+    pthread_mutex_lock(&front.device);
+    handle_row **at = &handles[mixed(handle) % HANDLES];
+    *row = (handle_row){.next = *at, .handle = handle, .flushes = flushes};
+    *at = row;
+    front.handles++;
+    pthread_mutex_unlock(&front.device);
+}
+
+static void drop_content(handle_row *row) {
+    front.counts.kept_bytes -= row->bytes;
+    free(row->content);
+    row->content = NULL;
+    row->bytes = 0;
+}
+
+void front_released(uint64_t handle) {
+    for (handle_row **at = &handles[mixed(handle) % HANDLES]; *at; at = &(*at)->next) {
+        handle_row *row = *at;
+        if (row->handle != handle) continue;
+        *at = row->next;
+        drop_content(row);
+        free(row);
+        front.handles--;
+        return;
+    }
+}
+
+void jfs_front_content(uint64_t handle, uint64_t offset, const uint8_t *bytes, uint64_t count, int ends) {
+    uint8_t *content = malloc(count ? count : 1);
+    if (!content) return;
+    memcpy(content, bytes, count);
+    pthread_mutex_lock(&front.device);
+    handle_row *row = handle_of(handle);
+    if (row && front.counts.kept_bytes - row->bytes + count <= CONTENT_MAX_BYTES) {
+        drop_content(row);
+        *row = (handle_row){row->next, handle, offset, count, content, ends, row->flushes};
+        front.counts.kept_bytes += count;
+        content = NULL;
+    }
+    pthread_mutex_unlock(&front.device);
+    free(content);
+}
+
+static int find_content(const struct fuse_read_in *asked_for, answer *found) {
+    const handle_row *row = handle_of(asked_for->fh);
+    if (!row) return front.counts.other++, 0;
+    const uint64_t end = row->offset + row->bytes;
+    if (!row->content || asked_for->offset < row->offset) return front.counts.unknown++, 0;
+    const uint64_t left = asked_for->offset < end ? end - asked_for->offset : 0;
+    if (left < asked_for->size && !row->ends) return front.counts.unknown++, 0;
+    *found = (answer){.content = row->content + (asked_for->offset - row->offset),
+                      .bytes = (uint32_t)(left < asked_for->size ? left : asked_for->size),
+                      .counter = &front.counts.read};
+    return 1;
+}
+
+static int find_flush(const struct fuse_flush_in *asked_for, answer *found) {
+    const handle_row *row = handle_of(asked_for->fh);
+    if (!row || !row->flushes) return front.counts.other++, 0;
+    *found = (answer){.counter = &front.counts.flush};
+    return 1;
+}
+
+/* -- all of them -- */
+
+/* The answer to a request, if it is known. `bytes` of arguments, which may be shorter than they should be. Who closed a
+ * file is told before the file is released: what it asks next must show what the release publishes. */
+int front_find(const struct fuse_in_header *in, const uint8_t *arguments, size_t bytes, answer *found) {
+    if (front.releases && (in->opcode == FUSE_GETATTR || in->opcode == FUSE_LOOKUP)) {
+        front.counts.releasing++;
+        return 0;
+    }
+    switch (in->opcode) {
+    case FUSE_GETATTR:
+        return find_attributes(in->nodeid, found);
+    case FUSE_LOOKUP:
+        if (!bytes || arguments[bytes - 1]) break;
+        return find_name(in->nodeid, (const char *)arguments, found);
+    case FUSE_READ:
+        if (bytes < sizeof(struct fuse_read_in)) break;
+        return find_content((const void *)arguments, found);
+    case FUSE_FLUSH:
+        if (bytes < sizeof(struct fuse_flush_in)) break;
+        return find_flush((const void *)arguments, found);
+    }
+    front.counts.other++;
+    return 0;
+}

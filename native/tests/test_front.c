@@ -1,0 +1,278 @@
+/* The front, with a pair of sockets in the place of /dev/fuse: this plays the kernel at one end, and libfuse and Python
+ * at the other.
+ */
+#include "../front/front.c"
+#include "../front/tables.c"
+
+#include <sys/socket.h>
+
+#include "check.h"
+
+enum { FUZZED = 20000, STRESSED = 20000 };
+
+static int kernel;
+static uint64_t last_unique;
+
+static void begin(int hot) {
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
+    fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    front.fd = pair[0];
+    kernel = pair[1];
+    struct timeval time = {20, 0};
+    setsockopt(kernel, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+    CHECK(jfs_front_start(hot, 0, 0, 0) == 0);
+}
+
+static uint64_t ask(uint32_t opcode, uint64_t nodeid, const void *arguments, size_t bytes) {
+    uint8_t packet[512];
+    last_unique += 2;
+    struct fuse_in_header head = {
+        .len = (uint32_t)(sizeof head + bytes), .opcode = opcode, .unique = last_unique, .nodeid = nodeid};
+    memcpy(packet, &head, sizeof head);
+    if (bytes) memcpy(packet + sizeof head, arguments, bytes);
+    CHECK(send(kernel, packet, sizeof head + bytes, 0) == (ssize_t)(sizeof head + bytes));
+    return last_unique;
+}
+
+static ssize_t reply(uint64_t unique, int32_t error, void *content, size_t bytes) {
+    struct fuse_out_header head = {.len = (uint32_t)(sizeof head + bytes), .error = error, .unique = unique};
+    struct iovec pieces[2] = {{&head, sizeof head}, {content, bytes}};
+    return write_for_libfuse(front.fd, pieces, bytes ? 2 : 1, NULL);
+}
+
+/* What libfuse gets next; 0: the front answered, or has nothing. */
+static size_t next(uint8_t *into) {
+    if (jfs_front_wait(-1, 0, 0) != JFS_FRONT_REQUEST) return 0;
+    const ssize_t bytes = read_for_libfuse(front.fd, into, 1 << 20, NULL);
+    return bytes < 0 ? 0 : (size_t)bytes;
+}
+
+static uint8_t got[1 << 20];
+
+static struct fuse_out_header *answer_of(uint64_t unique) {
+    CHECK(recv(kernel, got, sizeof got, 0) >= (ssize_t)sizeof(struct fuse_out_header));
+    struct fuse_out_header *head = (void *)got;
+    CHECK(head->unique == unique);
+    return head;
+}
+
+/* Ask what Python has to answer, and have it answered and kept. */
+static void teach(uint32_t opcode, uint64_t nodeid, const char *name, int32_t error, void *content, size_t bytes, int how) {
+    static uint8_t request[1 << 20];
+    struct fuse_getattr_in nothing = {0};
+    const uint64_t unique = name ? ask(opcode, nodeid, name, strlen(name) + 1) : ask(opcode, nodeid, &nothing, sizeof nothing);
+    CHECK(next(request) > 0);
+    jfs_front_keep(how);
+    CHECK(reply(unique, error, content, bytes) > 0);
+    answer_of(unique);
+}
+
+static void test_answers_hold_until_something_is_revoked(void) {
+    uint8_t request[512];
+    struct fuse_attr_out attr = {.attr = {.ino = 7, .size = 1234}};
+    struct fuse_getattr_in nothing = {0};
+    teach(FUSE_GETATTR, 7, NULL, 0, &attr, sizeof attr, JFS_KEEP_ANSWER);
+    uint64_t unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    CHECK(next(request) == 0);
+    answer_of(unique);
+    CHECK(memcmp(got + sizeof(struct fuse_out_header), &attr, sizeof attr) == 0);
+    jfs_front_revoke();
+    unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    CHECK(next(request) > 0);
+    /* Revoked while it was being answered: not kept. */
+    jfs_front_revoke();
+    jfs_front_keep(JFS_KEEP_ANSWER);
+    reply(unique, 0, &attr, sizeof attr);
+    answer_of(unique);
+    unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    CHECK(next(request) > 0);
+    reply(unique, 0, &attr, sizeof attr);
+    answer_of(unique);
+}
+
+static void test_lookups_are_counted(void) {
+    uint8_t request[512];
+    struct fuse_entry_out entry = {.nodeid = 9, .attr = {.ino = 9}};
+    jfs_front_revoke();
+    teach(FUSE_LOOKUP, 1, "nine", 0, &entry, sizeof entry, JFS_KEEP_ANSWER);
+    for (int i = 0; i < 3; i++) {
+        const uint64_t unique = ask(FUSE_LOOKUP, 1, "nine", 5);
+        CHECK(next(request) == 0);
+        CHECK(answer_of(unique)->error == 0);
+    }
+    struct fuse_forget_in two = {.nlookup = 2};
+    ask(FUSE_FORGET, 9, &two, sizeof two);
+    CHECK(next(request) == 0); /* of those that the front counted */
+    struct { struct fuse_batch_forget_in head; struct fuse_forget_one list[2]; } batch = {{.count = 2}, {{9, 2}, {77, 1}}};
+    ask(FUSE_BATCH_FORGET, 0, &batch, sizeof batch);
+    CHECK(next(request) > 0);
+    const struct fuse_batch_forget_in *left = (const void *)(request + sizeof(struct fuse_in_header));
+    const struct fuse_forget_one *list = (const void *)(left + 1);
+    CHECK(left->count == 2 && list[0].nodeid == 9 && list[0].nlookup == 1 && list[1].nodeid == 77);
+    /* Python drops the node now: its name is not given away any more. */
+    const uint64_t unique = ask(FUSE_LOOKUP, 1, "nine", 5);
+    CHECK(next(request) > 0);
+    reply(unique, -ENOENT, NULL, 0);
+    answer_of(unique);
+}
+
+static void test_plain_names_that_a_directory_lacks(void) {
+    uint8_t request[512];
+    jfs_front_revoke();
+    teach(FUSE_LOOKUP, 3, "absent", -ENOENT, NULL, 0, JFS_KEEP_LACKS);
+    static const struct { const char *name; int hot; } names[] = {
+        {"absent", 1}, {"another", 1}, {".follow", 0}, {"_tail.jsonl", 0}, {"part-0001-1-0000000001.jsonl", 0}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const uint64_t unique = ask(FUSE_LOOKUP, 3, names[i].name, strlen(names[i].name) + 1);
+        CHECK((next(request) == 0) == names[i].hot);
+        if (!names[i].hot) reply(unique, -ENOENT, NULL, 0);
+        CHECK(answer_of(unique)->error == -ENOENT);
+    }
+}
+
+static void test_nothing_overtakes_the_release_of_a_written_file(void) {
+    uint8_t request[512];
+    struct fuse_attr_out attr = {.attr = {.ino = 7}};
+    struct fuse_getattr_in nothing = {0};
+    struct fuse_release_in written = {.fh = 50}, read_only = {.fh = 51};
+    jfs_front_revoke();
+    jfs_front_opened(51, 1);
+    teach(FUSE_GETATTR, 7, NULL, 0, &attr, sizeof attr, JFS_KEEP_ANSWER);
+    const uint64_t releases_read = ask(FUSE_RELEASE, 7, &read_only, sizeof read_only);
+    CHECK(next(request) > 0);
+    uint64_t unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    CHECK(next(request) == 0);
+    answer_of(unique);
+    const uint64_t releases = ask(FUSE_RELEASE, 7, &written, sizeof written);
+    CHECK(next(request) > 0);
+    unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    CHECK(next(request) > 0);
+    reply(unique, 0, &attr, sizeof attr);
+    reply(releases_read, 0, NULL, 0);
+    reply(releases, 0, NULL, 0);
+    unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+    CHECK(next(request) == 0);
+    for (int i = 0; i < 4; i++) CHECK(recv(kernel, got, sizeof got, 0) > 0);
+}
+
+static void test_content_of_open_files(void) {
+    uint8_t request[512];
+    jfs_front_opened(60, 1);
+    jfs_front_content(60, 4096, (const uint8_t *)"0123456789", 10, 1);
+    static const struct { uint64_t offset; uint32_t size; int bytes; } reads[] = {
+        {4096, 4, 4}, {4098, 100, 8}, {4106, 10, 0}, {9000, 10, 0}, {4095, 4, -1}, {0, 10, -1}};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        struct fuse_read_in in = {.fh = 60, .offset = reads[i].offset, .size = reads[i].size};
+        const uint64_t unique = ask(FUSE_READ, 7, &in, sizeof in);
+        CHECK((next(request) == 0) == (reads[i].bytes >= 0));
+        if (reads[i].bytes < 0) continue;
+        CHECK(answer_of(unique)->len == sizeof(struct fuse_out_header) + (size_t)reads[i].bytes);
+        if (reads[i].bytes) CHECK(memcmp(got + sizeof(struct fuse_out_header), "0123456789" + reads[i].offset - 4096, (size_t)reads[i].bytes) == 0);
+    }
+    struct fuse_flush_in flush = {.fh = 60};
+    const uint64_t unique = ask(FUSE_FLUSH, 7, &flush, sizeof flush);
+    CHECK(next(request) == 0);
+    CHECK(answer_of(unique)->error == 0);
+}
+
+/* Those that nobody answers here. */
+static void forget_releases(void) {
+    pthread_mutex_lock(&front.device);
+    front.releases = 0;
+    pthread_mutex_unlock(&front.device);
+}
+
+static void test_requests_of_any_shape_are_handed_on_or_answered(void) {
+    static const uint32_t opcodes[] = {FUSE_LOOKUP, FUSE_FORGET, FUSE_GETATTR, FUSE_READ, FUSE_RELEASE,
+                                       FUSE_FLUSH, FUSE_BATCH_FORGET, FUSE_INTERRUPT, FUSE_WRITE, 9999};
+    uint8_t packet[300], request[512];
+    uint64_t random = 1;
+    for (int i = 0; i < FUZZED; i++) {
+        for (size_t at = 0; at < sizeof packet; at++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            packet[at] = random >> 60 ? (uint8_t)(random >> 40) & 3 : (uint8_t)(random >> 40);
+        }
+        struct fuse_in_header *head = (void *)packet;
+        head->opcode = opcodes[(random >> 33) % (sizeof opcodes / sizeof *opcodes)];
+        const size_t bytes = 1 + (random >> 45) % sizeof packet;
+        CHECK(send(kernel, packet, bytes, 0) == (ssize_t)bytes);
+        const size_t handed = next(request);
+        CHECK(handed <= sizeof packet); /* one that the other thread read before, it may be */
+        if (handed >= sizeof *head && i % 2) {
+            jfs_front_keep(1 + i % 2);
+            reply(head->unique, i % 3 ? 0 : -ENOENT, packet, i % 5 ? sizeof(struct fuse_entry_out) : 17);
+        }
+        if (i % 64 == 0) jfs_front_revoke();
+        while (recv(kernel, got, sizeof got, MSG_DONTWAIT) > 0) continue;
+        forget_releases();
+    }
+}
+
+/* The kernel asks; Python changes a number, and answers with it. No answer may show less than what the change before it
+ * had made known. */
+static _Atomic uint64_t known;
+static _Atomic int over;
+
+static void *play_kernel(void *nothing) {
+    struct fuse_getattr_in arguments = {0};
+    for (int i = 0; i < STRESSED; i++) {
+        const uint64_t before = atomic_load(&known);
+        const uint64_t unique = ask(FUSE_GETATTR, 5, &arguments, sizeof arguments);
+        answer_of(unique);
+        const struct fuse_attr_out *attr = (const void *)(got + sizeof(struct fuse_out_header));
+        CHECK(attr->attr.size >= before);
+    }
+    atomic_store(&over, 1);
+    return nothing;
+}
+
+static void drain(void) {
+    uint8_t request[512];
+    while (!jfs_front_is_quiet()) next(request);
+    while (recv(kernel, got, sizeof got, MSG_DONTWAIT) > 0) continue;
+}
+
+static void test_nobody_sees_what_was_before_a_change(void) {
+    uint8_t request[512];
+    pthread_t thread;
+    uint64_t number = 0, random = 7, turns = 0;
+    jfs_front_revoke();
+    forget_releases();
+    jfs_front_counts before, after;
+    jfs_front_counts_of(&before);
+    pthread_create(&thread, NULL, play_kernel, NULL);
+    while (!atomic_load(&over)) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        if (jfs_front_wait(-1, 200000, 0) == JFS_FRONT_REQUEST &&
+            read_for_libfuse(front.fd, request, sizeof request, NULL) > 0) {
+            const struct fuse_in_header *in = (const void *)request;
+            struct fuse_attr_out attr = {.attr = {.size = number}};
+            jfs_front_keep(JFS_KEEP_ANSWER);
+            reply(in->unique, 0, &attr, sizeof attr);
+        }
+        if (++turns % 4 == 0) {
+            jfs_front_revoke(); /* before anything changes */
+            atomic_store(&known, ++number);
+        }
+        if (random >> 56 == 0) rest(3000000); /* away: the other thread answers */
+    }
+    pthread_join(thread, NULL);
+    jfs_front_counts_of(&after);
+    CHECK(after.getattr > before.getattr && after.by_spare > before.by_spare);
+}
+
+int main(void) {
+    begin(1);
+    test_answers_hold_until_something_is_revoked();
+    test_lookups_are_counted();
+    test_plain_names_that_a_directory_lacks();
+    test_nothing_overtakes_the_release_of_a_written_file();
+    test_content_of_open_files();
+    drain();
+    test_requests_of_any_shape_are_handed_on_or_answered();
+    drain();
+    test_nobody_sees_what_was_before_a_change();
+    jfs_front_stop();
+    return 0;
+}
