@@ -43,14 +43,17 @@ from journalfs_mount.callers import EndingCaller
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, guarded, refuse
 from journalfs_mount.finders import Finders
+from journalfs_mount.front import WINDOW_BYTES, Front
 from journalfs_mount.handles import HandleTable, files_max
 from journalfs_mount.inodes import NodeTable
 from journalfs_mount.interruptions import CALLING
 from journalfs_mount.limits import HANDLES_MAX, NAME_BYTES_MAX
 from journalfs_mount.nodes.base import Directory, EmptyDirectory, Node, OpenedDirectory, OpenedFile
 from journalfs_mount.nodes.message import MessageFile
+from journalfs_mount.nodes.part import PartFile
 from journalfs_mount.nodes.root import RootDirectory
 from journalfs_mount.nodes.stream import Stream, StreamFile
+from journalfs_mount.nodes.view import QueueDirectory
 from journalfs_mount.nodes.written import WrittenFile
 from journalfs_mount.pacing import Pacing
 from journalfs_mount.proc import process_group_of
@@ -64,6 +67,15 @@ log = logging.getLogger("journalfs.mount")
 STATFS_BLOCK_BYTES: Final = 4096
 USER_PREFIX: Final = b"user."
 SETTING_PREFIX: Final = b"user.journalfs."
+LOOKS: Final = frozenset(
+    (
+        *("lookup", "getattr", "forget", "access", "statfs", "opendir", "readdir", "releasedir"),
+        *("getxattr", "listxattr", "open", "read", "flush", "release"),
+    )
+)
+"""Requests that change nothing, or say themselves that they do: nothing else that was answered is otherwise
+after them.
+"""
 GIVEN_NAMES_S: Final = 0.5
 """How long a name is found that messages kept when they were moved, to replace nothing: `mv` of several looks
 for each at once.
@@ -81,6 +93,8 @@ class Operations(pyfuse3.Operations):
         super().__init__()
         self._context = context
         self._ready = ready
+        self.front: Front | None = None
+        """Where it answers requests."""
         self._publications = context.publications
         self.pacing = Pacing()
         self._endings = context.endings
@@ -112,6 +126,8 @@ class Operations(pyfuse3.Operations):
     def count(self, request: str, of: tuple[object, ...]) -> None:
         """`of`: the first two things that the request names."""
         self.begun += 1
+        if request not in LOOKS:
+            self._changes()
         self._requests[request] += 1
         self._latest = request, of
 
@@ -119,6 +135,16 @@ class Operations(pyfuse3.Operations):
         """What follows is done for a user."""
         OWNER.set(user)
         self.pacing.ask(user)
+
+    def _changes(self) -> None:
+        """What was answered may be otherwise from here on."""
+        if self.front is not None:
+            self.front.revoke()
+
+    def _done_with(self, opened: OpenedFile) -> None:
+        """Something is done with an open file: all but plain reading may change what others see."""
+        if type(opened) is not OpenedFile:
+            self._changes()
 
     def latest_request(self) -> str:
         """What came last, for people."""
@@ -166,10 +192,12 @@ class Operations(pyfuse3.Operations):
                 await self._known(node, ctx.pid)
             if isinstance(node, StreamFile):
                 node = self._finders.found(ctx.pid, node)
-            return self._entry(node)
-        except FUSEError:
+            return self._kept(node, self._entry(node))
+        except FUSEError as error:
             is_directory = self._given.get((parent_inode, name))
             if is_directory is None:
+                if error.errno == errno.ENOENT:
+                    self._keep_missing(parent)
                 raise
             assert isinstance(parent, Directory)
             return self._entry(parent.given_directory(name) if is_directory else parent.given(name))
@@ -186,7 +214,7 @@ class Operations(pyfuse3.Operations):
             if node.measured:
                 await self._known(node, ctx.pid)
             if not isinstance(node, StreamFile):
-                return node.attributes()
+                return self._kept(node, node.attributes())
         except FUSEError:
             opened = next((opened for opened in self._files if opened.inode == inode), None)
             if opened is None:
@@ -254,8 +282,14 @@ class Operations(pyfuse3.Operations):
                 await self._known(node, ctx.pid)
             if isinstance(node, StreamFile):
                 self._finders.opens(ctx.pid, node)
+                self._changes()
             opened = self._stream(node, flags, ctx) if isinstance(node, StreamFile) else node.open()
-            return await self._handle(opened, ctx)
+            info = await self._handle(opened, ctx)
+            if self.front is not None and isinstance(node, PartFile):
+                opened.in_front = True
+                self.front.opened(info.fh, flushes=not self._context.read_only)
+            return info
+        self._changes()
         with self._context.noted(node.path):
             node.context.changing()
             opened = node.open_to_write(flags)
@@ -301,7 +335,20 @@ class Operations(pyfuse3.Operations):
     ) -> Bytes:
         # pyfuse3 takes whatever has a buffer, though it declares bytes.
         self._serve(self._files.owner(fh))
-        return await self._files.get(fh).read(off, size)
+        opened = self._files.get(fh)
+        if self.front is not None and opened.in_front and off == opened.read_to and size < WINDOW_BYTES:
+            return await self._read_window(self.front, opened, fh, off, size)
+        self._done_with(opened)
+        content = await opened.read(off, size)
+        opened.read_to = off + len(content)
+        return content
+
+    async def _read_window(self, front: Front, opened: OpenedFile, fh: int, off: int, size: int) -> Bytes:
+        """Who reads a part in small steps will ask for what comes next, too."""
+        window = memoryview(await opened.read(off, WINDOW_BYTES))
+        front.content(fh, off, window, ends=off + len(window) >= opened.source.size_bytes)
+        opened.read_to = off + len(window)
+        return window[:size]
 
     @guarded
     async def poll(
@@ -362,7 +409,9 @@ class Operations(pyfuse3.Operations):
             # again, which saves a round trip on every close.
             raise refuse(errno.ENOSYS)
         self._serve(self._files.owner(fh))
-        await self._files.get(fh).flush()
+        opened = self._files.get(fh)
+        self._done_with(opened)
+        await opened.flush()
 
     @guarded
     async def fsync(self, fh: FileHandleT, datasync: bool) -> None:
@@ -377,6 +426,8 @@ class Operations(pyfuse3.Operations):
     async def release(self, fh: FileHandleT) -> None:
         self._serve(self._files.owner(fh))
         opened = self._files.remove(fh)
+        if opened is not None:
+            self._done_with(opened)
         if isinstance(opened, Stream):
             self._polled.discard(opened)
         if opened is not None:
@@ -556,6 +607,17 @@ class Operations(pyfuse3.Operations):
         entry = node.attributes()
         node.lookups += 1
         return entry
+
+    def _kept(self, node: Node, entry: EntryAttributes) -> EntryAttributes:
+        """What is said of a node, to be said again without asking."""
+        if self.front is not None and node.steady and node.selection is None:
+            self.front.keep()
+        return entry
+
+    def _keep_missing(self, parent: Node) -> None:
+        if self.front is not None and parent.steady:
+            lacks = isinstance(parent, QueueDirectory) and not self._given and parent.lacks_plain_names()
+            self.front.keep(lacks=lacks)
 
     async def _known(self, node: Node, thread: int) -> None:
         """Find out what takes long of a node, which nobody takes for unused meanwhile."""

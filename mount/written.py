@@ -54,6 +54,9 @@ class WrittenNames:
         self._names: dict[NameKey, WrittenName] = {}
         self._serial = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
     def find(self, key: NameKey) -> WrittenName | None:
         return self._names.get(key)
 

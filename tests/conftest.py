@@ -37,8 +37,23 @@ def _is_no_command() -> Iterator[None]:
     adopt_stores(wanted=False)
 
 
+FRONTS = {
+    "off": {},
+    "forward": {"JOURNALFS_FRONT": "forward"},
+    "on": {"JOURNALFS_FRONT": "on"},
+    "chaos": {"JOURNALFS_FRONT": "on", "JOURNALFS_FRONT_CHAOS": "5"},
+    "shadow": {"JOURNALFS_FRONT": "on", "JOURNALFS_FRONT_SHADOW": "1"},
+}
+"""How mounts of tests answer requests: see docs/inside/testing.md."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--front", choices=FRONTS, default="off", help="who answers the requests of mounts")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tests that run in the background may ignore signals, and what they start would inherit that."""
+    os.environ.update(FRONTS[config.getoption("--front")])
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)

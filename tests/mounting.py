@@ -146,3 +146,4 @@ def _mounted(store: Path, mountpoint: Path, *options: str) -> Iterator[MountedSt
             assert ended.returncode == 0, ended.stderr
     written = log.read_text()
     assert "Traceback" not in written, written
+    assert "the front would have answered" not in written, written

@@ -7,21 +7,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import trio
 
+    from journalfs.store.api import Watcher
+
 
 class Changes:
     """Whoever waits looks at `count`, then at the store, and then waits for what came after that count: so
     nothing that happens in between is missed.
     """
 
-    __slots__ = ("_waiting", "count")
+    __slots__ = ("_waiting", "_watcher", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._waiting: trio.Event | None = None
+        self._watcher: Watcher | None = None
+
+    def watched_by(self, watcher: Watcher) -> None:
+        """It is told of each change before anybody else is."""
+        self._watcher = watcher
 
     def ring(self) -> None:
         """Something in the store may be otherwise. Costs nothing where nobody waits."""
         self.count += 1
+        if self._watcher is not None:
+            self._watcher.revoke()
         if self._waiting is not None:
             self._waiting.set()
             self._waiting = None

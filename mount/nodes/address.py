@@ -32,6 +32,10 @@ class AddressDirectory(Place):
         super().__init__(context, parent_inode)
         self.address_name = address_name
 
+    @property
+    def steady(self) -> bool:
+        return self.context.brings_back is None
+
     def address(self) -> Address:
         """The address as the store has it now. ESTALE when it went."""
         address = self.context.store.address(self.address_name)

@@ -38,6 +38,10 @@ class OpenedFile:
     keep_cache: bool
     selection: Selection | None = field(default=None, kw_only=True)
     """What has to be found out before it is read."""
+    in_front: bool = field(default=False, kw_only=True)
+    """Its content never changes, and nobody else is concerned by what is done with it."""
+    read_to: int = field(default=0, kw_only=True)
+    """Where the last reading of it ended."""
 
     def opened_by(self, thread: int) -> None:
         """Who opened it; of importance only where somebody may have to wait for others."""
@@ -134,6 +138,13 @@ class Node(ABC):
     def selection(self) -> Selection | None:
         """What has to be found out before anything is said of this."""
         return None
+
+    @property
+    def steady(self) -> bool:
+        """Whether what is said of this, and of names in it, follows from the store alone, as it is: neither
+        from the time nor from who asks.
+        """
+        return False
 
     @abstractmethod
     def attributes(self) -> EntryAttributes:

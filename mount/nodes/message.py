@@ -63,6 +63,10 @@ class MessageFile(Node):
         node.inode, node.key, node.lookups = inode, b"", 0
         return node
 
+    @property
+    def steady(self) -> bool:
+        return self.context.brings_back is None
+
     def attributes(self) -> EntryAttributes:
         message = self.at_hand or self._message()
         self.at_hand = None
@@ -141,6 +145,10 @@ class MessagesDirectory(Directory):
     @property
     def selection(self) -> Selection | None:
         return self._view_directory.selection
+
+    @property
+    def steady(self) -> bool:
+        return self._view_directory.steady
 
     def mtime_ns(self) -> int:
         return self._view_directory.mtime_ns()

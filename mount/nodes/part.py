@@ -58,6 +58,10 @@ class LinesFile(Node):
     def selection(self) -> Selection | None:
         return self._directory.selection
 
+    @property
+    def steady(self) -> bool:
+        return self._directory.steady
+
     def concerns(self, address_name: str) -> bool:
         return self._directory.concerns(address_name)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Final
 
 from pyfuse3 import EntryAttributes, SetattrFields
 
+from journalfs import door
 from journalfs.errors import JournalfsError
 from journalfs.store.api import Permissions
 from journalfs_mount.context import WAS_REMOVED
@@ -216,6 +218,10 @@ class Place(Directory):
 
     def _staged(self) -> StagedFolder:
         return StagedFolder(self.context, self._staging_path, self.inode)
+
+    def staged_names(self) -> Sequence[str]:
+        """What is staged here, whoever may see it."""
+        return door.names_if_there(self._staging_path())
 
     def _staging_path(self) -> bytes:
         return self.context.staging().folder(self.place_name())

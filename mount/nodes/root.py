@@ -27,6 +27,10 @@ class RootDirectory(Place):
         super().__init__(context, parent_inode)
         self._control: ControlDirectory | None = None
 
+    @property
+    def steady(self) -> bool:
+        return self.context.brings_back is None
+
     def mtime_ns(self) -> int:
         return self.context.store.addresses_mtime_ns
 

@@ -198,6 +198,14 @@ class QueueDirectory(Place, ViewDirectory):
         super().__init__(context, parent_inode, address_name)
         self.queue_name = queue_name
 
+    @property
+    def steady(self) -> bool:
+        return self.context.brings_back is None
+
+    def lacks_plain_names(self) -> bool:
+        """Whether there is no name but those of parts and those that are reserved."""
+        return self.context.read_only or not (self.context.written or self.staged_names())
+
     def place_name(self) -> PlaceName:
         return encode_name(self.address_name), encode_name(self.queue_name)
 

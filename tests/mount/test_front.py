@@ -1,0 +1,214 @@
+"""The front: what is answered in C is what Python would answer, and where it cannot be used pyfuse3 reads."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.mount.conftest import DEADLINE_S, ROOT, MountedFake, MountFake
+from tests.mounting import journalfs, mounted_for_writing
+
+pytestmark = pytest.mark.mount
+
+PART = "orders/billing/part-0001-1-0000000001.jsonl"
+ROUNDS = 20
+PAGE = mmap.PAGESIZE
+BUSY_S = 2.0
+
+
+def counts(mounted: MountedFake) -> Mapping[str, int]:
+    found = mounted.report()["frontRequests"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.rule("S-272")
+def test_what_was_asked_before_is_answered_without_python(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small", "front=on")
+    part = mounted.path / PART
+    for number in range(ROUNDS):
+        assert part.stat().st_size == part.stat().st_size > 0
+        assert not (mounted.path / "orders/billing/absent").exists()
+        assert not (mounted.path / f"orders/billing/{number}").exists()
+    found = counts(mounted)
+    assert mounted.report()["front"] == "on"
+    assert found["lookup"] > ROUNDS // 2
+    assert found["missing"] > ROUNDS // 2
+    assert mounted.requests()["lookup"] >= found["lookup"] + found["missing"]
+
+
+def test_forwarding_answers_nothing_itself(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small", "front=forward")
+    for _ in range(ROUNDS):
+        (mounted.path / PART).stat()
+    found = counts(mounted)
+    assert mounted.report()["front"] == "forward"
+    assert found["other"] > ROUNDS
+    assert not any(found[name] for name in ("getattr", "lookup", "missing", "read", "flush"))
+
+
+@pytest.mark.rule("S-273")
+@pytest.mark.parametrize("chaos", ["0", "3"])
+def test_nothing_is_answered_as_it_was_before_a_change(
+    mount_fake: MountFake, monkeypatch: pytest.MonkeyPatch, chaos: str
+) -> None:
+    """Also where something of what is kept is dropped before every third request, at most."""
+    monkeypatch.setenv("JOURNALFS_FRONT_CHAOS", chaos)
+    mounted = mount_fake("small", "front=on")
+    queue = mounted.path / "orders/billing"
+    for number in range(100, 100 + ROUNDS):
+        name = queue / f".messages/{number}.txt"
+        assert not name.exists()
+        mounted.tell("add", "orders", "billing", [number], 0)
+        assert name.exists()
+        size = (queue / "_tail.jsonl").stat().st_size
+        mounted.tell("add", "orders", "billing", [number + 1000], 0)
+        assert (queue / "_tail.jsonl").stat().st_size > size
+        mounted.tell("remove", "orders", "billing", [number])
+        assert not name.exists()
+
+
+@pytest.mark.rule("S-274")
+def test_content_is_read_on_while_python_is_busy(mount_fake: MountFake) -> None:
+    mounted = mount_fake("small", "front=on")
+    mounted.tell("add", "orders", "billing", list(range(1000, 1600)), 3)
+    part = next(path for path in (mounted.path / "orders/billing").glob("part-*-0000000003.jsonl"))
+    expected = part.read_bytes()
+    descriptor = os.open(part, os.O_RDONLY | os.O_DIRECT)
+    try:
+        buffer = mmap.mmap(-1, PAGE)
+        assert os.preadv(descriptor, [buffer], 0) == PAGE
+        mounted.tell("busy", BUSY_S)
+        begun = time.monotonic()
+        for page in range(1, 5):
+            assert os.preadv(descriptor, [buffer], page * PAGE) == PAGE
+            assert buffer[:] == expected[page * PAGE : (page + 1) * PAGE]
+        assert time.monotonic() - begun < BUSY_S / 2
+    finally:
+        os.close(descriptor)
+    found = counts(mounted)
+    assert found["read"] == 4
+    assert found["by_spare"] >= 1
+
+
+def test_answers_in_c_are_those_of_python(mount_fake: MountFake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOURNALFS_FRONT_SHADOW", "1")
+    mounted = mount_fake("small", "front=on")
+    for number in range(ROUNDS):
+        for _ in range(2):
+            (mounted.path / PART).stat()
+            (mounted.path / "orders/billing/absent").exists()
+            (mounted.path / "orders/billing/.messages/1.txt").read_bytes()
+            (mounted.path / "orders/billing/_tail.jsonl").stat()
+        mounted.tell("add", "orders", "billing", [number + 100], 0)
+    found = counts(mounted)
+    assert (found["lookup"], found["differed"]) == (0, 0)
+    assert found["compared"] > ROUNDS
+
+
+@pytest.mark.rule("S-275")
+@pytest.mark.parametrize(
+    ("before", "options", "reason"),
+    [
+        ("sys.modules['journalfs_mount._front'] = None", "front=on", "it was not built"),
+        ("import pyfuse3", "front=on", "pyfuse3 did not mount through the front"),
+        ("pass", "front=on,loop=stock", "the stock loop reads for itself"),
+        (
+            "from journalfs_mount import front; front.load(); import journalfs_mount.fastwait as f; "
+            "f._WAIT_NAME = '_renamed'",
+            "front=on",
+            "pyfuse3 has no _renamed",
+        ),
+        (
+            "from journalfs_mount import front; front.Front.start = lambda *_, **__: (_ for _ in ()).throw("
+            "front.FrontUnavailableError('no thread for it'))",
+            "front=on",
+            "no thread for it",
+        ),
+    ],
+)
+def test_where_it_cannot_be_used_pyfuse3_reads(
+    tmp_path: Path, before: str, options: str, reason: str
+) -> None:
+    program = f"import sys; {before}; from tests.mount.serve_fake import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "small", str(tmp_path), "-o", options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    mounted = MountedFake(process, tmp_path)
+    try:
+        assert mounted.answer() == "ready"
+        for _ in range(3):
+            assert sorted(os.listdir(tmp_path)) == ["DLQ", "orders"]
+            (tmp_path / PART).read_bytes()
+        report = mounted.report()
+        assert reason in str(report["frontFallback"])
+        assert "front" not in report
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=DEADLINE_S)
+    assert f"the front is not used, requests take longer: {reason}" in errors.decode()
+    assert process.returncode == 0
+
+
+def test_a_library_that_lets_nobody_else_read_is_left_alone(tmp_path: Path) -> None:
+    """As libfuse before 3.13, without `fuse_session_custom_io`."""
+    (tmp_path / "old.c").write_text(
+        "struct s; int fuse_session_mount(struct s *a, const char *b) { return b[0] == 'x'; }\n"
+        "int fuse_session_fd(struct s *a) { return 0; }\n"
+    )
+    (tmp_path / "caller.c").write_text(
+        "struct s; int fuse_session_mount(struct s *, const char *);\n"
+        "int call(const char *place) { return fuse_session_mount(0, place); }\n"
+    )
+    library, caller = tmp_path / "libold.so", tmp_path / "libcaller.so"
+    build = ["cc", "-shared", "-fPIC", "-o"]
+    subprocess.run([*build, library, tmp_path / "old.c"], check=True)
+    subprocess.run([*build, caller, tmp_path / "caller.c", library], check=True)
+    program = (
+        "import ctypes, sys; from journalfs_mount import front; front.load()\n"
+        "call = ctypes.CDLL(sys.argv[1]).call\n"
+        "print(call(b'x'), call(b'place'))\n"
+        "try: front.Front.claimed()\n"
+        "except front.FrontUnavailableError as reason: print(reason)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(caller)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.splitlines() == ["1 0", "libfuse is older than 3.13"]
+
+
+@pytest.mark.parametrize("front", ["forward", "on"])
+def test_a_mount_for_writing_keeps_its_promises(tmp_path: Path, front: str) -> None:
+    store = tmp_path / "store"
+    assert journalfs("create", store).returncode == 0
+    body = os.urandom(3 << 20)
+    with mounted_for_writing(store, tmp_path / "mnt", "-o", f"front={front}") as mounted:
+        queue = mounted.path / "orders/orders"
+        queue.mkdir(parents=True)
+        for number in range(ROUNDS):
+            # The second line is published by the last close, of which nobody is told.
+            subprocess.run(
+                ["sh", "-c", f"printf 'a {number}\\nb {number}' >> ../in.txt"], check=True, cwd=queue
+            )
+            assert (queue / ".all.jsonl").stat().st_size
+            assert [line["body"] for line in mounted.queue("orders").lines()][-2:] == [
+                f"a {number}",
+                f"b {number}",
+            ]
+        (mounted.path / "orders/large.bin").write_bytes(body)
+        (large,) = (queue / ".messages").glob("*.bin")
+        assert large.read_bytes() == body
+        large.unlink()
+        assert not large.exists()
+        assert mounted.control("mount.json")["front"] == front
