@@ -28,7 +28,7 @@ QUICK = {
     "kaha-5.16.7-killed": 5,
 }
 """How often each is damaged."""
-LONG = 150
+LONG = 50
 ZEROS = 512
 
 Message = tuple[str, str]
