@@ -163,6 +163,9 @@ class Database:
 
     def read_file(self, connection: Connection, table: Table, row_id: int, start: int = 0) -> Iterator[bytes]:
         """The content of a row of a file table from `start` on, in pieces."""
+        if self.dialect == "sqlite":
+            yield from self._read_blob(connection, table, row_id, start)
+            return
         at, column = start + 1, table.c.data
         where = table.c.id == row_id
         oid = None
@@ -184,9 +187,32 @@ class Database:
                 return
             at += len(piece)
 
+    @staticmethod
+    def _blob(connection: Connection, table: Table, row_id: int, *, reads: bool = False) -> Any:
+        """Of SQLite, which else has all of a value in memory."""
+        driver: Any = connection.connection.driver_connection
+        return driver.blobopen(table.name, "data", row_id, readonly=reads)
+
+    def _read_blob(self, connection: Connection, table: Table, row_id: int, start: int) -> Iterator[bytes]:
+        if not self.content_bytes(connection, table, row_id):
+            return
+        with self._blob(connection, table, row_id, reads=True) as blob:
+            blob.seek(start)
+            while piece := blob.read(PIECE_BYTES):
+                yield piece
+
     def write_file(self, connection: Connection, table: Table, name: str, path: Path) -> None:
         """A new row with the content of a file."""
         values: dict[str, Any] = {"filename": name, "extension": name.rpartition(".")[2]}
+        if self.dialect == "sqlite":
+            room = func.zeroblob(door.status(path).st_size)
+            key = connection.execute(insert(table).values(**values, data=room)).inserted_primary_key
+            assert key is not None
+            row_id = int(key[0])
+            with self._blob(connection, table, row_id) as blob, open(door.open_file(path), "rb") as file:
+                while piece := file.read(PIECE_BYTES):
+                    blob.write(piece)
+            return
         if self.dialect != "postgresql":
             connection.execute(insert(table).values(**values, data=door.read(path)))
             return
