@@ -127,17 +127,16 @@ def _embedded(context: Context) -> None:
         "litequeue": lambda count: _timed(count, lambda: lite.put(text)),
     }
     rates: dict[str, list[float]] = {name: [] for name in ("journalfs", "file journal", *sides)}
-    with ExitStack() as stack:
-        run_quietly([context.journalfs, "create", "--journal-type", "NIO", str(folder / "files")])
-        tables = stack.enter_context(_mounted(context, f"sqlite:///{folder}/orders.db"))
-        files = stack.enter_context(context.mounted_at(folder / "files"))
-        (files.path / "orders" / "orders").mkdir(parents=True)
-        count = _counts(context)[1]
-        for _ in range(context.runs):
+    run_quietly([context.journalfs, "create", "--journal-type", "NIO", str(folder / "files")])
+    count = _counts(context)[1]
+    for number in range(context.runs):
+        with _mounted(context, f"sqlite:///{folder}/orders-{number}.db") as tables:
             rates["journalfs"].append(_rate(tables.path / "orders", 1, count))
+        with context.mounted_at(folder / "files") as files:
+            (files.path / "orders" / "orders").mkdir(parents=True, exist_ok=True)
             rates["file journal"].append(_rate(files.path / "orders", 1, count))
-            for name, put in sides.items():
-                rates[name].append(put(count))
+        for name, put in sides.items():
+            rates[name].append(put(count))
     for against in ("file journal", *sides):
         _keep(
             context,
