@@ -1,0 +1,116 @@
+"""Run the long tests file by file, for an hour at most, and go on the next time where that ended.
+
+What a file came to is noted in build/long-runs.jsonl, for the commit that it ran on. When all files of a
+folder have run on one commit, its row in docs/inside/long-runs.md says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+NOTES: Final = ROOT / "build" / "long-runs.jsonl"
+PAGE: Final = ROOT / "docs" / "inside" / "long-runs.md"
+HOUR_S: Final = 3600
+COUNTED: Final = re.compile(r"(\d+) (passed|failed|error)")
+NO_TESTS: Final = 5
+"""What pytest ends with where nothing was chosen."""
+
+
+def files() -> list[str]:
+    """Those with a test that is marked."""
+    marked = (path for path in (ROOT / "tests").rglob("test_*.py") if "mark.long" in path.read_text())
+    return sorted(path.relative_to(ROOT).as_posix() for path in marked)
+
+
+def commit() -> str:
+    """The last one that changed something else than what was recorded."""
+    command = ["git", "log", "-1", "--format=%h", "--", ".", f":!{PAGE.relative_to(ROOT)}"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def notes() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in NOTES.read_text().splitlines()] if NOTES.exists() else []
+
+
+def run(file: str, seed: int, most_s: float, *, is_first: bool) -> dict[str, Any] | None:
+    """What pytest came to. None: it was stopped, and begins the next piece; who began this one has failed."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "long", f"--hypothesis-seed={seed}", file]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=most_s, check=False)
+        tail, good = done.stdout.splitlines()[-1:], done.returncode in {0, NO_TESTS}
+    except subprocess.TimeoutExpired:
+        if not is_first:
+            return None
+        tail, good = [], False
+    counts = {what: int(count) for count, what in COUNTED.findall("".join(tail))}
+    failed = counts.get("failed", 0) + counts.get("error", 0) or int(not good)
+    took_s = round(time.monotonic() - began)
+    return {
+        "file": file,
+        "passed": counts.get("passed", 0),
+        "failed": failed,
+        "seconds": took_s,
+        "seed": seed,
+    }
+
+
+def rows(noted: list[dict[str, Any]], at: str) -> dict[str, str]:
+    """The rows of all folders whose files have all run at a commit, by folder."""
+    ran = {one["file"]: one for one in noted if one["commit"] == at}
+    found = {}
+    for folder in sorted({file.rpartition("/")[0] for file in files()}):
+        wanted = [file for file in files() if file.rpartition("/")[0] == folder]
+        if all(file in ran for file in wanted):
+            of = [ran[file] for file in wanted]
+            sums = [sum(one[key] for one in of) for key in ("passed", "failed", "seconds")]
+            day = max(one["date"] for one in of)
+            found[folder] = (
+                f"| `{folder}` | {day} | {at} | {sums[0]} | {sums[1]} | {sums[2]} | {of[0]['seed']} |"
+            )
+    return found
+
+
+def record(made: dict[str, str]) -> None:
+    """A folder has one row: that of its last run."""
+    lines = PAGE.read_text().splitlines()
+    kept = [line for line in lines if not any(line.startswith(f"| `{folder}` |") for folder in made)]
+    PAGE.write_text("\n".join([*kept, *made.values()]) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/long-tests", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=HOUR_S, help="how long this piece may take")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of random work")
+    parser.add_argument("files", nargs="*", help="of tests; all that have not passed on this commit")
+    chosen = parser.parse_args()
+    at, until = commit(), time.monotonic() + chosen.seconds
+    passed = {one["file"] for one in notes() if one["commit"] == at and not one["failed"]}
+    left = chosen.files or [file for file in files() if file not in passed]
+    NOTES.parent.mkdir(exist_ok=True)
+    failed = 0
+    for count, file in enumerate(left):
+        one = run(file, chosen.seed, max(until - time.monotonic(), 0.0), is_first=count == 0)
+        if one is None:
+            print(f"{len(left) - count} files are left; call again to go on")
+            break
+        one |= {"date": time.strftime("%Y-%m-%d"), "commit": at}
+        failed += one["failed"]
+        print(json.dumps(one), flush=True)
+        with NOTES.open("a") as out:
+            print(json.dumps(one), file=out)
+    record(rows(notes(), at))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
