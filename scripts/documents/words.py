@@ -57,7 +57,7 @@ def _shown(path: Path) -> Iterator[tuple[str, str]]:
     place = path.relative_to(ROOT).as_posix()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            name = ast.unparse(node.func).rpartition(".")[2]
+            name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
             helps = [
                 word.value for word in node.keywords if word.arg in ("help", "advice", "epilog", "message")
             ]
