@@ -140,6 +140,8 @@ class Drafts:
     refuse_prepared: Callable[[], None]
     """Raises where the store has nothing for a prepared transaction."""
     sync: bool
+    outlive: bool
+    """Whether drafts outlive the process, so that the journal has to tell which were committed."""
     _drafts: dict[str, Draft] = field(default_factory=dict)
 
     # ---- opening the store ----
@@ -366,7 +368,8 @@ class Drafts:
                 for address in taken
             }
             async with self.changes.one(is_decided=not prepares) as change:
-                self.committed.stage_in(change.tx, draft.folder.transaction)
+                if self.outlive or prepares:
+                    self.committed.stage_in(change.tx, draft.folder.transaction)
                 staged: list[tuple[Send, Staged]] = []
                 for address, admitted in taken.items():
                     for send in by_address[address]:
@@ -374,7 +377,7 @@ class Drafts:
                 for held in draft.held:
                     await self._leave(change, held, copies, moves)
                 await change.written()
-                position = end(change)
+                position = end(change) if change.begun else self.journals.messages.position
             self._weigh(staged, position)
         return position
 

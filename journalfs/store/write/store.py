@@ -202,6 +202,7 @@ class WritingStore(SelfReadingStore):
             place=lambda: self.staging_directory() / TRANSACTIONS,
             refuse_prepared=self._refuse_prepared,
             sync=self.sync is not SyncMode.NONE,
+            outlive=self.kept,
         )
         self.deciding = Deciding(
             core,
