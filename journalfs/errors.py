@@ -396,7 +396,7 @@ class MessagesGone(
     def __init__(self, transaction: str, messages: str) -> None:
         super().__init__(
             f"the transaction {transaction} holds messages that were acknowledged meanwhile ({messages}), so "
-            "nothing of it can be committed; rm gives back what it holds, one by one, and rmdir all of it"
+            "nothing of it can be committed: rmdir rolls it back, and gives back the rest that it holds"
         )
 
 

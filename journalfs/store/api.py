@@ -656,17 +656,10 @@ class Send:
 
 
 class HeldInDraft(Protocol):
-    """Messages that a transaction takes out of a queue when it is committed."""
+    """A message that a transaction takes out of a queue when it is committed."""
 
     @property
     def source(self) -> QueuePath: ...
-
-    @property
-    def target(self) -> QueuePath | None:
-        """Where they go. None: they are acknowledged."""
-
-    @property
-    def message_ids(self) -> Sequence[int]: ...
 
 
 class Draft(Protocol):
@@ -683,7 +676,8 @@ class Draft(Protocol):
         """A folder for what it is to publish, laid out by whoever commits it."""
 
     @property
-    def held(self) -> Sequence[HeldInDraft]: ...
+    def places(self) -> Mapping[QueuePath, Mapping[int, HeldInDraft]]:
+        """The messages that it holds, by the queue that they go to, or where they are acknowledged."""
 
     def status(self) -> Mapping[str, object]: ...
 
@@ -709,8 +703,8 @@ class Transactions(Protocol):
         where readers, or other transactions, have all of them.
         """
 
-    async def give_back(self, name: str, source: QueuePath, message_ids: Sequence[MessageId]) -> int:
-        """Hold them no more; how many were held."""
+    async def give_back(self, name: str, place: QueuePath, message_ids: Sequence[MessageId]) -> int:
+        """Hold messages of a place of it no more; how many were held."""
 
     async def commit(self, name: str, sends: Sequence[Send], patience: Patience) -> None:
         """Do all of it in one transaction of the journal, or raise and do nothing."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,16 @@ from pyfuse3 import EntryAttributes
 from journalfs import door
 from journalfs.errors import BadEnvelope, NoSuchName, WrongCall
 from journalfs.ids import MessageId
-from journalfs.store.api import Draft, Message, QueuePath, Send, View, VirtualDirectory, VirtualFile
+from journalfs.store.api import (
+    Draft,
+    HeldInDraft,
+    Message,
+    QueuePath,
+    Send,
+    View,
+    VirtualDirectory,
+    VirtualFile,
+)
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone, no_such_name, refuse
 from journalfs_mount.interruptions import RenamersPatience
@@ -254,9 +263,9 @@ class DraftDirectory(Directory):
         """Names in the folder of what is staged."""
         return [os.fsencode(name) for name in door.names_if_there(self.draft.staged.joinpath(*path))]
 
-    def places(self) -> set[QueuePath]:
+    def places(self) -> Iterable[QueuePath]:
         """Where messages are shown that it holds."""
-        return {held.target or held.source for held in self.draft.held}
+        return self.draft.places
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         raise Refused(errno.ENOENT, _NO_PLACE)
@@ -442,24 +451,22 @@ class DraftQueue(DraftPlace):
 
     def find(self, name: bytes) -> Node | None:
         parsed = parse_message_name(name)
-        source = None if parsed is None else self._held().get(parsed[0])
-        if parsed is None or source is None:
+        held = None if parsed is None else self._held().get(parsed[0])
+        if parsed is None or held is None:
             return super().find(name)
-        make = partial(HeldFile, self.context, self.of, source, parsed[0])
-        return self.enter(name, make, b"held %s" % "::".join(source).encode(errors="replace"))
+        make = partial(HeldFile, self.context, self, held.source, parsed[0])
+        return self.enter(name, make, b"held %s" % "::".join(held.source).encode(errors="replace"))
 
     def own(self) -> Sequence[bytes]:
-        found = ((one, held_message(self.context, source, one)) for one, source in self._held().items())
-        return [b"%d.bin" % one if message is None else message.name for one, message in found]
+        held = self._held()
+        names: list[bytes] = []
+        for source in {one.source for one in held.values()}:
+            listing = self.context.queue(*source).delivering().listing()
+            names += [listing.name(n) for n in range(len(listing)) if listing.message_id(n) in held]
+        return names
 
-    def _held(self) -> Mapping[int, QueuePath]:
-        """The messages that are shown here, with the queue that they are in."""
-        return {
-            one: held.source
-            for held in self.of.draft.held
-            if (held.target or held.source) == self.queue_path
-            for one in held.message_ids
-        }
+    def _held(self) -> Mapping[int, HeldInDraft]:
+        return self.of.draft.places.get(self.queue_path, {})
 
     async def make_directory(self, name: bytes, mode: int) -> Node:
         await self.context.staged_room.take(ENTRY_BYTES)
@@ -486,7 +493,7 @@ class HeldFile(Node):
 
     __slots__ = ("_id", "_of", "_source")
 
-    def __init__(self, context: MountContext, of: DraftDirectory, source: QueuePath, message_id: int) -> None:
+    def __init__(self, context: MountContext, of: DraftQueue, source: QueuePath, message_id: int) -> None:
         super().__init__(context)
         self._of = of
         self._source = source
@@ -513,7 +520,8 @@ class HeldFile(Node):
 
     async def remove(self) -> None:
         transactions = self.context.changing().transactions
-        if not await transactions.give_back(self._of.draft.name, self._source, [MessageId(self._id)]):
+        draft, place = self._of.of.draft, self._of.queue_path
+        if not await transactions.give_back(draft.name, place, [MessageId(self._id)]):
             raise no_such_name()
 
     async def move(self, target: Directory, name: bytes) -> None:

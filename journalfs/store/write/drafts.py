@@ -35,11 +35,13 @@ from journalfs.store.write.administering import address_named, queue_named
 from journalfs.store.write.admission import Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.change import Change, Changes
+from journalfs.store.write.claims import FEW
 from journalfs.store.write.copies import Copies, Separate
 from journalfs.store.write.delivering import Deliveries
 from journalfs.store.write.draft_folder import DraftFolder, Way, folders_in
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.leaving import Leaving, chosen_runs
+from journalfs.store.write.paced import pieces
 from journalfs.store.write.publication import Publication, Staged, messages_in
 from journalfs.store.write.publishing import LongPublication
 from journalfs.store.write.removals import Removal
@@ -52,26 +54,40 @@ NAMED_MAX: Final = 5
 """Messages that an error names."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Held:
-    """Messages of one queue that one call put into a draft."""
+    """A few messages of one queue: so one can be given back without a look at all the others."""
 
     source: QueuePath
     target: QueuePath | None
     chosen: Chosen
     message_ids: array[int]
-    removal: Removal | None = None
-    """So that they can be brought back once they are acknowledged."""
 
     @property
     def way(self) -> Way:
         return self.source, self.target
 
+    @property
+    def place(self) -> QueuePath:
+        """Where they are shown in the draft."""
+        return self.target or self.source
+
+
+@dataclass(slots=True)
+class Leaves:
+    """All that leaves one queue for another, or for good."""
+
+    chosen: Chosen
+    target: QueuePath | None
+    removal: Removal | None = None
+    """So that they can be brought back once they are acknowledged."""
+
 
 @dataclass(slots=True, eq=False)
 class Draft:
     folder: DraftFolder
-    held: list[Held] = field(default_factory=list)
+    places: dict[QueuePath, dict[int, Held]] = field(default_factory=dict)
+    """What it holds, by the queue that it is shown in."""
     gone: dict[QueuePath, list[int]] = field(default_factory=dict)
     """What it held, and somebody else took while the store was not open here."""
     turn: Turn = field(default_factory=Turn)
@@ -89,11 +105,34 @@ class Draft:
     def staged(self) -> Path:
         return self.folder.staged
 
+    @property
+    def held(self) -> Iterable[Held]:
+        """In the order in which they came to each place."""
+        return dict.fromkeys(held for place in self.places.values() for held in place.values())
+
+    def put(self, held: Held) -> None:
+        self.places.setdefault(held.place, {}).update(dict.fromkeys(held.message_ids, held))
+
+    def drop(self, held: Held) -> None:
+        place = self.places[held.place]
+        for one in held.message_ids:
+            del place[one]
+        if not place:
+            del self.places[held.place]
+
+    def leaves(self) -> list[Leaves]:
+        found: dict[Way, Leaves] = {}
+        for held in self.held:
+            of = found.setdefault(held.way, Leaves(Chosen(held.chosen.content), held.target))
+            of.chosen.claims += held.chosen.claims
+            of.chosen.paged += held.chosen.paged
+        return list(found.values())
+
     def status(self) -> Mapping[str, object]:
         return {
             "state": "draft",
             "begun": self.begun_ms,
-            "holds": sum(len(held.message_ids) for held in self.held),
+            "holds": sum(len(place) for place in self.places.values()),
             "gone": {"::".join(path): ids for path, ids in self.gone.items()},
         }
 
@@ -177,28 +216,39 @@ class Drafts:
                         yield note_id
 
     def _hold_again(self, draft: Draft, way: Way, ids: array[int]) -> None:
-        there: array[int] = array("q")
         try:
-            held = self._chosen(way, ids)
-            there = held.message_ids
+            known = {one for held in self._held(draft, way, ids) for one in held.message_ids}
         except NoSuchName:
-            pass
-        else:
-            draft.held.append(held)
-        known = set(there)
+            known = set()
         gone = [one for one in ids if one not in known]
         if gone:
             draft.gone.setdefault(way[0], []).extend(gone)
             reason = f"{draft.name}: {len(gone)} messages of {'::'.join(way[0])} that it held are not there"
             self.core.events.add("transaction", reason, level=logging.WARNING)
 
-    def _chosen(self, way: Way, ids: array[int]) -> Held:
-        """Those of some messages that are there, and nobody's; they are held now."""
+    def _held(self, draft: Draft, way: Way, ids: array[int]) -> list[Held]:
+        """Those of some messages that are there, and nobody's: the draft holds them now. Raises
+        `HeldByReaders` where readers have all that are there.
+        """
         queue = self.find(way[0])
+        found = [self._chosen(way, queue, some) for some in pieces(ids, FEW)]
+        for held in found:
+            if held.message_ids:
+                draft.put(held)
+            else:
+                self.removing.let_go(held.chosen)
+        if not any(held.message_ids for held in found):
+            for held in found:
+                self.removing.refuse_held(held.chosen)
+        return [held for held in found if held.message_ids]
+
+    def _chosen(self, way: Way, queue: StoreQueue, ids: array[int]) -> Held:
         wanted = [MessageId(one) for one in ids]
         chosen = self.removing.choose(queue.content, chosen_runs(queue, wanted))
-        self.deliveries.keep_aside(chosen)
-        return Held(*way, chosen, array("q", _ids(chosen)))
+        held = Held(*way, chosen, array("q", _ids(chosen)))
+        if held.message_ids:
+            self.deliveries.keep_aside(chosen)
+        return held
 
     # ---- filling them ----
 
@@ -227,51 +277,52 @@ class Drafts:
         async with draft.turn:
             self._named(name, draft)
             queue = self.find(source)
-            held = self._chosen((source, target), array("q", message_ids))
-            if not held.message_ids:
-                self.deliveries.forget(held.chosen)
-                self.removing.refuse_held(held.chosen)
+            held = self._held(draft, (source, target), array("q", message_ids))
+            if not held:
                 refuse_held(queue.content, message_ids)
                 return 0
-            draft.held.append(held)
+            ids = array("q", (one for few in held for one in few.message_ids))
             try:
-                await self._note(draft, held, held.message_ids)
+                await self._note(draft, (source, target), ids)
             except BaseException:
-                draft.held.remove(held)
-                await unbroken(lambda: self._free(held))
+                await unbroken(lambda: self._free(draft, held))
                 raise
             await unbroken(self.show)
-        return len(held.message_ids)
+        return len(ids)
 
-    async def give_back(self, name: str, source: QueuePath, message_ids: Sequence[MessageId]) -> int:
+    async def give_back(self, name: str, place: QueuePath, message_ids: Sequence[MessageId]) -> int:
         draft, wanted = self._named(name), set(message_ids)
         async with draft.turn:
             self._named(name, draft)
-            some = [
-                one for one in draft.held if one.source == source and not wanted.isdisjoint(one.message_ids)
-            ]
+            there = draft.places.get(place, {})
+            some = dict.fromkeys(there[one] for one in message_ids if one in there)
+            ended = sum(1 for one in message_ids if one in there)
             for held in some:
                 going = array("q", (one for one in held.message_ids if one in wanted))
-                await self._note(draft, held, going, ended=True)
+                await self._note(draft, held.way, going, ended=True)
                 await unbroken(partial(self._free_some, draft, held, wanted))
-        return sum(1 for held in some for one in held.message_ids if one in wanted)
+        return ended
 
     async def _free_some(self, draft: Draft, held: Held, wanted: set[MessageId]) -> None:
         rest = array("q", (one for one in held.message_ids if one not in wanted))
-        draft.held.remove(held)
-        await self._free(held, lambda: draft.held.append(self._chosen(held.way, rest)) if rest else None)
+        await self._free(draft, [held], lambda: self._held(draft, held.way, rest))
 
-    async def _note(self, draft: Draft, held: Held, ids: array[int], *, ended: bool = False) -> None:
+    async def _note(self, draft: Draft, way: Way, ids: array[int], *, ended: bool = False) -> None:
         with _failing(f"note what the transaction {draft.name} holds", draft.folder.path):
-            note = partial(draft.folder.note, held.way, ids, ended=ended)
+            note = partial(draft.folder.note, way, ids, ended=ended)
             await unbroken(lambda: offload(note))
 
-    async def _free(self, held: Held, before_others: Callable[[], None] = lambda: None) -> None:
+    async def _free(
+        self, draft: Draft, held: Iterable[Held], before_others: Callable[[], object] = lambda: None
+    ) -> None:
         """What was held is in its queue again."""
-        self.deliveries.show_again(held.chosen)
+        for few in held:
+            draft.drop(few)
+            self.deliveries.show_again(few.chosen)
         before_others()
         await self.show()
-        await self.leaving.stayed(held.chosen)
+        for few in held:
+            await self.leaving.stayed(few.chosen)
 
     # ---- ending them ----
 
@@ -308,9 +359,10 @@ class Drafts:
             draft.refuse_gone()
             if prepares:
                 self._refuse_not_due(draft)
-            with self._marked(draft):
-                position = await self._staged(draft, sends, patience, end, prepares=prepares)
-            await unbroken(lambda: self._ended(draft, position, prepares=prepares))
+            leaves = draft.leaves()
+            with self._marked(draft, leaves):
+                position = await self._staged(draft, leaves, sends, patience, end, prepares=prepares)
+            await unbroken(lambda: self._ended(draft, leaves, position, prepares=prepares))
 
     @staticmethod
     def _refuse_not_due(draft: Draft) -> None:
@@ -322,18 +374,19 @@ class Drafts:
                 raise WrongCall(f"{draft.name}: {where}: {min(later)} is not due, and cannot be prepared")
 
     @contextmanager
-    def _marked(self, draft: Draft) -> Iterator[None]:
+    def _marked(self, draft: Draft, leaves: Iterable[Leaves]) -> Iterator[None]:
         try:
             yield
         except BaseException:
             self.committed.undo(draft.folder.transaction)
-            for held in draft.held:
-                self.removing.leave_places(held.chosen)
+            for one in leaves:
+                self.removing.leave_places(one.chosen)
             raise
 
     async def _staged(
         self,
         draft: Draft,
+        leaves: Sequence[Leaves],
         sends: Sequence[Send],
         patience: Patience,
         end: Callable[[Change], Position],
@@ -346,10 +399,10 @@ class Drafts:
             by_address.setdefault(send.address, []).append(send)
         moves: dict[QueuePath, bool] = {}
         """The queues that held messages go to, and whether these begin to page."""
-        for held in draft.held:
-            if held.target is not None:
-                action = self.admission.decide_move(held.source[0], held.target[0])
-                moves[held.target] = moves.get(held.target, False) or action is Action.PAGE
+        for one in leaves:
+            if one.target is not None:
+                action = self.admission.decide_move(one.chosen.content.model.address, one.target[0])
+                moves[one.target] = moves.get(one.target, False) or action is Action.PAGE
         async with AsyncExitStack() as stack:
             taken = {
                 address: stack.enter_context(await self.admission.enter(address, patience))
@@ -374,8 +427,8 @@ class Drafts:
                 for address, admitted in taken.items():
                     for send in by_address[address]:
                         staged += await self._send(change, send, admitted, publications[address])
-                for held in draft.held:
-                    await self._leave(change, held, copies, moves)
+                for one in leaves:
+                    await self._leave(change, one, copies, moves)
                 await change.written()
                 position = end(change) if change.begun else self.journals.messages.position
             self._weigh(staged, position)
@@ -407,22 +460,19 @@ class Drafts:
     async def _leave(
         self,
         change: Change,
-        held: Held,
+        one: Leaves,
         copies: Mapping[QueuePath, Copies],
         full: Mapping[QueuePath, bool],
     ) -> None:
-        if held.target is None:
-            held.removal = (
-                self.leaving.keeping.begin(held.chosen.content.model) if change.is_decided else None
-            )
-            if held.removal is not None:
-                await held.removal.note_all(held.chosen)
-            await self.leaving.take_in(change, held.chosen)
+        if one.target is None:
+            begin = self.leaving.keeping.begin
+            one.removal = begin(one.chosen.content.model) if change.is_decided else None
+            if one.removal is not None:
+                await one.removal.note_all(one.chosen)
+            await self.leaving.take_in(change, one.chosen)
         else:
-            target = self.find(held.target)
-            await self.leaving.move_in(
-                change, held.chosen, target, copies[held.target], full=full[held.target]
-            )
+            target = self.find(one.target)
+            await self.leaving.move_in(change, one.chosen, target, copies[one.target], full=full[one.target])
 
     def _weigh(self, staged: Iterable[tuple[Send, Staged]], position: Position) -> None:
         for send, one in staged:
@@ -431,7 +481,9 @@ class Drafts:
             shown = "::".join(filter(None, (send.address, send.queue)))
             self.tell_duplicates(shown, send.address, one)
 
-    async def _ended(self, draft: Draft, position: Position, *, prepares: bool) -> None:
+    async def _ended(
+        self, draft: Draft, leaves: Iterable[Leaves], position: Position, *, prepares: bool
+    ) -> None:
         """It is in the journal: let go of what it held, and of itself."""
         await self.settle(position)
         for held in draft.held:
@@ -441,15 +493,16 @@ class Drafts:
             self.committed.undo(draft.folder.transaction)
         del self._drafts[draft.name]
         await self._discard(draft)
-        for held in draft.held:
-            target = None if held.target is None else self.core.bindings.queue_named(held.target[1])
+        for one in leaves:
+            self.removing.leave_places(one.chosen)
+            target = None if one.target is None else self.core.bindings.queue_named(one.target[1])
             if target is not None:
                 self.admission.moved(target.address)
                 self.sending.kinds.forget((target.queue_id,))
-            if held.removal is not None:
-                self.leaving.keeping.removals.add(held.removal)
+            if one.removal is not None:
+                self.leaving.keeping.removals.add(one.removal)
             if not prepares:
-                await self.leaving.clear(held.chosen)
+                await self.leaving.clear(one.chosen)
         self.admission.look_again()
 
     async def roll_back(self, name: str) -> None:
@@ -462,8 +515,7 @@ class Drafts:
         with _failing(f"roll back the transaction {draft.name}", draft.folder.path):
             ended = await offload(draft.folder.end)
         del self._drafts[draft.name]
-        for held in draft.held:
-            await self._free(held)
+        await self._free(draft, list(draft.held))
         await self._remove(ended)
 
     async def _discard(self, draft: Draft) -> None:
