@@ -61,6 +61,7 @@ class Owned(Protocol):
 class ElsewhereStore(WritingStore):
     """Made by `open_for_writing`. What lies beside the journals (staged files) goes with it."""
 
+    drafts_outlive = False
     owned: Owned
 
     def status(self) -> Mapping[str, object]:

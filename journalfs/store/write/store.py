@@ -7,7 +7,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 import trio
 
@@ -86,6 +86,9 @@ STAGING = "staging"
 
 class WritingStore(SelfReadingStore):
     """Made by `open_store`. Changes are asked for on the trio thread, while `run` runs."""
+
+    drafts_outlive: ClassVar[bool] = True
+    """Whether transactions that have not ended outlive the process."""
 
     def __init__(
         self,
@@ -202,7 +205,7 @@ class WritingStore(SelfReadingStore):
             place=lambda: self.staging_directory() / TRANSACTIONS,
             refuse_prepared=self._refuse_prepared,
             sync=self.sync is not SyncMode.NONE,
-            outlive=self.kept,
+            outlive=self.drafts_outlive,
         )
         self.deciding = Deciding(
             core,
