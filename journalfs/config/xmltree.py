@@ -93,9 +93,7 @@ class Loader:
         return etree.tostring(document.root)
 
     def _parser(self) -> etree.XMLParser:
-        parser = etree.XMLParser(
-            resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-        )
+        parser = _bare_parser()
         parser.resolvers.add(_Included(self))
         return parser
 
@@ -104,16 +102,7 @@ class Loader:
     ) -> _Document:
         """A document whose elements say where they stand, its includes named in full and made ready, too."""
         self.files.append(path)
-        if (at := data.find(b"<!ENTITY")) >= 0:
-            reason = "entity declarations are refused; use xi:include for parts of a configuration"
-            raise ConfigError(path, reason, line=data.count(b"\n", 0, at) + 1)
-        try:
-            root = etree.fromstring(data, self._parser(), base_url=path.as_uri())
-        except etree.XMLSyntaxError as error:
-            raise ConfigError(path, f"not well-formed: {_one_line(error)}", line=error.lineno) from error
-        declared = root.getroottree().docinfo.internalDTD
-        if declared is not None and list(declared.entities()):  # type: ignore[union-attr]
-            raise ConfigError(path, "entity declarations are refused")
+        root = _parsed(path, data, self._parser())
         number = str(len(self.files) - 1)
         document = _Document(root)
         for element in root.iter(etree.Element):
@@ -122,10 +111,7 @@ class Loader:
             document.elements += 1
             if element.tag == _INCLUDE:
                 self._make_ready(element, document, path, bases, (*within, path))
-            if document.elements > limits.BROKER_XML_ELEMENTS_MAX:
-                most = limits.BROKER_XML_ELEMENTS_MAX
-                reason = f"a configuration of more than {most} elements is not read"
-                raise ConfigError(path, reason)
+            _refuse_many(document.elements, path)
         return document
 
     def _make_ready(
@@ -237,6 +223,39 @@ class _Included(etree.Resolver):
 
     def resolve(self, url: str, _public: str, context: Any) -> Any:  # type: ignore[override]
         return self.resolve_string(self._loader.included(url), context, base_url=url)
+
+
+def as_it_stands(path: Path) -> Any:
+    """The root of a document, in which nothing is replaced or included, within the bounds of a configuration.
+    Raises `ConfigError` with file and line, `SystemFailure` when it cannot be read.
+    """
+    root = _parsed(path, _read(path), _bare_parser())
+    _refuse_many(sum(1 for _ in root.iter()), path)
+    return root
+
+
+def _bare_parser() -> etree.XMLParser:
+    return etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+
+
+def _parsed(path: Path, data: bytes, parser: etree.XMLParser) -> Any:
+    if (at := data.find(b"<!ENTITY")) >= 0:
+        reason = "entity declarations are refused; use xi:include for parts of a configuration"
+        raise ConfigError(path, reason, line=data.count(b"\n", 0, at) + 1)
+    try:
+        root = etree.fromstring(data, parser, base_url=path.as_uri())
+    except etree.XMLSyntaxError as error:
+        raise ConfigError(path, f"not well-formed: {_one_line(error)}", line=error.lineno) from error
+    declared = root.getroottree().docinfo.internalDTD
+    if declared is not None and list(declared.entities()):  # type: ignore[union-attr]
+        raise ConfigError(path, "entity declarations are refused")
+    return root
+
+
+def _refuse_many(elements: int, path: Path) -> None:
+    most = limits.BROKER_XML_ELEMENTS_MAX
+    if elements > most:
+        raise ConfigError(path, f"a configuration of more than {most} elements is not read")
 
 
 def _texts(found: Any) -> Iterator[str]:

@@ -9,11 +9,13 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-from xml.etree import ElementTree
+
+from lxml import etree
 
 from journalfs import door
 from journalfs.config.database import DatabaseSettings
-from journalfs.errors import ConfigError, SystemFailure
+from journalfs.config.xmltree import as_it_stands
+from journalfs.errors import SystemFailure
 from journalfs.older.derived import DerivedStore
 from journalfs.older.reading import DATABASE, deriving, keep, make_derived
 from journalfs.tables.database import Database
@@ -92,12 +94,8 @@ def derive_into(
 
 
 def as_file_store(config: Path) -> bytes:
-    """A broker.xml as of a store in files that lies beside it. Raises `ConfigError`."""
-    try:
-        tree = ElementTree.parse(config)
-    except ElementTree.ParseError as error:
-        raise ConfigError(config, str(error)) from error
-    root = tree.getroot()
+    """A broker.xml as of a store in files that lies beside it. Raises `ConfigError`, `SystemFailure`."""
+    root = as_it_stands(config)
     for include in root.iter(_INCLUDE):
         include.set("href", str(config.parent / include.get("href", "")))
     core = next(one for one in root.iter() if one.tag.rpartition("}")[2] == "core")
@@ -106,5 +104,5 @@ def as_file_store(config: Path) -> bytes:
             core.remove(child)
     for name, directory in _DIRECTORIES.items():
         if directory is not None:
-            ElementTree.SubElement(core, core.tag[: -len("core")] + name).text = directory
-    return ElementTree.tostring(root)
+            etree.SubElement(core, core.tag[: -len("core")] + name).text = directory
+    return etree.tostring(root)
