@@ -33,6 +33,15 @@ class _View:
         self._starts: array[int] | None = None
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it is known where each line begins, which takes a pass over all of them."""
+        return self._starts is not None
+
+    def measure(self) -> None:
+        """Find that out. Raises FileTorn."""
+        assert self.starts
+
+    @property
     def starts(self) -> array[int]:
         """Offset of each line, and at last the total size: `count` + 1 numbers. Raises FileTorn."""
         if self._starts is None:

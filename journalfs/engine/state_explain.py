@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from journalfs.engine._native import ffi, lib
-from journalfs.engine.arrays import struct_list
+from journalfs.engine.arrays import struct_array, struct_list
 from journalfs.engine.state import LiveState
 
 
@@ -33,17 +33,21 @@ class TransactionShare:
     prepared: bool
 
 
-def queue_shares(state: LiveState, file_slot: int) -> tuple[list[QueueShare], int]:
+def queue_shares(state: LiveState, file_slot: int) -> tuple[Iterator[QueueShare], int]:
     """Queues with messages in the file, by slot; and how many messages in it any queue has."""
-    referenced = ffi.new("uint32_t *")
+    referenced, queues = ffi.new("uint32_t *"), 0
 
     def fill(out: Any, room: int, count: Any) -> int:
-        return int(lib.jfs_state_explain_queues(state.pointer, file_slot, out, room, count, referenced))
+        nonlocal queues
+        status = int(lib.jfs_state_explain_queues(state.pointer, file_slot, out, room, count, referenced))
+        queues = count[0]
+        return status
 
-    shares = [
+    found = struct_array("jfs_queue_share", fill, "counting the messages of a journal file")
+    shares = (
         QueueShare(one.queue_id, one.messages, one.delivering, one.body_bytes, one.oldest_ms)
-        for one in struct_list("jfs_queue_share", fill, "counting the messages of a journal file")
-    ]
+        for one in (found[number] for number in range(queues))
+    )
     return shares, int(referenced[0])
 
 

@@ -109,7 +109,18 @@ def _record_view(file: JournalFile) -> ByteSource:
     mapped = _mapped(file.path)
     scan = scan_journal(mapped, rid=file.rid, version=file.version, any_rid=file.header_damaged)
     mapped.detach()
-    return WindowSource(RecordView(mapped, scan, shown(file.name)))
+    return _RecordsSource(RecordView(mapped, scan, shown(file.name)))
+
+
+class _RecordsSource(WindowSource):
+    """Lines of records, all of which are gone through before the first is found."""
+
+    __slots__ = ()
+
+    def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
+        view = self._window
+        is_open = isinstance(view, (RecordView, PageView))
+        return view.measure if is_open and not view.is_measured else None
 
 
 def _mapped(path: Path) -> MappedFile:
@@ -163,7 +174,7 @@ def _page_file(address: str, paged: PagedAddress, file: PageFile, root: Path) ->
         # All addresses have pages of the same names, so that a page is known by its folder only.
         name = shown(os.path.relpath(file.path, root))
         mapped, scan = paged.mapped(file.number), paged.scan(file.number)
-        return WindowSource(PageView(mapped, scan, name, address=address))
+        return _RecordsSource(PageView(mapped, scan, name, address=address))
 
     return SourceFile(source, lambda: file.stamp.mtime_ns, identity=(file.path, file.stamp))
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from journalfs.engine.state_explain import other_records, queue_shares, transaction_shares
+from journalfs.engine.state_explain import QueueShare, other_records, queue_shares, transaction_shares
+from journalfs.engine.waiting import Slices
 from journalfs.errors import SystemFailure
 from journalfs.format.record_types import user_type_name
 from journalfs.ids import QueueId
@@ -19,7 +20,7 @@ from journalfs.journal.directory import JournalFile, read_directory
 from journalfs.journal.reports import FileReport
 from journalfs.showing import shown
 from journalfs.store.api import VirtualDirectory, VirtualFile
-from journalfs.store.virtual import MadeFile
+from journalfs.store.virtual import SlicedFile, made_at_once
 
 if TYPE_CHECKING:
     from journalfs.store.core import Core
@@ -85,13 +86,17 @@ class Explanations:
     def facts(self) -> list[FileFacts]:
         """Every file of the message journal, in reading order. Raises SystemFailure."""
         reports = {report.name: report for report in self._reports()}
-        return [self._facts(read.slot, reports) for read in self.core.loader.files.read_files()]
+        return [
+            made_at_once(self._facts(read.slot, reports, Slices.none()))
+            for read in self.core.loader.files.read_files()
+        ]
 
-    def fact(self, name: str) -> FileFacts | None:
+    async def fact(self, name: str, slices: Slices) -> FileFacts | None:
         """One file; None if there is none of that name."""
         for read in self.core.loader.files.read_files():
             if shown(read.file.name) == shown(name):
-                return self._facts(read.slot, {report.name: report for report in self._reports()})
+                reports = {report.name: report for report in self._reports()}
+                return await self._facts(read.slot, reports, slices)
         loader = self.core.loader
         # What its writer makes ahead is nothing to read for who reads what it wrote.
         listed = read_directory(loader.directory, extension=loader.extension, relative_to=self.core.root)
@@ -107,7 +112,7 @@ class Explanations:
         except OSError as error:
             raise SystemFailure.from_os(error, self.core.layout.journal_dir, doing="explain") from error
 
-    def _facts(self, slot: int, reports: Mapping[str, FileReport]) -> FileFacts:
+    async def _facts(self, slot: int, reports: Mapping[str, FileReport], slices: Slices) -> FileFacts:
         file = self.core.loader.files.read_file(slot).file
         report = reports.get(file.name)
         if report is None:
@@ -116,7 +121,11 @@ class Explanations:
         shares, referenced = queue_shares(state, slot)
         others = other_records(state, slot)
         messages = max(0, report.live_adds - sum(others.values()))
-        now_ms = self.core.clock.now_ms()
+        transactions = [
+            TransactionFacts(one.tx_id, one.prepared, one.operations)
+            for one in transaction_shares(state, slot)
+        ]
+        queues = await self._queues(shares, slices)
         return FileFacts(
             file=shown(file.name),
             file_id=report.file_id,
@@ -127,26 +136,32 @@ class Explanations:
             live_bytes=report.live_bytes,
             live_messages=messages,
             queueless_messages=max(0, messages - referenced),
-            queues=[
+            queues=queues,
+            other_records={user_type_name(kind): n for kind, n in others.items()},
+            transactions=transactions,
+            deletes_in=list(report.cancels_earlier),
+            waits_for=_waits_for(report, reports),
+        )
+
+    async def _queues(self, shares: Iterator[QueueShare], slices: Slices) -> list[QueueFacts]:
+        now_ms = self.core.clock.now_ms()
+        queues = []
+        for one in shares:
+            age_ms = max(0, now_ms - one.oldest_ms) if one.oldest_ms else None
+            names = self._names(QueueId(one.queue_id))
+            queues.append(
                 QueueFacts(
                     one.queue_id,
-                    *self._names(QueueId(one.queue_id)),
+                    *names,
                     one.messages,
                     one.delivering,
                     one.body_bytes,
                     one.oldest_ms or None,
-                    max(0, now_ms - one.oldest_ms) if one.oldest_ms else None,
+                    age_ms,
                 )
-                for one in shares
-            ],
-            other_records={user_type_name(kind): n for kind, n in others.items()},
-            transactions=[
-                TransactionFacts(one.tx_id, one.prepared, one.operations)
-                for one in transaction_shares(state, slot)
-            ],
-            deletes_in=list(report.cancels_earlier),
-            waits_for=_waits_for(report, reports),
-        )
+            )
+            await slices.pause()
+        return queues
 
     def _names(self, queue: QueueId) -> tuple[str | None, str | None]:
         model = self.core.bindings.queues.get(queue) or self.core.lost.queues.get(queue)
@@ -164,18 +179,22 @@ def _waits_for(report: FileReport, reports: Mapping[str, FileReport]) -> str | N
     return next(shown(name) for name, one in reports.items() if one.current)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExplainedJournal:
     """The directory of a journal's record views, with an explanation beside each."""
 
     journal: VirtualDirectory
     core: Core
+    _explanations: dict[str, SlicedFile] = field(default_factory=dict)
+    """Of the files that are listed, by name, once somebody asked."""
 
     def children(self) -> Iterator[tuple[str, VirtualDirectory | VirtualFile]]:
         views = list(self.journal.children())
         yield from views
-        for lines, _ in views:
-            file = lines.removesuffix(LINES_SUFFIX)
+        files = [lines.removesuffix(LINES_SUFFIX) for lines, _ in views]
+        for gone in self._explanations.keys() - files:
+            del self._explanations[gone]
+        for file in files:
             yield file + SUFFIX, self._explanation(file)
 
     def child(self, name: str) -> VirtualDirectory | VirtualFile | None:
@@ -189,13 +208,24 @@ class ExplainedJournal:
         return self.journal.mtime_ns
 
     def _explanation(self, file: str) -> VirtualFile:
-        return MadeFile(lambda: _explained(self.core, file), lambda: self.core.clock.now_ms() * 1_000_000)
+        core, known = self.core, self._explanations.get(file)
+        if known is None:
+            known = self._explanations[file] = SlicedFile(
+                lambda slices: _explained(core, file, slices),
+                lambda: core.clock.now_ms() * 1_000_000,
+                lambda: (core.epoch, core.changes.count),
+            )
+        return known
 
 
-def _explained(core: Core, file: str) -> bytes:
+async def _explained(core: Core, file: str, slices: Slices) -> bytes:
     """Of a file that went since it was listed nothing is left to be said."""
-    facts = core.explanations.fact(file)
-    return as_text(facts).encode() if facts is not None else b""
+    facts = await core.explanations.fact(file, slices)
+    lines = []
+    for line in () if facts is None else _lines(facts):
+        lines.append(line.encode() + b"\n")
+        await slices.pause()
+    return b"".join(lines)
 
 
 def as_text(facts: FileFacts) -> str:

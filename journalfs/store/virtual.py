@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Generic, Literal, TypeVar, cast
 
 import msgspec
 
-from journalfs.engine.waiting import Slices, Turn
+from journalfs.engine.waiting import Slices, Turn, offload
 from journalfs.limits import VIRTUAL_SIZES_KEPT_MAX
 from journalfs.showing import shown_in
 from journalfs.store.api import ByteSource, VirtualDirectory, VirtualFile
@@ -134,23 +135,31 @@ class SourceFile:
     identity: Hashable = None
     """Equal identities mean equal content, so that a size that takes work to find is found once."""
 
+    async def prepare(self) -> None:
+        """Find the size in a thread, where that takes work."""
+        if self.identity is not None and self.identity not in _known_sizes:
+            with closing(self.source()) as source:
+                self._keep(await offload(lambda: source.size_bytes))
+
+    @property
+    def prepared_bytes(self) -> int:
+        return self.size_bytes
+
     @property
     def size_bytes(self) -> int:
-        if self.identity is None:
-            return self._measured()
-        size_bytes = _known_sizes.get(self.identity)
+        size_bytes = _known_sizes.get(self.identity) if self.identity is not None else None
         if size_bytes is None:
-            while len(_known_sizes) >= VIRTUAL_SIZES_KEPT_MAX:
-                del _known_sizes[next(iter(_known_sizes))]
-            size_bytes = _known_sizes[self.identity] = self._measured()
+            with closing(self.source()) as source:
+                size_bytes = source.size_bytes
+            self._keep(size_bytes)
         return size_bytes
 
-    def _measured(self) -> int:
-        source = self.source()
-        try:
-            return source.size_bytes
-        finally:
-            source.close()
+    def _keep(self, size_bytes: int) -> None:
+        if self.identity is None:
+            return
+        while len(_known_sizes) >= VIRTUAL_SIZES_KEPT_MAX:
+            del _known_sizes[next(iter(_known_sizes))]
+        _known_sizes[self.identity] = size_bytes
 
     @property
     def mtime_ns(self) -> int:

@@ -40,6 +40,19 @@ class VirtualFileNode(Node):
         if is_slow(file):
             await file.prepare()
 
+    def listed(self) -> EntryAttributes:
+        file = self._file()
+        if not is_slow(file):
+            return self.attributes()
+        return self.context.present.file(
+            self.inode,
+            size_bytes=0,
+            mtime_ns=file.mtime_ns,
+            name_s=0.0,
+            attributes_s=0.0,
+            given=self.permissions(),
+        )
+
     def attributes(self) -> EntryAttributes:
         file = self._file()
         caching = self.context.caching

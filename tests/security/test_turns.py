@@ -80,6 +80,14 @@ def snapshot(mount: MountedStore) -> None:
     made.rmdir()
 
 
+def explain(mount: MountedStore) -> None:
+    """What is listed without sizes has them for who asks."""
+    for folder in ("journal", "bindings"):
+        with os.scandir(mount.path / ".journalfs" / folder) as found:
+            for entry in found:
+                assert entry.stat().st_size == len(Path(entry.path).read_bytes())
+
+
 def slow_turns(mount: MountedStore) -> list[object]:
     """Turns in which the processor worked for so long: on a busy machine they take longer."""
     slow = [event for event in mount.events() if event["event"] == "slow"]
@@ -89,7 +97,7 @@ def slow_turns(mount: MountedStore) -> list[object]:
 @pytest.mark.mount
 @pytest.mark.rule("S-147", "S-148")
 @pytest.mark.parametrize(
-    "ask", [administer, publish, list_all, ask_sizes, scrape, read_long, frame, snapshot]
+    "ask", [administer, publish, list_all, ask_sizes, scrape, read_long, frame, explain, snapshot]
 )
 def test_a_request_takes_short_turns(wide: MountedStore, ask: Callable[[MountedStore], None]) -> None:
     before = slow_turns(wide)

@@ -10,12 +10,14 @@ from typing import cast
 
 import pytest
 
+from journalfs.engine.waiting import Slices
 from journalfs.journal import account
 from journalfs.journal.reports import file_reports
 from journalfs.store import open_store
 from journalfs.store.api import VirtualDirectory, VirtualFile
 from journalfs.store.core import Core
 from journalfs.store.explaining import FileFacts, QueueFacts, as_text
+from journalfs.store.virtual import made_at_once
 from tests.frozen import FILE_STORES, PristineStores
 from tests.store.appending import JournalAppender
 from tests.store.conftest import QUEUE_A, QUEUE_B, LittleStore
@@ -235,5 +237,5 @@ def test_a_message_that_no_queue_has_is_told_apart(little_store: LittleStore) ->
 
 def test_a_file_that_is_gone_explains_nothing(little_store: LittleStore) -> None:
     store = little_store.open(index=False)
-    assert store.core.explanations.fact("activemq-data-77.amq") is None
+    assert made_at_once(store.core.explanations.fact("activemq-data-77.amq", Slices.none())) is None
     store.close()
