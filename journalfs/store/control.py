@@ -119,8 +119,9 @@ class _RecordsSource(WindowSource):
 
     def ahead(self, offset: int, length: int) -> Callable[[], None] | None:
         view = self._window
-        is_open = isinstance(view, (RecordView, PageView))
-        return view.measure if is_open and not view.is_measured else None
+        if isinstance(view, (RecordView, PageView)) and not view.is_measured:
+            return view.measure
+        return None
 
 
 def _mapped(path: Path) -> MappedFile:

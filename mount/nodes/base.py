@@ -206,7 +206,7 @@ class Node(ABC):
         """Read what takes long to read. Whoever looks into it learns of a failure."""
         raise AssertionError("nothing here has to be opened")
 
-    def listed(self) -> EntryAttributes:
+    def listed_attributes(self) -> EntryAttributes:
         """Its attributes in a listing, for which nothing is found out that takes long: the kernel has to ask
         again.
         """
@@ -480,7 +480,7 @@ class EntrySnapshot:
         for place in range(max(start - DOTS, 0), len(self._entries)):
             name, find = self._entries[place]
             node = find()
-            if not readdir_reply(token, FileNameT(name), node.listed(), place + DOTS + 1):
+            if not readdir_reply(token, FileNameT(name), node.listed_attributes(), place + DOTS + 1):
                 nodes.drop_unused(node)
                 return
             node.lookups += 1

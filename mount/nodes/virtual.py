@@ -40,7 +40,7 @@ class VirtualFileNode(Node):
         if is_slow(file):
             await file.prepare()
 
-    def listed(self) -> EntryAttributes:
+    def listed_attributes(self) -> EntryAttributes:
         file = self._file()
         if not is_slow(file):
             return self.attributes()
