@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from journalfs.cli.common import GivenPath, json_option, store_argument, write_json
+from journalfs.cli.common import GivenPath, advancing, json_option, store_argument, write_json
 
 if TYPE_CHECKING:
     from journalfs.backup import Backups
@@ -131,16 +131,8 @@ def _backups(dest: str, doing: str | None = None) -> Iterator[Backups]:
     """With a bar for people, if `doing` says that it takes long."""
     from journalfs.backup import Backups  # noqa: PLC0415 - takes longer than the help text
 
-    if doing is None or not sys.stderr.isatty():
-        yield Backups.at(dest)
-        return
-    from rich.console import Console  # noqa: PLC0415 - only people look at it
-    from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), DownloadColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(doing, total=None)
-        yield Backups.at(dest, lambda count: bar.advance(task, count))
+    with advancing(doing) as advance:
+        yield Backups.at(dest, advance)
 
 
 def _say(found: list[Any], as_json: bool, line: Callable[[Any], str]) -> None:

@@ -40,6 +40,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "recover": ("journalfs.cli.convert:recover", "Bring acknowledged messages back into a new store."),
     "repair": ("journalfs.cli.convert:repair", "Copy all that is intact into a new store."),
     "restore": ("journalfs.cli.backup:restore", "Make a new store from a backup."),
+    "scrub": ("journalfs.cli.scrub:scrub", "Read all of a store or backups against what it was."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),
     "take": ("journalfs.cli.take:take", "Take messages; acknowledge each when its command succeeds."),
     "undo": ("journalfs.cli.undo:undo", "Bring back what was removed or taken through a mount."),

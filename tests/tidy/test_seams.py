@@ -50,6 +50,7 @@ MAY_OPEN_FILES: dict[str, str] = {
 
 REACHES_BY_PATH: dict[str, str] = {
     "journalfs/backup/contents.py": "a mount, from outside",
+    "journalfs/inspect/scrub_memory.py": "keeps digests where its caller keeps such: no store's files",
     "journalfs/backup/places.py": "where backups lie: its caller's own folder",
     "journalfs/cli/lazy.py": "/dev/null",
     "journalfs/cli/mount.py": "the path that was given, which its caller means with all its links",

@@ -1,0 +1,108 @@
+"""`journalfs scrub`: reads everything of a store or of backups against what it was."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import click
+
+from journalfs.cli.common import GivenPath, advancing, json_option, name_in_warnings, write_json, write_table
+from journalfs.errors import EXIT_DAMAGED
+
+if TYPE_CHECKING:
+    from journalfs.inspect.scrub import Scrub
+    from journalfs.inspect.scrub_memory import Done
+
+_IOPRIO_SET: Final = {"x86_64": 251, "aarch64": 30}
+_WHO_PROCESS, _IDLE = 1, 3 << 13
+
+
+class _Rate(click.ParamType[int]):
+    name = "rate"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from journalfs.config.sizes import parse_size_bytes  # noqa: PLC0415 - takes longer than the help text
+
+        text = str(value)
+        try:
+            found = parse_size_bytes(text.removesuffix("/s"))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if found <= 0:
+            self.fail(f"{text} would never end", param, ctx)
+        return found
+
+
+@click.command(epilog="Example: journalfs scrub --rate 50MB/s /var/lib/artemis/data")
+@click.argument("target", metavar="STORE|MNT|BACKUP")
+@click.option("--rate", type=_Rate(), metavar="SIZE/s", help="Read no more than this: 50MB/s.")
+@click.option("--state", type=GivenPath(), metavar="FILE", help="Where digests and progress are kept.")
+@json_option
+def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -> None:
+    """Read all of a store, mounted or not, or of a place of backups against checksums.
+
+    Files without checksums that nobody changes any more (closed journal files, pages and bodies) are compared
+    with what they were at the last scrub. Ends with 5 if something is damaged. Killed, it goes on where it
+    was; the store stays as it is. It yields the disk to others.
+    """
+    from journalfs.inspect.scrub import Pace, Scrub  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.inspect.scrub_memory import Memory, memory_of  # noqa: PLC0415 - as above
+
+    name_in_warnings()
+    _yield_disk()
+    shown = target if _is_url(target) else os.path.abspath(target)
+    memory = Memory(state or memory_of(shown))
+    try:
+        with advancing("scrub") as advance:
+            done = _scrubbed(Scrub(memory, Pace(rate or 0, advance=advance)), target)
+        found = [one.json() for one in memory.findings()]
+        memory.ended()
+    finally:
+        memory.close()
+    facts = {"kind": "scrubbed", "files": done.files, "bytes": done.bytes, "compared": done.compared,
+             "damage": len(found)}  # fmt: skip
+    if as_json:
+        write_json([*found, facts])
+    else:
+        columns = ["file", "offset", "bytes", "kind", "reason", "do"]
+        if found:
+            write_table([one.upper() for one in columns], [[one[key] for key in columns] for one in found])
+        damage = f"{len(found)} damaged" if found else "no damage"
+        click.echo(
+            f"{done.files} files, {done.bytes} bytes read, {done.compared} of them compared with what they "
+            f"were: {damage}",
+            err=True,
+        )
+    sys.exit(EXIT_DAMAGED if found else 0)
+
+
+def _is_url(target: str) -> bool:
+    return len(urlsplit(target).scheme) > 1
+
+
+def _scrubbed(scrub: Scrub, target: str) -> Done:
+    from journalfs import door  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.backup import Backups  # noqa: PLC0415 - as above
+    from journalfs.backup.manifest import BACKUPS, OBJECTS  # noqa: PLC0415 - as above
+    from journalfs.config.database import database_named, kept_text  # noqa: PLC0415 - as above
+    from journalfs.config.layout import locate_store  # noqa: PLC0415 - as above
+    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - as above
+
+    path = Path(kept_text(target))
+    is_objects = _is_url(target) and database_named(path) is None
+    if is_objects or (door.is_folder(path / BACKUPS) and door.is_folder(path / OBJECTS)):
+        return scrub.backups(Backups.at(target))
+    return scrub.store(locate_store(mounted_store(path) or path, adopting=False))
+
+
+def _yield_disk() -> None:
+    """Whoever else wants the disk comes first. Where the kernel does not know this, nothing is lost."""
+    number = _IOPRIO_SET.get(platform.machine())
+    if number is not None:
+        ctypes.CDLL(None).syscall(number, _WHO_PROCESS, 0, _IDLE)
