@@ -112,17 +112,19 @@ def restore(*, dest: str, destination: Path, name: str | None, as_json: bool) ->
 
 def _mounted(given: Path) -> tuple[Path, Path | None]:
     """Where the store is mounted that somebody gave, and its own path; or that path alone."""
-    from journalfs.cli.mounts import mount_roots  # noqa: PLC0415
+    from journalfs.cli.mounts import mount_of_store  # noqa: PLC0415
     from journalfs.config.layout import locate_store  # noqa: PLC0415
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
+    from journalfs.store.locks import lock_holder  # noqa: PLC0415
 
     store = mounted_store(given)
     if store is not None:
         return given, store
-    root = locate_store(given, adopting=False).root
-    for mount in mount_roots():
-        if mounted_store(mount) == root:
-            return mount, root
+    layout = locate_store(given, adopting=False)
+    if lock_holder(layout.node_manager_lock_dir) is not None:
+        mount = mount_of_store(layout.root)
+        if mount is not None:
+            return mount, layout.root
     return given, None
 
 

@@ -37,3 +37,18 @@ def mount_roots() -> list[Path]:
     from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts  # noqa: PLC0415
 
     return sorted({Path(one.path) for one in mounts() if one.filesystem == FILESYSTEM_TYPE})
+
+
+def mount_of_store(root: Path) -> Path | None:
+    """Where a store is mounted. Mounts of which the mount table says that they are of others are not asked:
+    whoever asks one that hangs waits for it.
+    """
+    from journalfs.exchange.targets import mounted_store  # noqa: PLC0415
+    from journalfs_mount.mountpoint import FILESYSTEM_TYPE, mounts  # noqa: PLC0415
+
+    ours = [one for one in mounts() if one.filesystem == FILESYSTEM_TYPE]
+    for one in ours:
+        named = one.source.startswith("/")  # else by `-o fsname`, which may say anything
+        if (not named or root.is_relative_to(one.source)) and mounted_store(Path(one.path)) == root:
+            return Path(one.path)
+    return None
