@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from journalfs.errors import EXIT_WRONG_CALL
 from tests.mounting import MountedStore, journalfs, mounted_for_writing, read_lines
 from tests.writing.conftest import Remount, bodies, errno_of, new_store, shell
 
@@ -101,3 +102,9 @@ def test_the_command(tmp_path: Path, mounted: bool) -> None:
     with mounted_for_writing(root, mountpoint) as mount:
         assert sorted(bodies(mount.queue("a", "q"))) == ["a1", "a2", "a3"]
         assert bodies(mount.queue("DLQ")) == ["gone", "sent"]
+
+
+def test_a_store_without_dead_letter_addresses_is_asked_which_queue_is_meant(tmp_path: Path) -> None:
+    done = journalfs("dlq", "redrive", new_store(tmp_path / "store"))
+    assert done.returncode == EXIT_WRONG_CALL
+    assert done.stderr.startswith("journalfs: no settings send dead letters")
