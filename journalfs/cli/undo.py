@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +12,10 @@ from journalfs.cli.common import SEPARATOR, GivenPath, json_option, write_json
 from journalfs.cli.mounts import the_mount
 from journalfs.clock import SystemClock
 from journalfs.errors import SystemFailure, WrongCall
+from journalfs.times import moment_ms
 
 UNDO: Final = ".journalfs/removed/.undo"
 ANSWER_BYTES_MAX: Final = 64 << 20
-
-_AGO: Final = re.compile(r"(\d{1,6})([smhd])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 @click.command(epilog="Example: journalfs undo /mnt --since 10m --dry-run")
@@ -34,7 +30,7 @@ def undo(*, mountpoint: Path | None, since: str | None, dry_run: bool, as_json: 
     that has ended. Messages go to the queues that they came from, which are made again if they are gone.
     """
     root = the_mount(mountpoint)
-    line = "last" if since is None else f"since {_since_ms(since, SystemClock().now_ms())}"
+    line = "last" if since is None else f"since {moment_ms(since, SystemClock().now_ms())}"
     answer = _ask(root / UNDO, f"dry-run {line}" if dry_run else line)
     queues, gone = answer["queues"], answer["gone"]
     if as_json:
@@ -67,22 +63,3 @@ def _ask(file: Path, line: str) -> dict[str, Any]:
         raise SystemFailure.from_os(error, file, doing=doing) from error
     found: dict[str, Any] = msgspec.json.decode(answer)
     return found
-
-
-def _since_ms(text: str, now_ms: int) -> int:
-    """A time before now, both in milliseconds since 1970. Raises WrongCall."""
-    ago = _AGO.fullmatch(text)
-    now = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone()
-    try:
-        if ago is not None:
-            found = now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        elif re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
-            hours, minutes, *rest = map(int, text.split(":"))
-            found = now.replace(hour=hours, minute=minutes, second=rest[0] if rest else 0, microsecond=0)
-            found -= timedelta(days=found > now)
-        else:
-            found = datetime.fromisoformat(text)
-            found = found if found.tzinfo is not None else found.astimezone()
-    except (ValueError, OverflowError):
-        raise WrongCall(f"--since {text}: a time is 10m, 14:30 or 2026-01-31T14:30") from None
-    return max(0, (found - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1))

@@ -13,6 +13,8 @@ from journalfs.engine.message_batch import MessageBatch
 from journalfs.engine.stage import Stage
 from journalfs.engine.status import check
 
+NOTES_MADE, NOTES_TAKEN, NOTES_KEPT = lib.JFS_NOTES_MADE, lib.JFS_NOTES_TAKEN, lib.JFS_NOTES_KEPT
+
 
 @dataclass(frozen=True, slots=True)
 class CopyFields:
@@ -29,8 +31,8 @@ class CopyFields:
     tx_id: int
     body_bytes_max: int
     message_bytes_max: int
-    restores: bool = False
-    """They go back to where the notes on them say that they come from."""
+    notes: int = NOTES_MADE
+    """What becomes of what they say of where they come from (`JFS_NOTES_...`)."""
 
 
 class CopyBatch(MessageBatch):
@@ -59,7 +61,7 @@ class CopyBatch(MessageBatch):
                 "queue_name_bytes": len(fields.queue_name),
                 "body_bytes_max": fields.body_bytes_max,
                 "message_bytes_max": fields.message_bytes_max,
-                "restores": fields.restores,
+                "notes": fields.notes,
             },
         )
         super().__init__(pointer)

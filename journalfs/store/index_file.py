@@ -93,11 +93,12 @@ def _sweep(path: Path) -> None:
         process = name.removeprefix(f"{path.name}.").removesuffix(".tmp").partition("-")[0]
         if not name.startswith(f"{path.name}.{process}") or not name.endswith(".tmp"):
             continue
-        if process.isdecimal() and not _is_running(int(process)):
+        if process.isdecimal() and not is_running(int(process)):
             door.remove_if_there(path.with_name(name))
 
 
-def _is_running(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether there is a process of that number."""
     try:
         os.kill(process, 0)
     except PermissionError:

@@ -45,10 +45,11 @@ class Origin(NamedTuple):
     expired: bool = False
 
 
-_decode: Final = envelope_decoder(frozenset(("properties", "extraProperties", "amqp")))
+decode_notes: Final = envelope_decoder(frozenset(("address", "properties", "extraProperties", "amqp")))
 
 
-def _note(envelope: Mapping[str, Any], name: str) -> object:
+def note_of(envelope: Mapping[str, Any], name: str) -> object:
+    """What an envelope of `decode_notes` says under a name of core messages; None: nothing."""
     properties = envelope.get("properties")
     if properties is not None and name in properties:
         return properties[name]
@@ -66,12 +67,12 @@ def _note(envelope: Mapping[str, Any], name: str) -> object:
 
 def origin_in(line: bytes) -> Origin:
     """What a line says of where its message was before."""
-    envelope = _decode(line)
-    address, queue = _note(envelope, ORIGINAL_ADDRESS), _note(envelope, ORIGINAL_QUEUE)
+    envelope = decode_notes(line)
+    address, queue = note_of(envelope, ORIGINAL_ADDRESS), note_of(envelope, ORIGINAL_QUEUE)
     return Origin(
         address if isinstance(address, str) else None,
         queue if isinstance(queue, str) else None,
-        _note(envelope, ACTUAL_EXPIRY) is not None,
+        note_of(envelope, ACTUAL_EXPIRY) is not None,
     )
 
 

@@ -70,13 +70,13 @@ static int is_routing_type(const jfs_value *value) {
 /* Not one that says when it is due, or where it comes from more than once, or was wanted by queues of no kind. */
 static int is_plain(const jfs_copies *copies, const core_parts *parts) {
     jfs_reader entries = parts->entries;
-    const int names = copies->restores ? NAMES : NOTES;
+    const int names = copies->notes == JFS_NOTES_KEPT ? 0 : copies->notes == JFS_NOTES_TAKEN ? NAMES : NOTES;
     int noted[NAMES + 1] = {0};
     for (uint32_t i = 0; i < parts->entry_count && !entries.bad; i++) {
         const jfs_property property = jfs_next_property(&entries);
         const int note = note_of(property.key);
         if (jfs_key_is(property.key, SCHEDULED) || (note < names && noted[note])) return 0;
-        if (copies->restores && note == NOTE_ROUTING_TYPE && !is_routing_type(&property.value)) return 0;
+        if (copies->notes == JFS_NOTES_TAKEN && note == NOTE_ROUTING_TYPE && !is_routing_type(&property.value)) return 0;
         noted[note] = 1;
     }
     return 1;
@@ -181,6 +181,18 @@ static uint8_t *put_restored(uint8_t *to, const core_parts *parts) {
     return count > 0 ? to : mark + 1;
 }
 
+/* As they are. NULL: they are none. */
+static uint8_t *put_kept(uint8_t *to, const core_parts *parts) {
+    jfs_reader entries = parts->entries;
+    const uint8_t *const from = entries.at;
+    for (uint32_t i = 0; i < parts->entry_count && !entries.bad; i++) jfs_next_property(&entries);
+    if (entries.bad) return NULL;
+    *to++ = parts->entry_count > 0;
+    if (parts->entry_count == 0) return to;
+    store_u32(to, parts->entry_count);
+    return put_view(to + 4, between(from, &entries));
+}
+
 /* The expiration stands before the timestamp and the priority. */
 static void never_expires(uint8_t *head_end) { memset(head_end - 17, 0, 8); }
 
@@ -196,8 +208,12 @@ jfs_status message_copy_put(const jfs_copies *copies, const jfs_line *line, int6
     at = put_i64(at, copy_id);
     at = put_bytes(at, copies->address, copies->address_bytes);
     at = put_view(at, parts.head);
-    if (copies->restores) never_expires(at);
-    at = copies->restores ? put_restored(at, &parts) : put_properties(at, copies, &parts, id);
+    if (copies->notes == JFS_NOTES_TAKEN) never_expires(at);
+    switch (copies->notes) {
+        case JFS_NOTES_TAKEN: at = put_restored(at, &parts); break;
+        case JFS_NOTES_KEPT: at = put_kept(at, &parts); break;
+        default: at = put_properties(at, copies, &parts, id);
+    }
     if (at == NULL) return JFS_MALFORMED;
     store_u32(sizes, (uint32_t)(at - sizes - 4));
     store_u32(sizes + 4, BODY_OFFSET + (uint32_t)parts.body.bytes);

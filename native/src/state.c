@@ -73,6 +73,7 @@ void jfs_state_free(jfs_state *state) {
     free(state->sides.items);
     free(state->page_changes.items);
     free(state->anomalies.items);
+    free(state->ends.items);
     free(state->pending.items);
     free(state->expiries.items);
     free(state->schedules.items);
@@ -138,7 +139,7 @@ uint64_t jfs_state_memory(const jfs_state *state) {
                      VECTOR_BYTES(&state->decors) + VECTOR_BYTES(&state->wides) + VECTOR_BYTES(&state->queues) +
                      VECTOR_BYTES(&state->ops) + VECTOR_BYTES(&state->comings) + VECTOR_BYTES(&state->txs) + VECTOR_BYTES(&state->sides) +
                      VECTOR_BYTES(&state->anomalies) + VECTOR_BYTES(&state->pending) + VECTOR_BYTES(&state->expiries) +
-                     VECTOR_BYTES(&state->page_changes) + VECTOR_BYTES(&state->schedules);
+                     VECTOR_BYTES(&state->ends) + VECTOR_BYTES(&state->page_changes) + VECTOR_BYTES(&state->schedules);
     bytes += index_bytes(&state->message_index) + index_bytes(&state->wide_index) +
              index_bytes(&state->queue_index) + index_bytes(&state->tx_index) + index_bytes(&state->side_index) +
              index_bytes(&state->schedule_index);

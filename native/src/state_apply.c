@@ -63,6 +63,7 @@ static int decode_numbers(jfs_operation *op, const uint8_t *head) {
 
 jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, uint32_t file_slot, uint32_t offset) {
     jfs_status status = JFS_OK;
+    if (state->history && kind != JFS_ANOMALY_IN_DAMAGE && kind != JFS_ANOMALY_SHORT_RECORD) return JFS_OK;
     state->anomalies_seen++;
     /* Most turn out to be ends of messages whose beginnings were reclaimed: what are too many is seen afterwards. */
     status = VECTOR_ROOM(&state->anomalies);
@@ -109,6 +110,7 @@ static jfs_status apply_delete(jfs_state *state, int64_t id) {
 }
 
 jfs_status effect_apply(jfs_state *state, const jfs_operation *effect) {
+    if (state->history) return history_apply(state, effect);
     if (effect->kind == JFS_DELETE) return apply_delete(state, effect->record_id);
     switch (effect->user_type) {
         case TYPE_ADD_LARGE:
@@ -135,16 +137,22 @@ static uint8_t effect_kind(uint8_t kind) {
 }
 
 static jfs_status apply_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, const uint8_t *head) {
-    const int is_tx = record->kind != JFS_ADD && record->kind != JFS_UPDATE && record->kind != JFS_DELETE;
-    const int has_type = record->kind >= JFS_ADD && record->kind <= JFS_UPDATE_TX;
+    const int is_event = record->kind == JFS_EVENT;
+    const int is_tx = !is_event && record->kind != JFS_ADD && record->kind != JFS_UPDATE && record->kind != JFS_DELETE;
+    const int has_type = record->kind <= JFS_UPDATE_TX;
     jfs_operation op = {.record_id = record->record_id,
                         .file_slot = file_slot,
                         .body_offset = record->body_offset,
                         .body_bytes = record->body_bytes,
-                        .kind = effect_kind(record->kind),
+                        .kind = is_event ? history_effect(record) : effect_kind(record->kind),
                         .user_type = record->user_type};
     jfs_status status = JFS_OK;
-    if (record->kind == JFS_EVENT) return JFS_OK;
+    /* Compaction copies records: the one that was written first is what was sent. */
+    if (state->history && record->compact_count > 0 && op.kind == JFS_ADD &&
+        message_find(state, op.record_id) != JFS_NONE) {
+        op.kind = 0;
+    }
+    if (is_event && (!state->history || op.kind == 0)) return JFS_OK;
     if (record->flags & JFS_RECORD_IN_DAMAGE) {
         status = anomaly_add(state, JFS_ANOMALY_IN_DAMAGE, record->record_id, record->kind, file_slot, record->offset);
         if (status != JFS_OK) return status;
@@ -175,7 +183,7 @@ static jfs_status copy_heads(void *context) {
     for (uint32_t i = 0; i < job->count; i++) {
         const jfs_record *const record = &job->records[i];
         const uint32_t length = record->body_bytes < HEAD_BYTES ? record->body_bytes : HEAD_BYTES;
-        if (record->kind < JFS_ADD || record->kind > JFS_UPDATE_TX || layout_of(record->user_type).a == 0) continue;
+        if (record->kind > JFS_UPDATE_TX || layout_of(record->user_type).a == 0) continue;
         if ((uint64_t)record->body_offset + record->body_bytes > job->file->size_bytes) return JFS_RANGE;
         memcpy(job->heads[i], job->file->bytes + record->body_offset, length);
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "index.h"
+#include "jfs_history.h"
 #include "jfs_state.h"
 
 /* ---- arrays ---- */
@@ -112,6 +113,9 @@ typedef struct {
     int64_t due_ms;     /* in a free slot: the next free one */
 } schedule_item;
 
+/* Whether it is of what was, and what is applied then: all, or ends alone. */
+enum { HISTORY_NONE = 0, HISTORY_TAKES, HISTORY_ENDS };
+
 /* ---- queues and parts ---- */
 
 typedef struct {
@@ -193,6 +197,7 @@ struct jfs_state {
     VECTOR(side_item) sides;
     VECTOR(jfs_operation) page_changes; /* since they were taken; empty while they are lost */
     VECTOR(jfs_anomaly) anomalies;
+    VECTOR(jfs_end) ends;
     VECTOR(uint32_t) pending; /* messages without a measure, perhaps twice; may name freed ones */
     VECTOR(expiry_item) expiries; /* a heap, the earliest first */
     VECTOR(schedule_item) schedules;
@@ -227,6 +232,8 @@ struct jfs_state {
     uint64_t anomalies_seen;
     int64_t highest_id;
     uint8_t finished;
+    uint8_t history; /* HISTORY_* */
+    uint32_t followed_slot; /* of a history: no messages from this file on */
     uint8_t foresees; /* messages are taken in before their transaction commits */
     uint8_t page_changes_lost; /* nobody took them in time, or ever: all there is has to be looked at */
     uint8_t measure_all; /* no message was measured yet: `pending` is not kept */
@@ -293,6 +300,10 @@ jfs_status anomaly_add(jfs_state *state, uint32_t kind, int64_t a, int64_t b, ui
 jfs_status coming_take(jfs_state *state, uint32_t tx); /* the operation that the transaction got last */
 jfs_status coming_arrive(jfs_state *state, tx_item *tx);
 void coming_free(jfs_state *state, uint32_t *first);
+
+/* state_history.c */
+uint8_t history_effect(const jfs_record *event); /* JFS_ADD, JFS_UPDATE; 0: it has none */
+jfs_status history_apply(jfs_state *state, const jfs_operation *effect);
 
 /* state_tx.c */
 jfs_status tx_record(jfs_state *state, uint32_t file_slot, const jfs_record *record, jfs_operation *operation);

@@ -176,7 +176,7 @@ static uint32_t acknowledged_ref(jfs_state *state, const jfs_operation *operatio
 
 /* A hostile file may prepare again after every record: each operation is looked at once. */
 static void tx_hide(jfs_state *state, tx_item *tx) {
-    uint32_t op = tx->hidden_op == JFS_NONE ? tx->first_op : state->ops.items[tx->hidden_op].next;
+    uint32_t op = state->history ? JFS_NONE : tx->hidden_op == JFS_NONE ? tx->first_op : state->ops.items[tx->hidden_op].next;
     for (; op != JFS_NONE; op = state->ops.items[op].next) {
         jfs_operation *const operation = &state->ops.items[op].op;
         const uint32_t ref = acknowledged_ref(state, operation);

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journalfs.engine.copy_batch import CopyBatch, CopyFields
+from journalfs.engine.copy_batch import NOTES_MADE, NOTES_TAKEN, CopyBatch, CopyFields
 from journalfs.engine.ledger import Ledger
 from journalfs.engine.lines import SOURCE_PERSISTER, LineBatch
 from journalfs.engine.stage import NO_ROOM, STAGED, Stage
@@ -35,7 +35,7 @@ NOTES = tuple(core_message.origin(0, "", ""))
 
 
 def batch_of(
-    payloads: Sequence[bytes], *, body_bytes_max: int = ROOM_BYTES, restores: bool = False
+    payloads: Sequence[bytes], *, body_bytes_max: int = ROOM_BYTES, notes: int = NOTES_MADE
 ) -> CopyBatch:
     lines = LineBatch.of_payloads(payloads, queue=None, sources=[SOURCE_PERSISTER] * len(payloads))
     fields = CopyFields(
@@ -45,7 +45,7 @@ def batch_of(
         tx_id=TX,
         body_bytes_max=body_bytes_max,
         message_bytes_max=ROOM_BYTES,
-        restores=restores,
+        notes=notes,
     )
     return CopyBatch(fields, array("q", range(ID, ID + len(payloads))), lines.lines, [lines])
 
@@ -76,8 +76,8 @@ def one_by_one(payloads: Sequence[bytes], make: Callable[[Outgoing, int], Outgoi
     return stage.content(stage.used_bytes)
 
 
-def together(payloads: Sequence[bytes], *, restores: bool = False) -> bytes:
-    batch = batch_of(payloads, restores=restores)
+def together(payloads: Sequence[bytes], *, notes: int = NOTES_MADE) -> bytes:
+    batch = batch_of(payloads, notes=notes)
     batch.take(len(payloads), first_id=FIRST_ID)
     stage, ledger = begun()
     check(batch.stage(stage, ledger), "staging copies")
@@ -140,18 +140,18 @@ def test_notes_take_the_place_of_earlier_ones(names: list[str]) -> None:
 )
 def test_notes_are_taken_away_from_what_goes_back(kinds: dict[str, tuple[str, object]]) -> None:
     payload = text_message(ID, properties=kinds)
-    possible, _ = batch_of([payload], restores=True).alike()
+    possible, _ = batch_of([payload], notes=NOTES_TAKEN).alike()
     stated = kinds.get(core_message.ORIGINAL_ROUTING_TYPE)
     assert possible == (stated in (None, ("byte", 0), ("byte", 1)))
     if possible:
-        assert together([payload], restores=True) == one_by_one([payload], sent_back)
+        assert together([payload], notes=NOTES_TAKEN) == one_by_one([payload], sent_back)
 
 
 @given(payload=core_payloads())
 def test_random_messages_go_back(payload: bytes) -> None:
-    possible, _ = batch_of([payload], restores=True).alike()
+    possible, _ = batch_of([payload], notes=NOTES_TAKEN).alike()
     if possible:
-        assert together([payload], restores=True) == one_by_one([payload], sent_back)
+        assert together([payload], notes=NOTES_TAKEN) == one_by_one([payload], sent_back)
 
 
 def test_what_says_when_it_is_due_and_large_bodies_are_left_to_others() -> None:

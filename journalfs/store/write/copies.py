@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import ClassVar, Final
 
-from journalfs.engine.copy_batch import CopyBatch
+from journalfs.engine.copy_batch import NOTES_KEPT, NOTES_MADE, NOTES_TAKEN, CopyBatch
 from journalfs.engine.state_batch import NOWHERE, Places, message_ids, places
 from journalfs.engine.waiting import unbroken
 from journalfs.errors import WriteFailed
@@ -33,8 +33,8 @@ class Copies:
     file to file; within this, and if it fails, they are removed.
     """
 
-    restores: ClassVar[bool] = False
-    """They are to be what they were in the queue that they came from."""
+    notes: ClassVar[int] = NOTES_MADE
+    """What becomes of what they say of where they come from."""
 
     separate: ClassVar[bool] = False
     """Whatever may be, no record that is there is put into the queue."""
@@ -115,7 +115,7 @@ class Copies:
         if not self._is_noted(source) or len(run) != len(ids):
             return None, len(ids)
         fields = self._publishing.copy_fields(
-            transaction.tx, self.address, self._queue, source.name, restores=self.restores
+            transaction.tx, self.address, self._queue, source.name, notes=self.notes
         )
         batch = CopyBatch(fields, ids, *run.lines(source))
         possible, alike = batch.alike()
@@ -142,7 +142,7 @@ class Restored(Copies):
     it, they expire by the settings of the address alone: nobody knows when they would have.
     """
 
-    restores: ClassVar[bool] = True
+    notes: ClassVar[int] = NOTES_TAKEN
 
     def keeps_records(self, source: QueueContent) -> bool:
         return False
@@ -173,6 +173,22 @@ class BroughtBack(Separate):
     def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
         message.keeps_address = source.model.address == self.address
         return super()._noted(message_id, message, source)
+
+
+class Replayed(Copies):
+    """The same messages once more, as their address was sent them, or another one: nothing is noted on them,
+    and as a broker's replay has it, they are due when they said. No duplicate is looked for: whoever replays
+    wants them again.
+    """
+
+    notes: ClassVar[int] = NOTES_KEPT
+
+    def keeps_records(self, source: QueueContent) -> bool:
+        return False
+
+    def _noted(self, message_id: MessageId, message: Outgoing, source: QueueContent) -> Outgoing:
+        (ruled,) = self._rules.expiring(self.address, [message])
+        return ruled
 
 
 def restored(message: Outgoing) -> Outgoing:

@@ -346,9 +346,7 @@ class Publishing:
         routed = ((message_id, Routed(message, (queue,))) for message_id, message in numbered)
         self.stage_numbered_in(tx, address, routed, large, arriving=arriving)
 
-    def copy_fields(
-        self, tx: TxId, address: str, queue: QueueId, source: str, *, restores: bool
-    ) -> CopyFields:
+    def copy_fields(self, tx: TxId, address: str, queue: QueueId, source: str, *, notes: int) -> CopyFields:
         """For copies of messages of the queue `source`, as part of a transaction."""
         return CopyFields(
             address=address_field(address),
@@ -357,7 +355,7 @@ class Publishing:
             tx_id=tx,
             body_bytes_max=self._min_large_bytes - 1,
             message_bytes_max=self._journals.messages.record_bytes_max - RECORD_SPARE_BYTES,
-            restores=restores,
+            notes=notes,
         )
 
     def stage_copied_in(self, batch: CopyBatch, count: int) -> bool:
