@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "put": ("journalfs.cli.put:put", "Publish files, or standard input."),
     "recover": ("journalfs.cli.convert:recover", "Bring acknowledged messages back into a new store."),
     "repair": ("journalfs.cli.convert:repair", "Copy all that is intact into a new store."),
+    "replay": ("journalfs.cli.replay:replay", "Publish once more what the history has of a range of time."),
     "restore": ("journalfs.cli.backup:restore", "Make a new store from a backup."),
     "scrub": ("journalfs.cli.scrub:scrub", "Read all of a store or backups against what it was."),
     "status": ("journalfs.cli.status:status", "Show counts and sizes of a store, address or queue."),

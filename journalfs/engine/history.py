@@ -15,6 +15,7 @@ from journalfs.engine.status import check
 
 CAME, ACKNOWLEDGED, REMOVED = lib.JFS_END_CAME, lib.JFS_END_ACKNOWLEDGED, lib.JFS_END_REMOVED
 NONE_STAYS = -1
+ANY_ID = (1 << 63) - 1
 
 
 class End(NamedTuple):
@@ -91,9 +92,9 @@ class Bounds(NamedTuple):
 def keep(
     state: LiveState, bounds: Bounds, slot_ms: Sequence[int], slot_compacted: Sequence[bool]
 ) -> list[FileTimes]:
-    """Remove all but messages within bounds. A message is of the latest time that one up to it in its file says, but no later than `slot_ms` has for that, by slot;
-    NONE_STAYS: whatever is in that file. In one of `slot_compacted` each is of its own time. Returns the
-    times of each file, of those that went too.
+    """Remove all but messages within bounds. A message is of the latest time that one up to it in its file
+    says, but no later than `slot_ms` has for that, by slot; NONE_STAYS: whatever is in that file. In one of
+    `slot_compacted` each is of its own time. Returns the times of each file, of those that went too.
     """
     slots = len(slot_ms)
     times, first, last = array("q", slot_ms), array("q", bytes(8 * slots)), array("q", bytes(8 * slots))

@@ -178,7 +178,7 @@ class Choice:
     problems: tuple[Damage, ...] = ()
     from_ms: int = 0
     to_ms: int = FOREVER_MS
-    below_id: int = (1 << 63) - 1
+    below_id: int = history.ANY_ID
     """Messages from this id on are not of it."""
     left_out: frozenset[int] = frozenset()
     """Nor are these: they are found elsewhere."""

@@ -393,11 +393,13 @@ class History:
         self, wanted: Range, *, place: Path | None = None, journals: Sequence[Path] | None = None
     ) -> HistoryStore:
         """The same, waited for."""
-        kept = self.kept(journals)
-        choice = choose(kept, self._index(), wanted.from_ms, wanted.to_ms)
+        choice = self.choice(self.kept(journals), wanted)
         store = self.open_choice(choice, place=place)
         self._learn(choice.taken, store.loader)
         return store
+
+    def choice(self, kept: Kept, wanted: Range) -> Choice:
+        return choose(kept, self._index(), wanted.from_ms, wanted.to_ms)
 
     def open_choice(self, choice: Choice, *, place: Path | None = None) -> HistoryStore:
         place = self.new_place() if place is None else place

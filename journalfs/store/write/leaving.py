@@ -23,7 +23,7 @@ from journalfs.store.content import QueueContent
 from journalfs.store.queues import StoreQueue
 from journalfs.store.runs import JournalRun, PageRun, Run
 from journalfs.store.write.change import Change, Changes
-from journalfs.store.write.copies import BroughtBack, Copies, Restored, run_of
+from journalfs.store.write.copies import Copies, Restored, run_of
 from journalfs.store.write.keeping import Back, Keeping
 from journalfs.store.write.paced import Paced, Transaction, pieces
 from journalfs.store.write.paged import Paged as PagedStore
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 Choice: TypeAlias = Callable[[StoreQueue], Iterable[Run]]
 
 Stage: TypeAlias = Callable[[Chosen], Awaitable[Position]]
+
+
+StageAlso: TypeAlias = Callable[[TxId], None]
+"""Stages something as part of a transaction."""
 
 
 def chosen_runs(queue: StoreQueue, wanted: Sequence[MessageId]) -> list[Run]:
@@ -223,10 +227,12 @@ class Leaving:
 
     # ---- what comes back ----
 
-    async def bring_back(self, backs: Sequence[tuple[Back, StoreQueue, bool]]) -> None:
-        """Publish messages of other stores anew in queues, all in one transaction; into the pages of an
-        address if that pages, or is full (the third of each) and is to. What leaves a queue for them was
-        removed then.
+    async def bring_back(
+        self, backs: Sequence[tuple[Back, StoreQueue, bool]], kind: type[Copies], stage_also: StageAlso
+    ) -> None:
+        """Publish messages of other stores anew in queues, all in one transaction, together with what
+        `stage_also` stages; into the pages of an address if that pages, or is full (the third of each) and is
+        to. What leaves a queue for them was removed then.
         """
         await self._store.journals.make_room()
         kinds = self._sending.kinds
@@ -234,9 +240,9 @@ class Leaving:
         async with AsyncExitStack() as stack:
             copied: list[Copies] = []
             for _, target, _ in backs:
-                copies = self._copies(BroughtBack, target.model.address, target)
+                copies = self._copies(kind, target.model.address, target)
                 copied.append(await stack.enter_async_context(copies))
-            position, left = await self._stage_back(backs, copied)
+            position, left = await self._stage_back(backs, copied, stage_also)
             await self._settle(position)
         for queue, noted in left:
             self.keeping.removals.add_one(queue, noted)
@@ -247,7 +253,10 @@ class Leaving:
         self._store.admission.look_again()
 
     async def _stage_back(
-        self, backs: Sequence[tuple[Back, StoreQueue, bool]], copied: Sequence[Copies]
+        self,
+        backs: Sequence[tuple[Back, StoreQueue, bool]],
+        copied: Sequence[Copies],
+        stage_also: StageAlso,
     ) -> tuple[Position, list[tuple[Queue, Noted]]]:
         left: list[tuple[Queue, Noted]] = []
         targets = {target.content.queue_id: target for _, target, _ in backs}
@@ -263,6 +272,7 @@ class Leaving:
                 await self._bring_in(change, back, target, copies, full=full)
             await change.written()
             change.at_once(note)
+            change.at_once(stage_also)
             return change.commit(), left
 
     async def _bring_in(

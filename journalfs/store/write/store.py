@@ -29,6 +29,7 @@ from journalfs.store.node_lock import NodeLock
 from journalfs.store.outgoing import Outgoing
 from journalfs.store.prepared import refuse_held
 from journalfs.store.queues import StoreQueue
+from journalfs.store.replaying import Asked, Replayed
 from journalfs.store.runs import Run
 from journalfs.store.undeliverable import Why
 from journalfs.store.write.address_rules import AddressRules
@@ -37,6 +38,8 @@ from journalfs.store.write.admission import FOREVER, Action, Admission, Admitted
 from journalfs.store.write.arrivals import Arrivals
 from journalfs.store.write.auto_deleting import AutoDeleting
 from journalfs.store.write.change import Changes
+from journalfs.store.write.copies import BroughtBack, Copies
+from journalfs.store.write.copies import Replayed as ReplayedCopies
 from journalfs.store.write.deciding import Deciding
 from journalfs.store.write.deleted import Deleted
 from journalfs.store.write.deleting import Deleting
@@ -50,7 +53,7 @@ from journalfs.store.write.flushed import Flushed, path_of
 from journalfs.store.write.forwarding import Forwarding
 from journalfs.store.write.journals import Journals
 from journalfs.store.write.keeping import Back, Keeping
-from journalfs.store.write.leaving import Choice, Leaving, chosen_runs
+from journalfs.store.write.leaving import Choice, Leaving, StageAlso, chosen_runs
 from journalfs.store.write.message_settings import stage_message_update
 from journalfs.store.write.paced import Paced
 from journalfs.store.write.page_room import PageRoom
@@ -69,6 +72,7 @@ from journalfs.store.write.publishing import Published, Publishing
 from journalfs.store.write.queue_kinds import QueueKinds
 from journalfs.store.write.redriving import Redriving
 from journalfs.store.write.removing import Removing
+from journalfs.store.write.replaying import Progress, replay
 from journalfs.store.write.routing import Routing
 from journalfs.store.write.self_reading import SelfReadingStore
 from journalfs.store.write.sending import Sending, Sent
@@ -137,7 +141,7 @@ class WritingStore(SelfReadingStore):
         self.ways = FindingWays(self._routing, self._sending, self.admission)
         core.limits_of = self.admission.acting
         paced = Paced(journals, self._catch_up_with_the_disk)
-        changes = Changes(paced, paging, self._removing)
+        self._changes = changes = Changes(paced, paging, self._removing)
         self._leaving = Leaving(
             self, self._removing, self._sending, self._paged, paced=paced, changes=changes, bodies=bodies
         )
@@ -447,9 +451,14 @@ class WritingStore(SelfReadingStore):
     def keeping(self) -> Keeping:
         return self._leaving.keeping
 
-    async def bring_back(self, backs: Sequence[Back]) -> None:
-        """Publish messages of other stores anew, all in one transaction. Queues that are gone are made again
-        before that, with the settings that they had.
+    async def bring_back(
+        self,
+        backs: Sequence[Back],
+        kind: type[Copies] = BroughtBack,
+        stage_also: StageAlso = lambda tx: None,
+    ) -> None:
+        """Publish messages of other stores anew, all in one transaction, in which `stage_also` may stage
+        more. Queues that are gone are made again before that, with the settings that they had.
         """
         self._writable()
         some = [one for one in backs if one.ids]
@@ -461,9 +470,25 @@ class WritingStore(SelfReadingStore):
         full = {one: self.admission.decide_move("", one) is Action.PAGE for one in addresses}
         async with self._arrivals.bringing(*addresses):
             found = [(one, self._queue(one.target), full[one.target[0]]) for one in some]
-            await self._leaving.bring_back(found)
+            await self._leaving.bring_back(found, kind, stage_also)
         for address in addresses:
             self.admission.moved(address)
+
+    async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
+        """Publish once more what the history has: see `journalfs.store.write.replaying`."""
+        self._writable()
+        return await replay(self, asked, again=again, progress=progress)
+
+    async def replay_window(self, backs: Sequence[Back], stage_also: StageAlso) -> None:
+        """Some of it, in one transaction."""
+        await self.bring_back(backs, ReplayedCopies, stage_also)
+
+    async def mark(self, stage: StageAlso) -> None:
+        """Make durable what `stage` stages, in one transaction."""
+        async with self._changes.one() as change:
+            change.at_once(stage)
+            position = change.commit()
+        await unbroken(lambda: self.settled(position))
 
     async def _made_again(self, back: Back) -> None:
         address, name = back.target

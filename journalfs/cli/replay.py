@@ -1,0 +1,139 @@
+"""`journalfs replay`: what the history holds of a range of time, in queues once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from journalfs.cli.common import SEPARATOR, json_option, store_argument, write_json
+from journalfs.errors import JournalfsError, WrongCall
+
+if TYPE_CHECKING:
+    from journalfs.store.api import QueuePath
+    from journalfs.store.replaying import Asked, Replayed
+
+
+PERCENT: Final = 100
+
+
+@click.command(
+    epilog='Example: journalfs replay /var/lib/artemis/data --from -2h --where "n > 5" --to-queue a::again'
+)
+@store_argument
+@click.argument("sources", metavar="[ADDRESS[::QUEUE]]...", nargs=-1)
+@click.option("--from", "begin", metavar="TIME", help="The first: 2026-01-31T14:30, yesterday, -2h.")
+@click.option("--to", "end", metavar="TIME", help="The last; a day or a minute is all of it.")
+@click.option("--where", "selector", metavar="SELECTOR", help="Only messages that this selector accepts.")
+@click.option("--to-queue", "target", metavar="ADDRESS::QUEUE", help="Where to; else where they were.")
+@click.option("--name", metavar="NAME", help="What the same replay is known by; else by its options.")
+@click.option("--again", is_flag=True, help="Although it was done before.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; count.")
+@json_option
+def replay(
+    *,
+    store: Path,
+    sources: tuple[str, ...],
+    begin: str | None,
+    end: str | None,
+    selector: str | None,
+    target: str | None,
+    name: str | None,
+    again: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Publish once more what STORE's history has of some queues, or of all: consumed or not.
+
+    A replay that was killed goes on where it was when it is called again by the same options, and sends
+    nothing twice. STORE is one that nobody has open; in a mount, `cp` from `.journalfs/history`.
+    """
+    from journalfs.store.replaying import Asked  # noqa: PLC0415 - takes longer than the help text
+
+    asked = Asked(begin, end, selector, sources, _target(target), name)
+    replayed = _planned(store, asked) if dry_run else _done(store, asked, again=again)
+    if as_json:
+        write_json(
+            {"address": address, "queue": queue, "messages": count}
+            for (address, queue), count in replayed.sent.items()
+        )
+        return
+    went = "would be replayed" if dry_run else "replayed"
+    for path, count in replayed.sent.items():
+        click.echo(f"{SEPARATOR.join(path)}: {count} {went}")
+    if replayed.before:
+        click.echo(f"{replayed.before} had been replayed before this was called again", err=True)
+    if not replayed.sent and not replayed.before:
+        click.echo("nothing of this range is in the history", err=True)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What the bar shows, of `PERCENT`."""
+
+    advance: Callable[[int], None]
+    now: int = 0
+
+    def tell(self, done_bytes: int, total_bytes: int, _sent: int) -> None:
+        then, self.now = self.now, PERCENT * done_bytes // total_bytes if total_bytes else PERCENT
+        self.advance(self.now - then)
+
+
+def _target(text: str | None) -> QueuePath | None:
+    if text is None:
+        return None
+    address, separator, queue = text.partition(SEPARATOR)
+    if not separator or not address or not queue:
+        raise WrongCall(f"--to-queue {text}: say ADDRESS::QUEUE")
+    return address, queue
+
+
+def _planned(path: Path, asked: Asked) -> Replayed:
+    import trio  # noqa: PLC0415 - as above
+
+    from journalfs.clock import SystemClock  # noqa: PLC0415
+    from journalfs.sources import locate_readable  # noqa: PLC0415
+    from journalfs.store.history import history_of  # noqa: PLC0415
+    from journalfs.store.replaying import planned  # noqa: PLC0415
+    from journalfs.times import range_between  # noqa: PLC0415
+
+    history = history_of(locate_readable(path), SystemClock())
+    wanted = range_between(asked.begin, asked.end, history.clock.now_ms())
+    try:
+        return trio.run(planned, history, asked, wanted)
+    finally:
+        history.close()
+
+
+def _done(path: Path, asked: Asked, *, again: bool) -> Replayed:
+    import trio  # noqa: PLC0415 - as above
+
+    from journalfs.cli.export import progress  # noqa: PLC0415
+    from journalfs.store.replaying import Replayed  # noqa: PLC0415
+    from journalfs.store.write.opening import open_for_writing  # noqa: PLC0415
+    from journalfs.store.write.store import WritingStore  # noqa: PLC0415
+
+    async def run(store: WritingStore) -> Replayed:
+        failure: JournalfsError | None = None
+        replayed = Replayed()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.journals.run)
+            try:
+                with progress("replaying", PERCENT) as advance:
+                    shown = _Shown(advance)
+                    replayed = await store.replay(asked, again=again, progress=shown.tell)
+            except JournalfsError as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return replayed
+
+    store = open_for_writing(path)
+    try:
+        return trio.run(run, store)
+    finally:
+        store.close()

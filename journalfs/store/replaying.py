@@ -1,0 +1,215 @@
+"""Replay: what a history holds of a range of time, into queues once more. What is to be done, in windows.
+
+A window is some files of the history, and the messages whose records lie in them; so windows part what there
+is, whatever times messages say, and each takes as much memory as its files do. What compaction wrote comes
+first: only what no other file has of it counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from journalfs.engine import history
+from journalfs.engine.buffers import MappedFile
+from journalfs.engine.scan import Scan, scan_journal
+from journalfs.engine.status import FileTorn
+from journalfs.errors import NoSuchName
+from journalfs.journal.directory import JournalFile
+from journalfs.journal.history import Choice, HistoryFile, Kept
+from journalfs.store.api import QueuePath
+from journalfs.store.history import History, HistoryStore
+from journalfs.store.queues import StoreQueue
+from journalfs.store.views import QueueView
+from journalfs.times import Range
+
+WINDOW_BYTES: Final = 64 << 20
+"""Of files that are read, and published in one transaction, at a time. At least one file."""
+
+Position = tuple[bool, int]
+"""Of the last file of a window: whether compaction wrote none of it, and its id. Windows ascend."""
+BEGIN: Final[Position] = (False, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What somebody asked for, in his words."""
+
+    begin: str | None = None
+    end: str | None = None
+    selector: str | None = None
+    sources: tuple[str, ...] = ()
+    """As `ADDRESS::QUEUE` or `ADDRESS`; none: all."""
+    target: QueuePath | None = None
+    """None: each into the queue that it was in."""
+    name: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """The same for the same words: whoever repeats them goes on."""
+        if self.name is not None:
+            return self.name
+        said = (self.begin, self.end, self.selector, *self.sources, self.target and "::".join(self.target))
+        return hashlib.sha256("\0".join(map(str, said)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+class Window(NamedTuple):
+    choice: Choice
+    position: Position
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """All windows of a range, those that are left. `total_bytes` are of all."""
+
+    windows: Sequence[Window]
+    total_bytes: int
+    done_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Messages of a queue of a window."""
+
+    source: StoreQueue
+    ids: array[int]
+    target: QueuePath
+
+
+@dataclass(slots=True)
+class Replayed:
+    """How many messages went, or would go, by queue."""
+
+    sent: dict[QueuePath, int] = field(default_factory=dict)
+    before: int = 0
+    """How many went when this was begun earlier."""
+
+    def count(self, chosen: Iterable[Chosen]) -> int:
+        for one in chosen:
+            self.sent[one.target] = self.sent.get(one.target, 0) + len(one.ids)
+        return sum(self.sent.values())
+
+
+def plan(kept_by: History, wanted: Range, below_id: int, after: Position = BEGIN) -> Plan:
+    """Reads what compaction wrote whole, and the beginning of files that nobody looked through before."""
+    kept = kept_by.kept()
+    choice = kept_by.choice(kept, wanted)
+    sized = list(_windows(kept, replace(choice, below_id=below_id)))
+    left = [one for one in sized if one.position > after]
+    total = sum(one.size_bytes for one in sized)
+    return Plan(left, total, total - sum(one.size_bytes for one in left))
+
+
+def _windows(kept: Kept, choice: Choice) -> Iterator[Window]:
+    compacted = [one for one in choice.taken if one.file.compacted]
+    elsewhere = _elsewhere(compacted, kept.files)
+    plain = [one for one in kept.files if not one.file.compacted]
+    for some, ids in zip(([one] for one in compacted), elsewhere, strict=True):
+        yield _window(replace(choice, taken=some, later=(), left_out=ids))
+    for piece in _pieces([one for one in choice.taken if not one.file.compacted]):
+        yield _window(replace(choice, taken=piece, later=plain[plain.index(piece[-1]) + 1 :]))
+
+
+def _window(choice: Choice) -> Window:
+    last = choice.taken[-1].file
+    size_bytes = sum(one.file.stamp.size_bytes for one in choice.taken)
+    return Window(choice, (not last.compacted, last.file_id), size_bytes)
+
+
+def _pieces(files: Sequence[HistoryFile]) -> Iterator[Sequence[HistoryFile]]:
+    """Copies of one file stay together."""
+    some: list[HistoryFile] = []
+    size_bytes = 0
+    for one in files:
+        full = size_bytes + one.file.stamp.size_bytes > WINDOW_BYTES
+        if some and full and some[-1].file.file_id != one.file.file_id:
+            yield some
+            some, size_bytes = [], 0
+        some.append(one)
+        size_bytes += one.file.stamp.size_bytes
+    if some:
+        yield some
+
+
+def _elsewhere(compacted: Sequence[HistoryFile], files: Sequence[HistoryFile]) -> list[frozenset[int]]:
+    """For each file that compaction wrote, those of its messages that another one has, or one before it."""
+    own = [array("q", sorted(_ids(one.file))) for one in compacted]
+    ids = array("q", sorted({one for some in own for one in some}))
+    found = bytearray(len(ids))
+    for one in files if ids else ():
+        for scan in _scanned(one.file):
+            history.mark_originals(scan, ids, found)
+    known = {one for one, there in zip(ids, found, strict=True) if there}
+    left_out: list[frozenset[int]] = []
+    for some in own:
+        left_out.append(frozenset(known.intersection(some)))
+        known.update(some)
+    return left_out
+
+
+def _ids(file: JournalFile) -> Iterator[int]:
+    for scan in _scanned(file):
+        yield from history.compacted_ids(scan)
+
+
+def _scanned(file: JournalFile) -> Iterator[Scan]:
+    with suppress(OSError, FileTorn), MappedFile(file.path) as mapped:  # listed with what is damaged
+        yield scan_journal(mapped, rid=file.rid, version=file.version)
+
+
+# ---- what is chosen of a window ----------------------------------------------------------------------------
+
+
+async def chosen_of(store: HistoryStore, asked: Asked) -> list[Chosen]:
+    """Each message once, if all go to one queue, else once for each queue that it was in."""
+    found: list[Chosen] = []
+    seen: set[int] = set()
+    for queue in store.queues():
+        path = (queue.model.address, queue.name)
+        if queue.model.binding.internal or not _is_source(path, asked.sources):
+            continue
+        ids = await _ids_of(queue, asked.selector)
+        if asked.target is not None:
+            ids = array("q", (one for one in ids if one not in seen)) if seen else ids
+            seen.update(ids)
+        if ids:
+            found.append(Chosen(queue, ids, asked.target or path))
+    return found
+
+
+def _is_source(path: QueuePath, sources: Sequence[str]) -> bool:
+    return not sources or path[0] in sources or "::".join(path) in sources
+
+
+async def _ids_of(queue: StoreQueue, selector: str | None) -> array[int]:
+    view: QueueView = queue
+    if selector is not None:
+        await queue.understand(selector)
+        view = queue.where(selector)
+        await view.find()
+    return array("q", view.message_ids(".all.jsonl"))
+
+
+async def planned(kept_by: History, asked: Asked, wanted: Range) -> Replayed:
+    """What would go. Nothing changes."""
+    replayed = Replayed()
+    for window in plan(kept_by, wanted, history.ANY_ID).windows:
+        store = kept_by.open_choice(window.choice)
+        try:
+            replayed.count(await chosen_of(store, asked))
+        finally:
+            store.close()
+    return replayed
+
+
+def require_sources(names: Mapping[QueuePath, object], asked: Asked) -> None:
+    """Raises NoSuchName for a source of which there never was anything."""
+    known = {"::".join(path) for path in names} | {path[0] for path in names}
+    for source in asked.sources:
+        if source not in known:
+            raise NoSuchName(f"{source}: there is no such address or queue")

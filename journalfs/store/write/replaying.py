@@ -1,0 +1,145 @@
+"""Replay, done: window after window, each in one transaction with a mark that says how far it came.
+
+A mark is a duplicate id of a name that no client sends to: brokers keep such records and look at none of
+them. It holds for a kill at any moment that a window and its mark are there together, or neither is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from journalfs.engine.waiting import offload
+from journalfs.errors import DecodeError, WrongCall
+from journalfs.format import record_bodies
+from journalfs.format.primitives import Reader
+from journalfs.format.record_types import MessageType
+from journalfs.ids import RecordId, TxId
+from journalfs.store.core import Core
+from journalfs.store.history import history_of
+from journalfs.store.replaying import BEGIN, Asked, Chosen, Plan, Replayed, chosen_of, plan
+from journalfs.store.write.journals import Journals
+from journalfs.store.write.keeping import Back
+from journalfs.times import Range, range_between
+
+if TYPE_CHECKING:
+    from journalfs.store.write.store import WritingStore
+
+MARKS: Final = "journalfs.replay"
+
+Progress = Callable[[int, int, int], None]
+"""Told of bytes of the history that are done, of all, and of how many messages went."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    name: str
+    from_ms: int
+    to_ms: int
+    below_id: int
+    """Messages from this id on came after the replay was begun."""
+    position: tuple[bool, int] = BEGIN
+    sent: int = 0
+    done_ms: int = 0
+    """When all of it was done; 0: it is not."""
+
+
+@dataclass(slots=True)
+class Marked:
+    """The mark of a replay, as it is on the disk."""
+
+    core: Core
+    journals: Journals
+    mark: Mark
+    record: RecordId | None = None
+
+    def stage(self, tx: TxId, mark: Mark) -> None:
+        """As part of a transaction; the one before goes with it."""
+        writer, record = self.journals.messages, RecordId(self.journals.ids.draw())
+        body = record_bodies.duplicate_id(MARKS, msgspec.json.encode(mark))
+        writer.stage_add_in(tx, record, MessageType.DUPLICATE_ID, body)
+        if self.record is not None:
+            writer.stage_delete_in(tx, self.record)
+        self.record, self.mark = record, mark
+
+
+def _marks(core: Core) -> dict[str, tuple[RecordId, Mark]]:
+    found: dict[str, tuple[RecordId, Mark]] = {}
+    for operation in core.loader.state.side(MessageType.DUPLICATE_ID):
+        body = core.loader.files[operation.file_slot].copy(operation.body_offset, operation.body_bytes)
+        try:
+            reader = Reader(body)
+            if reader.simple_string() != MARKS:
+                continue
+            mark = msgspec.json.decode(reader.byte_array(), type=Mark)
+        except (DecodeError, msgspec.MsgspecError):
+            continue  # whoever reads duplicate ids says so
+        found[mark.name] = RecordId(operation.record_id), mark
+    return found
+
+
+def begun(store: WritingStore, asked: Asked, *, again: bool) -> Marked:
+    """The replay that was begun by the same words, or a new one. Raises WrongCall where it was done."""
+    found = _marks(store.core).get(asked.identity)
+    if found is not None and not (again and found[1].done_ms):
+        if found[1].done_ms:
+            raise WrongCall(
+                f"this was replayed already, {found[1].sent} messages; say --again to have them once more"
+            )
+        return Marked(store.core, store.journals, found[1], found[0])
+    now_ms = store.core.clock.now_ms()
+    wanted = range_between(asked.begin, asked.end, now_ms)
+    bounds = wanted.from_ms, min(wanted.to_ms, now_ms + 1)
+    mark = Mark(asked.identity, *bounds, below_id=store.journals.ids.last + 1)
+    return Marked(store.core, store.journals, mark, None if found is None else found[0])
+
+
+async def replay(store: WritingStore, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
+    """Returns what went. Raises what publishing raises; what went before that is marked, and is not sent when
+    the same is asked for once more.
+    """
+    history = history_of(store.core.layout, store.core.clock)
+    marked = begun(store, asked, again=again)
+    replayed = Replayed(before=marked.mark.sent)
+    if asked.target is not None:
+        store.require_queue(*asked.target)
+    try:
+        # Whatever is read stays where it is until the end: nothing is reclaimed or compacted.
+        async with store.journals.messages.upkeep.turn:
+            mark = marked.mark
+            wanted = Range(mark.from_ms, mark.to_ms, moves=False)
+            found: Plan = await offload(lambda: plan(history, wanted, mark.below_id, mark.position))
+            done_bytes = found.done_bytes
+            progress(done_bytes, found.total_bytes, 0)
+            for window in found.windows:
+                view = await offload(lambda window=window: history.open_choice(window.choice))  # type: ignore[misc]
+                try:
+                    chosen = await chosen_of(view, asked)
+                    if chosen:
+                        await _send(store, marked, chosen, window.position)
+                        sent = replayed.count(chosen)
+                finally:
+                    await offload(view.close)
+                done_bytes += window.size_bytes
+                progress(done_bytes, found.total_bytes, sent if chosen else 0)
+        last = msgspec.structs.replace(marked.mark, done_ms=store.core.clock.now_ms())
+        await store.mark(lambda tx: marked.stage(tx, last))
+    finally:
+        history.close()
+    return replayed
+
+
+async def _send(
+    store: WritingStore, marked: Marked, chosen: Sequence[Chosen], position: tuple[bool, int]
+) -> None:
+    backs = [Back(one.source, one.ids, one.target, one.source.model) for one in chosen]
+    count = sum(len(one.ids) for one in chosen)
+    mark = msgspec.structs.replace(marked.mark, position=position, sent=marked.mark.sent + count)
+    before = marked.record, marked.mark
+    try:
+        await store.replay_window(backs, lambda tx: marked.stage(tx, mark))
+    except BaseException:
+        marked.record, marked.mark = before
+        raise
