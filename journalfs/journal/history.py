@@ -182,6 +182,8 @@ class Choice:
     """Messages from this id on are not of it."""
     left_out: frozenset[int] = frozenset()
     """Nor are these: they are found elsewhere."""
+    ends_bytes: int = ENDS_BYTES
+    """How much behind them is read for what became of the messages; 0: nobody asks."""
     around: Sequence[HistoryFile] = ()
     """All files, for what belongs to a message and was written before it."""
 
@@ -249,7 +251,7 @@ class HistoryLoader(JournalLoader):
         if any(one.file.compacted for one in choice.taken):
             history.sort(state)
         history.end(state)
-        left_bytes = ENDS_BYTES
+        left_bytes = choice.ends_bytes
         for one in choice.later[followed:]:
             left_bytes -= one.file.stamp.size_bytes
             if left_bytes < 0 or not state.counts().messages:

@@ -424,7 +424,8 @@ class History:
             raise
         store.place = place
         store.ends = Ends(store.core, store.loader)
-        store.ends.find()
+        if choice.ends_bytes:
+            store.ends.find()
         for queue in store.queues():
             if isinstance(queue, HistoryQueue):
                 queue.ends = store.ends

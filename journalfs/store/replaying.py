@@ -99,7 +99,7 @@ def plan(kept_by: History, wanted: Range, below_id: int, after: Position = BEGIN
     """Reads what compaction wrote whole, and the beginning of files that nobody looked through before."""
     kept = kept_by.kept()
     choice = kept_by.choice(kept, wanted)
-    sized = list(_windows(kept, replace(choice, below_id=below_id)))
+    sized = list(_windows(kept, replace(choice, below_id=below_id, ends_bytes=0)))
     left = [one for one in sized if one.position > after]
     total = sum(one.size_bytes for one in sized)
     return Plan(left, total, total - sum(one.size_bytes for one in left))

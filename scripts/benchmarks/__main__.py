@@ -57,6 +57,7 @@ MEASUREMENTS: dict[str, dict[str, Callable[[Context], None]]] = {
     "adversary": {"adversary": _of("adversary", "adversary")},
     "paging": {"paging": _of("paging", "paging")},
     "jdbc": {"jdbc": _of("jdbc", "jdbc")},
+    "history": {"replay": _of("history", "replay")},
     "export": {"exports": _of("exporting", "exports"), "older": _of("exporting", "older_stores")},
 }
 MESSAGES_PAGED = 300_000
@@ -111,11 +112,13 @@ def _arguments() -> argparse.Namespace:
     export_ = subcommands.add_parser(
         "export", help="exports and older stores, against the brokers' own tools"
     )
+    history_ = subcommands.add_parser("history", help="replay of what a journal retained")
     adversary_ = subcommands.add_parser("adversary", help="honest clients beside one who does his worst")
     jdbc_ = subcommands.add_parser("jdbc", help="stores in databases, against the broker's JDBC store")
     commands_ = {
         "jdbc": jdbc_,
         "export": export_,
+        "history": history_,
         "read": read,
         "append": append_,
         "spark": spark_,

@@ -1,0 +1,132 @@
+"""What a history holds, in queues once more: all of it once, wherever a replay was killed."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from journalfs.errors import JournalfsError, WrongCall
+from journalfs.store import open_store, replaying
+from journalfs.store.replaying import Asked, Replayed
+from journalfs.store.write.opening import open_for_writing
+from journalfs.store.write.store import WritingStore
+from tests.cli.running import journalfs
+from tests.frozen import PristineStores, load_expected
+from tests.history.test_reading import body_and_time, lines_of
+from tests.tools.crash_copy import copy_as_left
+
+INTO_DLQ = Asked(sources=("payments",), target=("DLQ", "DLQ"))
+PROPERTIES = {"_AMQ_ORIG_QUEUE", "_AMQ_ORIG_ADDRESS", "_AMQ_ORIG_MESSAGE_ID"}
+
+
+def done(
+    root: Path, asked: Asked, tell: Callable[[], None] = lambda: None, *, again: bool = False
+) -> Replayed:
+    async def run(store: WritingStore) -> Replayed:
+        failure: JournalfsError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.journals.run)
+            try:
+                replayed = await store.replay(asked, again=again, progress=lambda *_: tell())
+            except JournalfsError as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return replayed
+
+    store = open_for_writing(root)
+    try:
+        return trio.run(run, store)
+    finally:
+        store.close()
+
+
+def in_dlq(root: Path) -> Counter[tuple[object, object]]:
+    store = open_store(root)
+    try:
+        found = lines_of(store, "DLQ", "DLQ")
+        assert not any(PROPERTIES & one.get("properties", {}).keys() for one in found), "nothing is noted"
+        assert {one.get("address", "DLQ") for one in found} <= {"DLQ"}
+        return Counter(map(body_and_time, found))
+    finally:
+        store.close()
+
+
+WANTED = Counter(map(body_and_time, load_expected("retention")["retentionReplay"]["messages"]))
+
+
+@pytest.fixture
+def root(store_copy: Callable[[str], Path]) -> Path:
+    return store_copy("retention") / "data"
+
+
+def test_the_same_as_the_brokers_own(root: Path) -> None:
+    assert done(root, INTO_DLQ).sent == {("DLQ", "DLQ"): 1202}
+    assert in_dlq(root) == WANTED
+
+
+def test_killed_between_any_two_windows_it_goes_on(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what it sent itself, which is in the journal by now, is not sent again."""
+    monkeypatch.setattr(replaying, "WINDOW_BYTES", 1)
+    left: list[Path] = []
+
+    def keep() -> None:
+        left.append(tmp_path / f"left-{len(left)}")
+        copy_as_left(root, left[-1])
+
+    done(root, INTO_DLQ, keep)
+    assert len(left) > 8
+    for one in left[::3]:
+        before = in_dlq(one)
+        replayed = done(one, INTO_DLQ)
+        assert replayed.before == before.total()
+        assert in_dlq(one) == WANTED
+        shutil.rmtree(one)
+
+
+def test_done_is_done(root: Path) -> None:
+    done(root, INTO_DLQ)
+    with pytest.raises(WrongCall, match="replayed already, 1202 messages"):
+        done(root, INTO_DLQ)
+    done(root, INTO_DLQ, again=True)
+    assert in_dlq(root) == WANTED + WANTED, "what was replayed is not of what was asked for"
+
+
+def test_nobody_loses_what_fails(root: Path) -> None:
+    with pytest.raises(JournalfsError):
+        done(root, Asked(target=("DLQ", "none")))
+    with pytest.raises(JournalfsError):
+        done(root, Asked(selector="n >", target=("DLQ", "DLQ")))
+    assert not in_dlq(root)
+
+
+def test_by_selector_and_range_into_their_own_queues(root: Path) -> None:
+    asked = Asked(begin="2026-11-21T09:23:00Z", selector="n < 10")
+    replayed = done(root, asked)
+    assert replayed.sent[("payments", "payments")] == 10
+    store = open_store(root)
+    again = [
+        one for one in lines_of(store, "payments", "payments") if one.get("properties", {}).get("n", 99) < 10
+    ]
+    assert len(again) == 10
+    store.close()
+
+
+def test_commands(root: Path, stores: PristineStores) -> None:
+    planned = journalfs("replay", root, "--dry-run", "--from", "2026-11-21T00:00Z", "payments")
+    assert planned.stdout == "payments::payments: 1202 would be replayed\n"
+    assert not in_dlq(root)
+    assert "keeps no history" in journalfs("replay", stores["aio"] / "data", "--dry-run").stderr
+    command = ("replay", root, "payments", "--to-queue", "DLQ::DLQ", "--json")
+    assert journalfs(*command).stdout == '{"address":"DLQ","queue":"DLQ","messages":1202}\n'
+    assert "--again" in journalfs(*command).stderr
+    assert "say ADDRESS::QUEUE" in journalfs("replay", root, "--to-queue", "DLQ").stderr
+    assert "a time is" in journalfs("replay", root, "--from", "nonsense").stderr
