@@ -95,12 +95,12 @@ def _planned(path: Path, asked: Asked) -> Replayed:
     import trio  # noqa: PLC0415 - as above
 
     from journalfs.clock import SystemClock  # noqa: PLC0415
-    from journalfs.sources import locate_readable  # noqa: PLC0415
+    from journalfs.config.layout import locate_store  # noqa: PLC0415
     from journalfs.store.history import history_of  # noqa: PLC0415
     from journalfs.store.replaying import planned  # noqa: PLC0415
     from journalfs.times import range_between  # noqa: PLC0415
 
-    history = history_of(locate_readable(path), SystemClock())
+    history = history_of(locate_store(path), SystemClock())
     wanted = range_between(asked.begin, asked.end, history.clock.now_ms())
     try:
         return trio.run(planned, history, asked, wanted)

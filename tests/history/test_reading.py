@@ -16,13 +16,14 @@ from journalfs.clock import SystemClock
 from journalfs.config.layout import locate_store
 from journalfs.errors import WrongCall
 from journalfs.store.history import History, HistoryStore, history_of
+from journalfs.store.store import JournalStore
 from journalfs.times import FOREVER_MS, named_range
 from tests.frozen import load_expected
 
 PAYMENTS = ("payments", "payments")
 
 
-def lines_of(store: HistoryStore, address: str, queue: str) -> list[dict[str, Any]]:
+def lines_of(store: JournalStore, address: str, queue: str) -> list[dict[str, Any]]:
     found = store.address(address)
     assert found is not None
     view = found.queue(queue)
