@@ -27,6 +27,7 @@ from journalfs.ids import MessageId
 CONTROL_DIRECTORY: Final = b".journalfs"
 SNAPSHOTS_DIRECTORY: Final = b"snapshots"
 REMOVED_DIRECTORY: Final = b"removed"
+HISTORY_DIRECTORY: Final = b"history"
 TRANSACTIONS_DIRECTORY: Final = b"transactions"
 PREPARED_DIRECTORY: Final = b"prepared"
 COMMITTED_DIRECTORY: Final = b"committed"

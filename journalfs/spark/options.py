@@ -46,6 +46,8 @@ class Options:
     max_messages: int | None = field(default=None, metadata={"name": "maxMessagesPerTrigger"})
     starting: str = field(default="earliest", metadata={"name": "startingOffsets"})
     acknowledge: bool = False
+    history: str = ""
+    """A range of time, as `journalfs.times` names them: all that was sent then, in place of what is live."""
     exact_rows: int | None = field(default=None, metadata={"name": "exactRows"})
     """How many rows a write must have to be published; `None`: it is published whatever it has."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from journalfs.config.database import DatabaseSettings, DatabaseStore, database_
 from journalfs.config.layout import locate_store
 from journalfs.errors import JournalfsError, NotAStore, SystemFailure, WrongCall
 from journalfs.sources import derived_if_older
+from journalfs.times import Range
 
 SNAPSHOTS: Final = Path(".journalfs", "snapshots")
 WHERE: Final = ".where"
@@ -35,6 +36,8 @@ class Place:
     queue: str | None = None
     read_only: bool = False
     """Whether it is a mount, or a snapshot in one, that takes no changes."""
+    history: Range | None = None
+    """It is a range of the history in a mount."""
 
     def destination(self, queues: Sequence[str]) -> tuple[str, str | None]:
         """The address, and the queue if it is only one, that messages are written to, as far as the path and
@@ -62,15 +65,21 @@ def database_of(path: str) -> DatabaseSettings | None:
     return None
 
 
-def place_of(path: str) -> Place:
-    """Raises `WrongCall` for a path in a mount that is neither its root, an address nor a queue."""
+def place_of(path: str, *, reads_history: bool = False) -> Place:
+    """Raises `WrongCall` for a path in a mount that is neither its root, an address nor a queue, and unless
+    the caller `reads_history` for one in a history.
+    """
     given = local_path(path)
     found = _mount_with(given)
-    return (
-        Place(derived_if_older(given))
-        if found is None
-        else _in_mount(found[0], given.relative_to(found[0]), found[1])
-    )
+    if found is None:
+        return Place(derived_if_older(given))
+    place = _in_mount(found[0], given.relative_to(found[0]), found[1])
+    if "historyFrom" not in found[1]:
+        return place
+    if not reads_history:
+        raise WrongCall(f"{given}: this is a history, which is read as a batch and never written")
+    bounds = (int(str(found[1][name])) for name in ("historyFrom", "historyTo"))
+    return replace(place, history=Range(*bounds, moves=False))
 
 
 def refuse_mount(path: str) -> None:

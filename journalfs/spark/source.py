@@ -22,7 +22,7 @@ from journalfs.selector import compile_selector
 from journalfs.spark.filters import Condition, condition_of
 from journalfs.spark.options import Options, refuse_unused
 from journalfs.spark.pieces import Pieces
-from journalfs.spark.place import database_of, place_of
+from journalfs.spark.place import Place, database_of, place_of
 from journalfs.spark.plan import chosen_queues, plan
 from journalfs.spark.reading import Wanted, read_pieces
 from journalfs.spark.schema import check_schema, usual_schema
@@ -32,7 +32,7 @@ from journalfs.store.store import JournalStore
 
 _OF_STREAMS: Final = ("acknowledge", "starting", "max_messages")
 _OF_WRITES: Final = ("exact_rows",)
-_OF_READS: Final = ("selector", "columns", "partition_bytes", "batch_bytes")
+_OF_READS: Final = ("selector", "columns", "partition_bytes", "batch_bytes", "history")
 
 
 class JournalfsSource(DataSource):
@@ -64,7 +64,7 @@ class JournalfsSource(DataSource):
 
         check_schema(schema)
         options = self._checked()
-        refuse_unused(options, "a stream", _OF_WRITES)
+        refuse_unused(options, "a stream", (*_OF_WRITES, "history"))
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -103,7 +103,7 @@ class BatchReader(DataSourceReader):
             from journalfs.spark.tables import table_ranges  # noqa: PLC0415 - an optional library
 
             return table_ranges(database, self.options)
-        place = place_of(self.options.path)
+        place = place_of(self.options.path, reads_history=True)
         with opened(self.options) as store:
             queues = chosen_queues(store, place, self.options.queues)
             return plan(store, [queue for queue in queues if self._may_match(queue.name)], self.options)
@@ -141,8 +141,27 @@ class PushingReader(BatchReader):
 @contextmanager
 def opened(options: Options) -> Iterator[JournalStore]:
     """The store of a path, open for reading."""
-    store = open_store(place_of(options.path).store, index=options.index)
+    place = place_of(options.path, reads_history=True)
+    if options.history or place.history is not None:
+        store: JournalStore = _history(options, place)
+    else:
+        store = open_store(place.store, index=options.index)
     try:
         yield store
     finally:
         store.close()
+
+
+def _history(options: Options, place: Place) -> JournalStore:
+    """What was sent in a range. Bodies that were put together for it last for the tasks."""
+    from journalfs.clock import SystemClock  # noqa: PLC0415 - few jobs read it
+    from journalfs.config.layout import locate_store  # noqa: PLC0415
+    from journalfs.store.history import history_of  # noqa: PLC0415
+    from journalfs.times import named_range  # noqa: PLC0415
+
+    history = history_of(locate_store(place.store), SystemClock())
+    try:
+        wanted = place.history or named_range(options.history, history.clock.now_ms())
+        return history.open_now(wanted, place=history.new_place(lasting=True))
+    finally:
+        history.close()

@@ -437,6 +437,24 @@ class Snapshots(Protocol):
         """Remove one; what was opened of it can be read no longer."""
 
 
+class History(Protocol):
+    """What was sent, as far as the store keeps it."""
+
+    def __bool__(self) -> bool:
+        """Whether it keeps any."""
+
+    @property
+    def mtime_ns(self) -> int: ...
+
+    async def days(self) -> Sequence[str]:
+        """The days of it, as names of ranges."""
+
+    def named(self, name: str) -> Snapshot:
+        """What was sent in the range that this names, read like a snapshot. Where the range moves, or is not
+        over, `Snapshot.opened` has what came meanwhile. Raises `WrongCall`.
+        """
+
+
 class Undone(NamedTuple):
     back: Mapping[QueuePath, int]
     """How many messages came back to which queue."""
@@ -527,6 +545,9 @@ class Store(Protocol):
 
     @property
     def snapshots(self) -> Snapshots: ...
+
+    @property
+    def history(self) -> History: ...
 
     def control(self) -> VirtualDirectory:
         """The tree under `.journalfs/`."""

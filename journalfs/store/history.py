@@ -62,6 +62,9 @@ OPENED_MAX: Final = 8
 """Ranges that are kept open."""
 LASTS_MS: Final = 10_000
 """How long a range that reaches into the present, or moves with it, is shown as it was when it was opened."""
+DAY_MS: Final = 86_400_000
+LASTING: Final = "until-"
+"""Before the time at which a view may be removed that others read than those who made it."""
 _opened = itertools.count(1)
 
 
@@ -107,7 +110,8 @@ class HistoryStore(JournalStore):
             super().close()
         finally:
             self.core.let_go()
-            door.remove_tree(self.place)
+            if not self.place.name.startswith(LASTING):
+                door.remove_tree(self.place)
 
 
 class _Queues(LostBindings):
@@ -284,11 +288,10 @@ class HistoryRange:
     _opened: HistoryStore | None = None
     _range: Range | None = None
     _opened_ms: int = 0
-    _number: int = 0
 
     @property
     def identity(self) -> str:
-        return f"history {self.name} {self._number}"
+        return f"history {self.name}"
 
     @property
     def mtime_ns(self) -> int:
@@ -306,7 +309,7 @@ class HistoryRange:
             if self._opened is None or not (ends or now_ms - self._opened_ms < LASTS_MS):
                 store = await self.history.open(wanted)
                 before, self._opened = self._opened, store
-                self._range, self._opened_ms, self._number = wanted, now_ms, self._number + 1
+                self._range, self._opened_ms = wanted, now_ms
                 if before is not None:
                     await offload(before.close)
             self.history.used(self)
@@ -360,7 +363,10 @@ class History:
         if len(self._used) > OPENED_MAX:
             self._used.pop(0).close()
 
-    def days(self) -> Sequence[str]:
+    async def days(self) -> Sequence[str]:
+        return await offload(self._days)
+
+    def _days(self) -> Sequence[str]:
         """Days, in local time, in which messages were sent, as far as looking at each file's first tells."""
         from datetime import datetime, timedelta  # noqa: PLC0415 - few list them
 
@@ -369,7 +375,7 @@ class History:
         if not firsts:
             return []
         day = datetime.fromtimestamp(min(firsts) / 1000).date()
-        last = datetime.fromtimestamp(max(*firsts, min(self.clock.now_ms(), max(firsts))) / 1000).date()
+        last = datetime.fromtimestamp(max(firsts) / 1000).date()
         found = []
         while day <= last:
             found.append(day.isoformat())
@@ -450,10 +456,13 @@ class History:
                     index.learn(read.file, Known(times, whole=True))
         _write_times(self._index_path, index)
 
-    def new_place(self) -> Path:
-        """A folder for a view, that nobody has. Raises OSError."""
+    def new_place(self, *, lasting: bool = False) -> Path:
+        """A folder for a view, that nobody has. It goes with its store, or `lasting` a day after it was made.
+        Raises OSError.
+        """
         base = self._views()
-        place = base / f"{os.getpid()}-{next(_opened)}"
+        own = f"{os.getpid()}-{next(_opened)}"
+        place = base / (f"{LASTING}{self.clock.now_ms() + DAY_MS}-{own}" if lasting else own)
         door.make_folders(place)
         return place
 
@@ -465,7 +474,9 @@ class History:
         base = self._folder / VIEWS
         for name in door.names_if_there(base):
             process = name.partition("-")[0]
-            if process.isdecimal() and not is_running(int(process)):
+            over = process.isdecimal() and not is_running(int(process))
+            until = name.removeprefix(LASTING).partition("-")[0] if name.startswith(LASTING) else ""
+            if over or (until.isdecimal() and int(until) < self.clock.now_ms()):
                 door.remove_tree(base / name)
         return base
 

@@ -45,6 +45,7 @@ from journalfs.store.undecided import messages_not_shown
 
 if TYPE_CHECKING:
     from journalfs.sources import KeptUp
+    from journalfs.store.history import History
     from journalfs.store.reloading import Reloading
     from journalfs.store.snapshots import Snapshots
 
@@ -89,6 +90,7 @@ class JournalStore:
         self._disk = 0, 0, 0
         """Bytes of it, free ones, and those that users other than root may have."""
         self._snapshots: Snapshots | None = None
+        self._history: History | None = None
 
     # -- what it shows ---------------------------------------------------------------------------------------
 
@@ -128,6 +130,17 @@ class JournalStore:
 
             self._snapshots = Snapshots(self.core.layout)
         return self._snapshots
+
+    @property
+    def history(self) -> History:
+        if self._history is None:
+            self._history = self._made_history()
+        return self._history
+
+    def _made_history(self) -> History:
+        from journalfs.store.history import History  # noqa: PLC0415 - few commands look at it
+
+        return History(self.core.layout, self.core.clock)
 
     def user_limits(self) -> Mapping[str, int]:
         value = self.core.layout.value_in_force
@@ -669,6 +682,8 @@ class JournalStore:
             self.kept_up.close()
         if self._snapshots is not None:
             self._snapshots.close()
+        if self._history is not None:
+            self._history.close()
         try:
             if len(self._addresses) and not self._is_gone():
                 self._seal(self.queues())  # what was listed as a tail has its name after this, too

@@ -19,6 +19,7 @@ from journalfs_mount.caching import SELDOM_S
 from journalfs_mount.context import MountContext
 from journalfs_mount.errnos import gone
 from journalfs_mount.names import (
+    HISTORY_DIRECTORY,
     REMOVED_DIRECTORY,
     SNAPSHOTS_DIRECTORY,
     STATUS_NAME,
@@ -55,10 +56,17 @@ class ControlNode(VirtualDirectoryNode):
     def find(self, name: bytes) -> Node | None:
         if name == SNAPSHOTS_DIRECTORY and not self.context.fixed:
             return self.enter(name, partial(SnapshotsDirectory, self.context, self.inode))
+        if name == HISTORY_DIRECTORY and self._has_history():
+            from journalfs_mount.nodes.history import HistoryDirectory  # noqa: PLC0415  (it imports this)
+
+            return self.enter(name, partial(HistoryDirectory, self.context, self.inode))
         removed = self.context.removed
         if name == REMOVED_DIRECTORY and removed is not None:
             return self.enter(name, partial(RemovedDirectory, self.context, self.inode, removed))
         return super().find(name)
+
+    def _has_history(self) -> bool:
+        return not self.context.fixed and bool(self.context.store.history)
 
     def _node(self, name: bytes, found: VirtualDirectory | VirtualFile) -> Node:
         if name != TRANSACTIONS_DIRECTORY or self.context.read_only:
@@ -70,6 +78,8 @@ class ControlNode(VirtualDirectoryNode):
         entries = list(super().entries())
         if not self.context.fixed:
             entries.append((SNAPSHOTS_DIRECTORY, partial(self.child, SNAPSHOTS_DIRECTORY)))
+        if self._has_history():
+            entries.append((HISTORY_DIRECTORY, partial(self.child, HISTORY_DIRECTORY)))
         if self.context.removed is not None:
             entries.append((REMOVED_DIRECTORY, partial(self.child, REMOVED_DIRECTORY)))
         return entries

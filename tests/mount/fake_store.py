@@ -20,6 +20,7 @@ from journalfs.store.api import (
     Bytes,
     ByteSource,
     Follower,
+    History,
     Listing,
     LoopLag,
     Origins,
@@ -463,6 +464,10 @@ class FakeStore:
     @property
     def snapshots(self) -> Snapshots:
         raise AssertionError("no test of names and caches looks at snapshots")
+
+    @property
+    def history(self) -> History:
+        raise AssertionError("nor at its history")
 
     def addresses(self) -> Sequence[Address]:
         return list(self.by_name.values())

@@ -179,7 +179,24 @@ class SnapshotMaking(Snapshots):
             self._journals.ids.last,
         )
 
+    async def hold_journal(self, place: Path) -> Path:
+        """Give the journal as it is now names of its own, in a new folder below `place`: the folder."""
+        folder = place / JOURNAL
+        messages = self._journals.messages
+        async with messages.upkeep.turn:
+            await messages.durable(messages.position)
+            journal = _Journal.of(messages)
+            try:
+                await offload(lambda: self._hold(journal, folder))
+            except OSError as error:
+                raise _failure(error, folder) from error
+        return folder
+
     # ---- in a thread ----
+
+    def _hold(self, journal: _Journal, folder: Path) -> None:
+        door.make_folders(folder)
+        self._take_journal(journal, folder, _Copying(SNAPSHOT_COPIED_BYTES_MAX))
 
     def _make(self, moment: _Moment, making: Path, folder: Path) -> None:
         door.make_folders(folder.parent)

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import trio
 
@@ -86,6 +86,9 @@ __all__ = ["SyncMode", "WritingStore"]
 
 FOLDER = "journalfs"
 STAGING = "staging"
+
+if TYPE_CHECKING:
+    from journalfs.store.history import History
 
 
 class WritingStore(SelfReadingStore):
@@ -473,6 +476,11 @@ class WritingStore(SelfReadingStore):
             await self._leaving.bring_back(found, kind, stage_also)
         for address in addresses:
             self.admission.moved(address)
+
+    def _made_history(self) -> History:
+        from journalfs.store.history import History  # noqa: PLC0415 - few look at it
+
+        return History(self.core.layout, self.core.clock, self.snapshotting.hold_journal)
 
     async def replay(self, asked: Asked, *, again: bool, progress: Progress) -> Replayed:
         """Publish once more what the history has: see `journalfs.store.write.replaying`."""

@@ -1,0 +1,85 @@
+"""`.journalfs/history/`: what was sent in a range of time, for any range that a name says.
+
+Listed are days. What is in a range is laid out as the mount itself, and read when somebody looks into it; one
+that reaches into the present shows what came meanwhile when it is looked at again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+from urllib.parse import unquote
+
+from journalfs.errors import JournalfsError, WrongCall
+from journalfs.store.api import Snapshot
+from journalfs_mount.context import MountContext
+from journalfs_mount.nodes.base import Directory, Entry, Node
+from journalfs_mount.nodes.snapshots import SnapshotDirectory
+from journalfs_mount.refusals import Refused
+
+_STAYS = "what was sent is history: settings say how long it is kept (journal-retention-directory)"
+
+
+class HistoryDirectory(Directory):
+    """All ranges."""
+
+    __slots__ = ("_days",)
+
+    opens: ClassVar[bool] = True
+
+    def __init__(self, context: MountContext, parent_inode: int) -> None:
+        super().__init__(context, parent_inode)
+        self._days: Sequence[str] = ()
+
+    async def open_up(self) -> None:
+        self._days = await self.context.store.history.days()
+
+    def mtime_ns(self) -> int:
+        return self.context.store.history.mtime_ns
+
+    def find(self, name: bytes) -> Node | None:
+        text = unquote(os.fsdecode(name))
+        if text.startswith(".") and not text.startswith(".."):
+            return None
+        try:
+            found = self.context.store.history.named(text)
+        except WrongCall:
+            return None
+        return self.enter(name, partial(RangeDirectory, self.context, self.inode, found))
+
+    def entries(self) -> Sequence[Entry]:
+        return [(day.encode(), partial(self.child, day.encode())) for day in self._days]
+
+    async def remove_directory(self) -> None:
+        raise Refused(errno.EPERM, _STAYS)
+
+
+class RangeDirectory(SnapshotDirectory):
+    """One range: the root of what was sent then."""
+
+    __slots__ = ()
+
+    def __init__(self, context: MountContext, parent_inode: int, of: Snapshot) -> None:
+        super().__init__(context, parent_inode, of)
+
+    async def open_up(self) -> None:
+        try:
+            store = await self._snapshot.opened()
+        except JournalfsError as error:
+            self._failure = error
+            return
+        self._failure = None
+        context = self._mount.of_snapshot(self._snapshot, store)
+        context.store = store
+        context.caching = replace(context.caching, name_s=0.0, directory_attributes_s=0.0)
+        self.context = context
+
+    async def move(self, target: Directory, name: bytes) -> None:
+        raise Refused(errno.EPERM, _STAYS)
+
+    async def remove_directory(self) -> None:
+        raise Refused(errno.EPERM, _STAYS)

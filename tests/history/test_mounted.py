@@ -1,0 +1,81 @@
+"""`.journalfs/history/` of real mounts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.mounting import journalfs, mounted_for_writing, read_lines
+from tests.mounting import mounted as mounting
+
+ALL = ".journalfs/history/all"
+
+
+@pytest.fixture
+def writable(tmp_path: Path) -> Path:
+    store = tmp_path / "store"
+    assert journalfs("create", store).returncode == 0
+    kept = (
+        'journal-file-size = 65536\njournal-retention-directory = "history"\n'
+        "journal-retention-max-bytes = 100000000\n"
+    )
+    settings = store / "journalfs.toml"
+    settings.write_text(kept + (settings.read_text() if settings.exists() else ""))
+    return store
+
+
+def test_what_a_broker_retained(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    with mounting(store_copy("retention"), tmp_path / "mnt") as mount:
+        look_at_the_retained(mount.path)
+
+
+def look_at_the_retained(mounted: Path) -> None:
+    found = mounted / ALL / "payments" / "payments"
+    assert len(read_lines(found)) == 1202
+    assert os.listdir(mounted / ".journalfs/history") == ["2026-11-21"]
+    assert len(read_lines(mounted / ".journalfs/history/2026-11-21/rates/rates.log")) == 240
+    assert not read_lines(mounted / ".journalfs/history/yesterday/payments/payments")
+    assert len(read_lines(found / ".where" / "n < 5")) == 5
+    first = min(os.listdir(found / ".messages"), key=lambda name: int(name.split(".")[0]))
+    message = found / ".messages" / first
+    said = {name: os.getxattr(message, name) for name in os.listxattr(message)}
+    assert said["user.journalfs.acknowledged"] == b"true"
+    assert int(said["user.journalfs.published"]) == message.stat().st_mtime_ns // 1_000_000
+    assert not (mounted / ".journalfs/history/nonsense").exists()
+    with pytest.raises(OSError, match="Read-only"):
+        os.rmdir(mounted / ALL)
+    with pytest.raises(OSError, match="Read-only"):
+        message.unlink()
+
+
+def test_what_was_consumed_through_the_mount_is_copied_back(writable: Path, tmp_path: Path) -> None:
+    with mounted_for_writing(writable, tmp_path / "mnt") as mount:
+        consume_and_copy_back(mount.path)
+
+
+def consume_and_copy_back(mounted: Path) -> None:
+    queue = mounted / "orders" / "billing"
+    for name in ("billing", "again"):
+        (mounted / "orders" / name).mkdir(parents=True)
+    for turn in range(4):
+        (queue / "in.txt").write_text("".join(f"{turn}-{n} {'x' * 500}\n" for n in range(100)))
+        for part in queue.glob("*.jsonl"):
+            part.unlink()
+    (queue / "picture.bin").write_bytes(bytes(range(256)) * 1000)
+    assert len(list((queue / ".messages").iterdir())) == 1
+    (picture,) = (queue / ".messages").iterdir()
+    picture.unlink()
+    found = mounted / ".journalfs/history/-1h/orders/billing"
+    assert len(read_lines(found)) == 401
+    assert (found / ".messages" / picture.name).read_bytes() == bytes(range(256)) * 1000
+    subprocess.run(
+        f"cat {found}/.where/'color IS NULL'/part-*.jsonl > {mounted}/orders/again/in.jsonl",
+        shell=True,
+        check=True,
+    )
+    again = mounted / "orders" / "again"
+    assert len(read_lines(again)) == 401
