@@ -28,6 +28,7 @@ def writable(tmp_path: Path) -> Path:
     return store
 
 
+@pytest.mark.rule("S-250", "S-252")
 def test_what_a_broker_retained(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
     with mounting(store_copy("retention"), tmp_path / "mnt") as mount:
         look_at_the_retained(mount.path)

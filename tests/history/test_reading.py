@@ -103,6 +103,7 @@ def test_what_became_of_messages_is_said(kept: History) -> None:
     store.close()
 
 
+@pytest.mark.rule("S-251")
 def test_a_range_costs_what_lies_in_it(kept: History, root: Path) -> None:
     """And what was looked up once is not looked up again."""
     everything = opened(kept, "all")

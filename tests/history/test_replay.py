@@ -71,6 +71,7 @@ def test_the_same_as_the_brokers_own(root: Path) -> None:
     assert in_dlq(root) == WANTED
 
 
+@pytest.mark.rule("S-253")
 def test_killed_between_any_two_windows_it_goes_on(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
