@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -113,3 +116,19 @@ def rename(old: Path, new: Path) -> None:
     """Rename within a directory, durably. Raises OSError."""
     door.rename(old, new)
     door.sync(new.parent)
+
+
+def put_together(path: Path, pieces: Iterable[tuple[Path, int, int]]) -> None:
+    """Make a file of pieces of others, each given by where it begins and how long it is. It is disposable.
+    Raises OSError.
+    """
+    made = door.create(path)
+    try:
+        for source, some in groupby(pieces, key=itemgetter(0)):
+            with door.opened(source) as opened:
+                for _, offset, length in some:
+                    left = memoryview(os.pread(opened, length, offset))
+                    while left:
+                        left = left[os.write(made, left) :]
+    finally:
+        os.close(made)

@@ -23,6 +23,7 @@ from journalfs.damage import Damage, FileStamp
 from journalfs.engine import history
 from journalfs.engine.buffers import MappedFile
 from journalfs.engine.history import FileTimes, Piece
+from journalfs.engine.links import put_together
 from journalfs.engine.scan import scan_journal
 from journalfs.engine.state import LiveState
 from journalfs.engine.state_types import Unmeasured
@@ -45,7 +46,7 @@ from journalfs.limits import LOST_QUEUES_SHOWN_MAX
 from journalfs.store.core import Core
 from journalfs.store.ends import Ends, HistoryMessage
 from journalfs.store.index import IndexDescription
-from journalfs.store.index_file import index_place, is_running, read_index, write_index
+from journalfs.store.index_file import index_path, index_place, is_running, read_index, write_index
 from journalfs.store.lost_bindings import LostBindings
 from journalfs.store.message import StoreMessage
 from journalfs.store.opening import Opening
@@ -211,11 +212,8 @@ class _Fetching:
             self._write(message_id, some)
 
     def _write(self, message_id: int, places: Sequence[tuple[Path, Piece]]) -> None:
-        with open(door.create(self.view / format_large_name(MessageId(message_id))), "wb") as body:
-            for path, some in itertools.groupby(places, key=lambda one: one[0]):
-                with door.opened(path) as source:
-                    for _, piece in some:
-                        body.write(os.pread(source, piece.length, piece.offset))
+        name = self.view / format_large_name(MessageId(message_id))
+        put_together(name, [(path, piece.offset, piece.length) for path, piece in places])
 
 
 def _pieces(path: Path, rid: int, version: int, ids: set[int]) -> dict[int, list[tuple[Path, Piece]]]:
@@ -467,11 +465,7 @@ class History:
         return place
 
     def _views(self) -> Path:
-        if self._folder is None:
-            import tempfile  # noqa: PLC0415 - for root, of a store that cannot be changed
-
-            return Path(tempfile.gettempdir()) / VIEWS
-        base = self._folder / VIEWS
+        base = index_path(self.layout.root).parent / VIEWS
         for name in door.names_if_there(base):
             process = name.partition("-")[0]
             over = process.isdecimal() and not is_running(int(process))
