@@ -78,8 +78,8 @@ def place_of(path: str, *, reads_history: bool = False) -> Place:
         return place
     if not reads_history:
         raise WrongCall(f"{given}: this is a history, which is read as a batch and never written")
-    bounds = (int(str(found[1][name])) for name in ("historyFrom", "historyTo"))
-    return replace(place, history=Range(*bounds, moves=False))
+    from_ms, to_ms = (int(str(found[1][name])) for name in ("historyFrom", "historyTo"))
+    return replace(place, history=Range(from_ms, to_ms, moves=False))
 
 
 def refuse_mount(path: str) -> None:
