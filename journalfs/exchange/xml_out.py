@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final
 
-from journalfs.engine.lines import SOURCE_PERSISTER
-from journalfs.engine.xml import XmlElements
+from journalfs.engine.xml import LEFT_OUT, XmlElements
 from journalfs.errors import DecodeError, JournalfsError
 from journalfs.exchange.amqp_core import as_core
 from journalfs.format.bindings import RoutingType
@@ -19,8 +19,11 @@ from journalfs.selector import values
 from journalfs.store.bodies import pieces
 from journalfs.store.outgoing import CoreMessage, Outgoing
 from journalfs.store.queues import StoreQueue
+from journalfs.store.runs import Run
 from journalfs.store.store import JournalStore
-from journalfs.store.stored_runs import Place, each_place, stored_at
+from journalfs.store.stored_runs import each_stored
+
+MESSAGES_AT_ONCE: Final = 4096
 
 LARGE_PIECE_BYTES: Final = 1000
 """The tools write the body of a large message in pieces of so many bytes, each encoded on its own."""
@@ -75,6 +78,8 @@ class XmlWriter:
         self._advance = advance
         self._lost_characters = 0
         self._elements = XmlElements(out)
+        self._queues: dict[str, bytes] = {}
+        """Elements that name them."""
 
     def write(self, store: JournalStore) -> None:
         self._out.write(b"\n<activemq-journal>\n   <bindings>")
@@ -121,34 +126,38 @@ class XmlWriter:
     def _messages(self, queues: Sequence[StoreQueue]) -> None:
         """Each message once, with all its queues, at the first of them."""
         for together in _sharing(queues):
-            others = _shared_ids(together)
+            shared = _shared_ids(together)
             for queue in together:
-                mine = f'            <queue name="{self._text(queue.name)}"/>\n'
-                for place in _places(queue):
-                    names = others.get(place.message_id)
-                    if names is None:
-                        self._one(queue, place, mine)
-                    elif names[0] == queue.name:
-                        said = "".join(f'            <queue name="{self._text(one)}"/>\n' for one in names)
-                        self._one(queue, place, said)
-                    self._advance(1)
-        self._elements.flush()
+                for run in _runs(queue):
+                    self._run(queue, run, shared)
 
-    def _one(self, queue: StoreQueue, place: Place, queues: str) -> None:
+    def _run(self, queue: StoreQueue, run: Run, shared: Mapping[int, Sequence[str]]) -> None:
         """By the core, but for what is anything but usual."""
-        if place.source == SOURCE_PERSISTER and self._elements.message(
-            place.file, place.offset, place.size_bytes, place.message_id, queues.encode()
-        ):
-            return
-        self._elements.flush()
-        try:
-            message = stored_at(queue.content, place)
-        except JournalfsError as error:
-            self._lost(f"message {place.message_id} of {queue.name} is left out: {error}")
-            return
-        self._message(place.message_id, message, queues)
+        ids, numbers = run.ids(queue.content), run.numbers
+        names, which = _names(queue.name, ids, shared)
+        queues = [b"".join(map(self._queue, some)) for some in names]
+        lines, _held, _ = run.headers(queue.content)
+        at = 0
+        while (at := self._elements.write(lines, ids, at, queues, which)) < len(ids):
+            number = which[at] if which else 0
+            if number != LEFT_OUT:
+                self._one(queue, run.of(numbers[at : at + 1]), queues[number])
+            at += 1
+        self._advance(len(ids))
 
-    def _message(self, message_id: int, message: Outgoing, queues: str) -> None:
+    def _queue(self, name: str) -> bytes:
+        if name not in self._queues:
+            self._queues[name] = f'            <queue name="{self._text(name)}"/>\n'.encode()
+        return self._queues[name]
+
+    def _one(self, queue: StoreQueue, run: Run, queues: bytes) -> None:
+        for message_id, message in each_stored(queue.content, run):
+            if isinstance(message, JournalfsError):
+                self._lost(f"message {message_id} of {queue.name} is left out: {message}")
+            else:
+                self._message(message_id, message, queues)
+
+    def _message(self, message_id: int, message: Outgoing, queues: bytes) -> None:
         try:
             core = message if isinstance(message, CoreMessage) else as_core(message)
             properties = "".join(map(self._property, core.properties.entries))
@@ -163,8 +172,9 @@ class XmlWriter:
             f'\n      <message id="{message_id}" priority="{core.priority}" '
             f'expiration="{core.expiration_ms}" timestamp="{core.timestamp_ms or 0}" type="{kind}"'
             f"{user_id}>\n         <properties>{properties}\n         </properties>\n"
-            f"         <queues>\n{queues}         </queues>\n".encode()
+            "         <queues>\n".encode()
         )
+        self._out.write(queues + b"         </queues>\n")
         self._body(core)
 
     def _property(self, entry: Property) -> str:
@@ -201,10 +211,33 @@ def _in_pieces(given: Iterable[bytes | bytearray | memoryview]) -> Iterator[byte
         yield left
 
 
-def _places(queue: StoreQueue) -> Iterator[Place]:
-    """Of all messages of a queue, those that a transaction in doubt has taken as well, as `data exp` does."""
+def _runs(queue: StoreQueue) -> Iterator[Run]:
+    """All messages of a queue, those that a transaction in doubt has taken as well, as `data exp` does."""
     for run in [*queue.content.live(), *queue.content.delivering()]:
-        yield from each_place(queue.content, run)
+        yield from run.split(MESSAGES_AT_ONCE)
+
+
+def _names(
+    queue: str, ids: array[int], shared: Mapping[int, Sequence[str]]
+) -> tuple[list[Sequence[str]], array[int] | None]:
+    """Names of queues, and which of them are of which message: None, all have the first."""
+    names: list[Sequence[str]] = [[queue]]
+    if not shared:
+        return names, None
+    known: dict[Sequence[str], int] = {}
+    which = array("i")
+    for message_id in ids:
+        queues = shared.get(message_id)
+        if queues is None:
+            which.append(0)
+        elif queues[0] != queue:
+            which.append(LEFT_OUT)
+        else:
+            number = known.setdefault(tuple(queues), len(names))
+            if number == len(names):
+                names.append(queues)
+            which.append(number)
+    return names, which
 
 
 def _sharing(queues: Sequence[StoreQueue]) -> list[list[StoreQueue]]:

@@ -19,19 +19,27 @@ static void lines(const uint8_t *data, size_t size, uint8_t *out) {
     jfs_scan_free(&scan);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void elements(const uint8_t *data, size_t size, uint8_t *out) {
     static const uint8_t queues[] = "<queue/>";
-    uint8_t *out = malloc(ROOM_BYTES);
-    uint64_t written;
-    FUZZ_CHECK(out != NULL);
-    if (size > 0 && data[0] == WHOLE_FILE) {
-        lines(data + 1, size - 1, out);
-    } else {
-        for (uint64_t room = ROOM_BYTES; room > 100; room /= 2) {
-            FUZZ_CHECK(jfs_xml_message(data, size, 1, queues, sizeof queues - 1, out, room, &written) == JFS_OK);
-            FUZZ_CHECK(written <= room);
-        }
+    static const uint32_t starts[] = {0, sizeof queues - 1};
+    static const int64_t ids[] = {1, 2, 3};
+    static const int32_t numbers[] = {0, JFS_XML_LEFT_OUT, 0};
+    const jfs_line line = {.payload = data, .payload_bytes = (uint32_t)size}, all[] = {line, line, line};
+    const jfs_xml_messages messages = {all, ids, 3, queues, starts, numbers};
+    for (uint64_t room = ROOM_BYTES; room > 100; room /= 2) {
+        uint64_t next = 0, written;
+        FUZZ_CHECK(jfs_xml_elements(&messages, &next, out, room, &written) == JFS_OK);
+        FUZZ_CHECK(written <= room && (written > 0) == (next > 0));
     }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t *out = malloc(ROOM_BYTES);
+    FUZZ_CHECK(out != NULL);
+    if (size > 0 && data[0] == WHOLE_FILE)
+        lines(data + 1, size - 1, out);
+    else
+        elements(data, size, out);
     free(out);
     return 0;
 }

@@ -47,18 +47,6 @@ static int put_front(char *to, const jfs_record *record) {
 
 static int has_body(uint8_t kind) { return kind != JFS_DELETE && kind != JFS_ROLLBACK && kind != JFS_COMMIT; }
 
-/* Base64 in the alphabet of URLs. */
-static uint64_t put_body(uint8_t *to, jfs_view body) {
-    jfs_sink sink = {.out = to, .to = UINT64_MAX};
-    jfs_put_base64(&sink, body);
-    const uint64_t letters = sink.pos;
-    for (uint64_t i = 0; i < letters; i++) {
-        const uint8_t plus = to[i] == '+' ? '-' - '+' : 0, slash = to[i] == '/' ? '_' - '/' : 0;
-        to[i] = (uint8_t)(to[i] + plus + slash);
-    }
-    return letters;
-}
-
 static jfs_status lines_body(void *context) {
     const job *j = context;
     *j->written = 0;
@@ -69,7 +57,7 @@ static jfs_status lines_body(void *context) {
         if (JFS_ENCODED_FRONT_BYTES + jfs_base64_bytes(body_bytes) > j->capacity - *j->written) return JFS_OK;
         uint8_t *to = j->out + *j->written;
         to += put_front((char *)to, record);
-        if (has_body(record->kind)) to += put_body(to, (jfs_view){j->bytes + record->body_offset, body_bytes});
+        if (has_body(record->kind)) to += jfs_base64_of_urls((jfs_view){j->bytes + record->body_offset, body_bytes}, to);
         *to++ = '\n';
         *j->written = (uint64_t)(to - j->out);
     }

@@ -132,6 +132,8 @@ void jfs_put_uuid(jfs_sink *sink, const uint8_t *bytes);
 /* base64.c: standard alphabet, padded, without quotes. Skips by arithmetic. */
 void jfs_put_base64(jfs_sink *sink, jfs_view bytes);
 uint64_t jfs_base64_bytes(uint64_t bytes);
+/* All of it in the alphabet of URLs, into jfs_base64_bytes() of room. Returns how long it is. */
+uint64_t jfs_base64_of_urls(jfs_view bytes, uint8_t *out);
 
 /* number.c: the shortest digits that give the same value back; NaN and infinities as strings. */
 void jfs_put_double(jfs_sink *sink, uint64_t bits);

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from array import array
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,17 +25,21 @@ NAMES = ["orders-basic", "transactions", *(pytest.param(one, marks=pytest.mark.l
 
 def both(data: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, bytes, int]:
     """By the core and by Python alone, and how many messages the core wrote."""
-    own, made = XmlElements.message, []
+    own, made = XmlElements.write, []
 
-    def counted(elements: XmlElements, *given: object) -> bool:
-        made.append(own(elements, *given))  # type: ignore[arg-type]
-        return made[-1]
+    def counted(elements: XmlElements, lines: object, ids: array[int], first: int, *given: Any) -> int:
+        following = own(elements, lines, ids, first, *given)
+        made.append(following - first)
+        return following
+
+    def nothing(elements: XmlElements, lines: object, ids: array[int], first: int, *given: object) -> int:
+        return first
 
     found = []
-    for message in (counted, lambda elements, *given: False):
+    for write in (counted, nothing):
         out = io.BytesIO()
         with monkeypatch.context() as patched, closing(open_store(data, index=False)) as store:
-            patched.setattr(XmlElements, "message", message)
+            patched.setattr(XmlElements, "write", write)
             export_store(store, "xml", out, Told(lambda text: None), lambda count: None)
         found.append(out.getvalue())
     return found[0], found[1], sum(made)
