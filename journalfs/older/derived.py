@@ -10,6 +10,7 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
@@ -80,10 +81,13 @@ _IN_TX: Final = {
 
 class JournalFiles:
     """Appends records to files of a directory, one after another, none longer than `file_bytes` unless one
-    record is.
+    record is. `lasting` ones are made durable, and as long as a broker makes them, by another thread while
+    the next is written.
     """
 
-    def __init__(self, directory: Path, prefix: str, extension: str, file_bytes: int) -> None:
+    def __init__(
+        self, directory: Path, prefix: str, extension: str, file_bytes: int, *, lasting: bool = False
+    ) -> None:
         door.make_folders(directory)
         self._directory = directory
         self._extension = extension
@@ -98,6 +102,10 @@ class JournalFiles:
         """Of what is taken over record for record."""
         self._whole_bytes = 0
         """What files that are begun have from the beginning."""
+        self._path = directory
+        """Of the file that is being written."""
+        self._finishing = ThreadPoolExecutor(1, "syncing") if lasting else None
+        self._finished: list[Future[None]] = []
 
     @property
     def is_empty(self) -> bool:
@@ -109,8 +117,8 @@ class JournalFiles:
         self._end()
         self._file_id, self.rid = file_id, rid_of(file_id)
         stem = name or f"{self._prefix}-{file_id}"
-        made = door.create(self._directory / f"{stem}.{self._extension}")
-        self._file = open(made, "wb")  # noqa: SIM115 - `_end` closes it
+        self._path = self._directory / f"{stem}.{self._extension}"
+        self._file = open(door.create(self._path), "wb")  # noqa: SIM115 - `_end` closes it
         self._file.truncate(self._whole_bytes)
         self._of_tx.clear()
         self._rewritten.next_output()
@@ -230,10 +238,17 @@ class JournalFiles:
         if self._file is not None:
             self._flush()
             self._file.close()
+            self._file = None
+            if self._finishing is not None:
+                self._finished.append(self._finishing.submit(_allocate, self._path, self._file_bytes))
 
     def close(self) -> None:
+        """Until all is written, and durable where it is to last. Raises OSError."""
         self._end()
-        self._file = None
+        if self._finishing is not None:
+            self._finishing.shutdown()
+        for one in self._finished:
+            one.result()
 
 
 class DerivedStore:
@@ -349,7 +364,11 @@ class DerivedStore:
             self._counted = max(self._counted, *_COUNTER.unpack_from(body))
         if self._bindings is None:
             self._bindings = JournalFiles(
-                self.bindings_dir, "activemq-bindings", "bindings", BINDINGS_FILE_BYTES
+                self.bindings_dir,
+                "activemq-bindings",
+                "bindings",
+                BINDINGS_FILE_BYTES,
+                lasting=self._file_bytes is not None,
             )
         self._bindings.add(record_id, user_type, body)
 
@@ -364,7 +383,11 @@ class DerivedStore:
     def _journal(self) -> JournalFiles:
         if self._messages is None:
             self._messages = JournalFiles(
-                self.journal_dir, "activemq-data", "amq", self._file_bytes or FILE_BYTES
+                self.journal_dir,
+                "activemq-data",
+                "amq",
+                self._file_bytes or FILE_BYTES,
+                lasting=self._file_bytes is not None,
             )
         return self._messages
 
@@ -519,16 +542,9 @@ class DerivedStore:
                 journal.close()
         if error is not None:
             return
-        for journal, size_bytes in (
-            (self._messages, self._file_bytes),
-            (self._bindings, BINDINGS_FILE_BYTES),
-        ):
-            if journal is None:
-                continue
-            if self._file_bytes is None:
+        for journal in (self._messages, self._bindings):
+            if journal is not None and self._file_bytes is None:
                 journal.of_one_size()
-            else:
-                allocate(journal.files(), size_bytes or 0)
 
 
 def plain_queue(
@@ -565,15 +581,14 @@ def plain_queue(
     )
 
 
-def allocate(files: Iterable[Path], size_bytes: int) -> None:
-    """Files as a broker makes them. One that holds a longer record has a size that nobody takes for what is
-    left of a file.
+def _allocate(path: Path, size_bytes: int) -> None:
+    """Make a file as a broker makes it. One that holds a longer record has a size that nobody takes for what
+    is left of a file.
     """
-    for path in files:
-        with door.opened(path, door.WRITE) as file:
-            made = os.fstat(file).st_size
-            os.posix_fallocate(file, 0, size_bytes if made <= size_bytes else round_up(made, STEPS_BYTES[0]))
-            os.fsync(file)
+    with door.opened(path, door.WRITE) as file:
+        made = os.fstat(file).st_size
+        os.posix_fallocate(file, 0, size_bytes if made <= size_bytes else round_up(made, STEPS_BYTES[0]))
+        os.fsync(file)
 
 
 def _with_property(properties: bytes, entry: bytes) -> bytes:

@@ -46,7 +46,7 @@ from journalfs.older.bindings import (
     live_records,
     old_filter,
 )
-from journalfs.older.derived import BINDINGS_FILE_BYTES, JournalFiles, allocate, plain_queue
+from journalfs.older.derived import BINDINGS_FILE_BYTES, JournalFiles, plain_queue
 from journalfs.older.hornetq_records import HornetqRecords, page_record
 from journalfs.older.jms import BINDINGS, DESTINATION
 
@@ -140,7 +140,9 @@ class HornetqStore:
                     self._next_id = max(self._next_id, Reader(record.body).i64())
                 case _:
                     kept.append(record)
-        journal = JournalFiles(self.place / "bindings", "hornetq-bindings", "bindings", BINDINGS_FILE_BYTES)
+        journal = JournalFiles(
+            self.place / "bindings", "hornetq-bindings", "bindings", BINDINGS_FILE_BYTES, lasting=True
+        )
         for queue_id, binding in self._queues.items():
             self._put_queue(journal, queue_id, binding)
         if self.current_names:
@@ -152,7 +154,6 @@ class HornetqStore:
         counter = encode_id_counter(bound.IdCounter(self._next_id + 1))
         journal.add(self._new_id(), BindingType.ID_COUNTER, counter)
         journal.close()
-        allocate(_files_in(self.place / "bindings"), BINDINGS_FILE_BYTES)
 
     def _put_queue(self, journal: JournalFiles, queue_id: QueueId, binding: bound.QueueBinding) -> None:
         name, address = self._queue(binding), self._address(binding.address)
@@ -242,7 +243,9 @@ class HornetqStore:
             door.copy(path, self.place / "bindings" / f"hornetq-jms-{path.stem.rpartition('-')[2]}.jms")
         if there:
             return
-        journal = JournalFiles(self.place / "bindings", "hornetq-jms", "jms", BINDINGS_FILE_BYTES)
+        journal = JournalFiles(
+            self.place / "bindings", "hornetq-jms", "jms", BINDINGS_FILE_BYTES, lasting=True
+        )
         journal.make_room(0)
         queues = [
             self._queue(one).removeprefix(QUEUE_PREFIX)
@@ -260,7 +263,7 @@ class HornetqStore:
     # -- messages --------------------------------------------------------------------------------------------
 
     def _journal(self) -> None:
-        journal = JournalFiles(self.place / "journal", "hornetq-data", "hq", self.file_bytes)
+        journal = JournalFiles(self.place / "journal", "hornetq-data", "hq", self.file_bytes, lasting=True)
         journal.make_room(0)
         for mapped, scan in _scans(self.made / "journal", "amq"):
             with mapped:
@@ -276,7 +279,6 @@ class HornetqStore:
                         self._put_record(journal, record, body, tx)
         journal.close()
         lock = self.made / "journal" / SERVER_LOCK_NAME
-        allocate(_files_in(self.place / "journal"), self.file_bytes)
         if door.exists(lock):
             door.copy(lock, self.place / "journal" / SERVER_LOCK_NAME)
 
