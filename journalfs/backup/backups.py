@@ -27,8 +27,9 @@ from journalfs.backup.manifest import (
     manifest_name,
     object_name,
 )
-from journalfs.backup.places import Place, place_at
+from journalfs.backup.places import Place, is_url, place_at
 from journalfs.clock import Clock, SystemClock
+from journalfs.config.database import database_named, kept_text
 from journalfs.config.layout import plan_store
 from journalfs.damage import name_of
 from journalfs.errors import Damaged, NoSuchName, SystemFailure, WrongCall
@@ -70,6 +71,17 @@ class Backups:
     def at(cls, text: str, advance: Callable[[int], None] = lambda count: None) -> Backups:
         """Raises `DependencyMissing`."""
         return cls(place_at(text), advance=advance)
+
+    @classmethod
+    def found(cls, text: str) -> Backups | None:
+        """The same where `text` names backups: an object store, or a directory that has some. None: it names
+        something else, or nothing.
+        """
+        path = Path(os.path.abspath(text))
+        is_objects = is_url(text) and database_named(kept_text(text)) is None
+        if is_objects or (door.is_folder(path / BACKUPS) and door.is_folder(path / OBJECTS)):
+            return cls.at(text)
+        return None
 
     # ---- listing ----
 

@@ -39,9 +39,14 @@ class Place(Protocol):
         """Nobody else makes or removes backups meanwhile; an object store cannot tell."""
 
 
+def is_url(text: str) -> bool:
+    """One letter is no scheme that anybody has."""
+    return len(urlsplit(text).scheme) > 1
+
+
 def place_at(text: str) -> Place:
     """`DIRECTORY`, or a URL such as `s3://bucket/backups`. Raises `DependencyMissing`."""
-    return _Objects(text) if len(urlsplit(text).scheme) > 1 else _Folder(Path(os.path.abspath(text)))
+    return _Objects(text) if is_url(text) else _Folder(Path(os.path.abspath(text)))
 
 
 class _Folder:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from journalfs.cli.common import GivenPath, advancing, json_option, store_argument, write_json
+from journalfs.cli.common import GivenPath, GivenPlace, advancing, json_option, store_argument, write_json
 
 if TYPE_CHECKING:
     from journalfs.backup import Backups
 
-_DEST = click.argument("dest", metavar="DEST")
+_DEST = click.argument("dest", metavar="DEST", type=GivenPlace())
 _NAME = click.option("--name", metavar="NAME", help="Which backup; the newest if none is named.")
 
 

@@ -54,6 +54,21 @@ class GivenPath(click.ParamType[Path]):
         return [CompletionItem(incomplete, type="file")]
 
 
+class GivenPlace(click.ParamType[str]):
+    """A path or a URL, with the same care."""
+
+    name = "place"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        GivenPath().convert(value, param, ctx)
+        return os.fsdecode(os.fspath(cast("str", value)))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return GivenPath().shell_complete(ctx, param, incomplete)
+
+
 def _choose_config(ctx: click.Context, _param: click.Parameter, value: Path | None) -> None:
     """For this command and what it starts."""
     if value is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from journalfs.cli.common import GivenPath, json_option, name_in_warnings, write_json
+from journalfs.cli.common import GivenPlace, json_option, name_in_warnings, write_json
 from journalfs.errors import EXIT_WRONG_CALL, JournalfsError, NoSuchName
 
 if TYPE_CHECKING:
@@ -22,11 +24,13 @@ EXIT_TROUBLE: Final = 2
 
 
 @click.command(epilog="Example: journalfs diff /mnt/broker/.journalfs/snapshots/before /mnt/broker")
-@click.argument("first", metavar="A", type=GivenPath())
-@click.argument("second", metavar="B", type=GivenPath())
+@click.argument("first", metavar="A", type=GivenPlace())
+@click.argument("second", metavar="B", type=GivenPlace())
 @json_option
-def diff(*, first: Path, second: Path, as_json: bool) -> None:
-    """Compare two stores message by message: stores of any kind, mounts, snapshots, backups.
+def diff(*, first: str, second: str, as_json: bool) -> None:
+    """Compare two stores message by message: stores of any kind and mounts, `.journalfs/snapshots/NAME` and
+    `.journalfs/history/FROM..TO` below either, and backups (PLACE or PLACE@NAME), which are restored into a
+    temporary directory meanwhile.
 
     `lost` are messages in A only, `added` in B only, `changed` with another content in the same queue,
     `moved` in another queue. Ends with 0 if all is equal, with 1 if not, and
@@ -54,26 +58,50 @@ def diff(*, first: Path, second: Path, as_json: bool) -> None:
 
 
 @contextmanager
-def _compared(path: Path) -> Iterator[JournalStore]:
-    """A store, what is mounted at a path, or a snapshot of either."""
+def _compared(given: str) -> Iterator[JournalStore]:
+    """A store, or what is mounted at a path; a snapshot or a range of the history of either; or a backup."""
+    from journalfs.config.database import kept_text  # noqa: PLC0415 - as above
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - as above
     from journalfs.store import open_store  # noqa: PLC0415
 
     name_in_warnings()
-    root, name = path, None
-    if path.parent.name == "snapshots" and path.parent.parent.name in (".journalfs", "journalfs"):
-        root, name = path.parent.parent.parent, path.name
-    store = open_store(mounted_store(root) or root, index=False)
-    try:
-        yield store if name is None else _snapshot(store, name)
-    finally:
-        store.close()
+    with _restored(given) as restored:
+        path = Path(kept_text(given)) if restored is None else restored
+        root, what, name = path, path.parent.name, path.name
+        if what in ("snapshots", "history") and path.parent.parent.name in (".journalfs", "journalfs"):
+            root = path.parent.parent.parent
+        store = open_store(mounted_store(root) or root, index=False)
+        try:
+            yield store if root is path else _moment(store, what, name)
+        finally:
+            store.close()
 
 
-def _snapshot(store: JournalStore, name: str) -> JournalStore:
+def _moment(store: JournalStore, what: str, name: str) -> JournalStore:
     import trio  # noqa: PLC0415 - as above
 
+    if what == "history":
+        if not store.history:
+            raise NoSuchName(f"{store.core.root}: it keeps no history: no `journal-retention-directory`")
+        return trio.run(store.history.named(name).opened)
     found = store.snapshots.named(name)
     if found is None:
         raise NoSuchName(f"{store.core.root}: there is no snapshot {name}")
     return trio.run(found.opened)
+
+
+@contextmanager
+def _restored(given: str) -> Iterator[Path | None]:
+    """A backup as a store among temporary files, where `PLACE@NAME` or `PLACE` names one: its newest."""
+    from journalfs.backup import Backups  # noqa: PLC0415 - as above
+
+    place, at, name = given.rpartition("@")
+    named = bool(at) and "/" not in name and not os.path.lexists(given)
+    backups = Backups.found(place if named else given)
+    if backups is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="journalfs-") as folder:
+        store = Path(os.path.realpath(folder)) / "store"
+        backups.restore(store, name if named else None)
+        yield store

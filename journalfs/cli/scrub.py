@@ -8,11 +8,18 @@ import platform
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import click
 
-from journalfs.cli.common import GivenPath, advancing, json_option, name_in_warnings, write_json, write_table
+from journalfs.cli.common import (
+    GivenPath,
+    GivenPlace,
+    advancing,
+    json_option,
+    name_in_warnings,
+    write_json,
+    write_table,
+)
 from journalfs.errors import EXIT_DAMAGED
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ class _Rate(click.ParamType[int]):
 
 
 @click.command(epilog="Example: journalfs scrub --rate 50MB/s /var/lib/artemis/data")
-@click.argument("target", metavar="STORE|MNT|BACKUP")
+@click.argument("target", metavar="STORE|MNT|BACKUP", type=GivenPlace())
 @click.option("--rate", type=_Rate(), metavar="SIZE/s", help="Read no more than this: 50MB/s.")
 @click.option("--state", type=GivenPath(), metavar="FILE", help="Where digests and progress are kept.")
 @json_option
@@ -51,12 +58,13 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
     with what they were at the last scrub. Ends with 5 if something is damaged. Killed, it goes on where it
     was; the store stays as it is. It yields the disk to others.
     """
-    from journalfs.inspect.scrub import Pace, Scrub  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.backup.places import is_url  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.inspect.scrub import Pace, Scrub  # noqa: PLC0415 - as above
     from journalfs.inspect.scrub_memory import Memory, memory_of  # noqa: PLC0415 - as above
 
     name_in_warnings()
     _yield_disk()
-    shown = target if _is_url(target) else os.path.abspath(target)
+    shown = target if is_url(target) else os.path.abspath(target)
     memory = Memory(state or memory_of(shown))
     try:
         with advancing("scrub") as advance:
@@ -82,22 +90,16 @@ def scrub(*, target: str, rate: int | None, state: Path | None, as_json: bool) -
     sys.exit(EXIT_DAMAGED if found else 0)
 
 
-def _is_url(target: str) -> bool:
-    return len(urlsplit(target).scheme) > 1
-
-
 def _scrubbed(scrub: Scrub, target: str) -> Done:
-    from journalfs import door  # noqa: PLC0415 - takes longer than the help text
-    from journalfs.backup import Backups  # noqa: PLC0415 - as above
-    from journalfs.backup.manifest import BACKUPS, OBJECTS  # noqa: PLC0415 - as above
-    from journalfs.config.database import database_named, kept_text  # noqa: PLC0415 - as above
+    from journalfs.backup import Backups  # noqa: PLC0415 - takes longer than the help text
+    from journalfs.config.database import kept_text  # noqa: PLC0415 - as above
     from journalfs.config.layout import locate_store  # noqa: PLC0415 - as above
     from journalfs.exchange.targets import mounted_store  # noqa: PLC0415 - as above
 
+    backups = Backups.found(target)
+    if backups is not None:
+        return scrub.backups(backups)
     path = Path(kept_text(target))
-    is_objects = _is_url(target) and database_named(path) is None
-    if is_objects or (door.is_folder(path / BACKUPS) and door.is_folder(path / OBJECTS)):
-        return scrub.backups(Backups.at(target))
     return scrub.store(locate_store(mounted_store(path) or path, adopting=False))
 
 

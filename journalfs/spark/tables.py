@@ -42,7 +42,7 @@ def table_ranges(settings: DatabaseSettings, options: Options) -> list[TableRang
 def read_range(wanted: Wanted, partition: TableRange, options: Options) -> Iterator[Any]:
     """The messages as record batches."""
     with tempfile.TemporaryDirectory(prefix="journalfs-") as folder:
-        store = open_store(derive_range(partition.range, Path(folder)), index=False)
+        store = open_store(derive_range(partition.range, Path(os.path.realpath(folder))), index=False)
         try:
             queues = chosen_queues(store, Place(store.core.root), options.queues)
             for pieces in plan(store, queues, options):

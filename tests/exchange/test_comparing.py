@@ -6,6 +6,8 @@ import json
 import os
 import random
 import shutil
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,11 @@ import pytest
 
 from journalfs.exchange import long_lines, sorting
 from journalfs.exchange.sorting import in_order
-from tests.mounting import MountedStore, journalfs, mounted_for_writing
+from tests.mounting import MountedStore, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import new_store
 
 
-def diff(first: Path, second: Path, code: int = 1) -> list[dict[str, Any]]:
+def diff(first: Path | str, second: Path | str, code: int = 1) -> list[dict[str, Any]]:
     done = journalfs("diff", first, second, "--json")
     assert done.returncode == code, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -74,6 +76,48 @@ def test_every_kind_of_difference_is_found(tmp_path: Path) -> None:
     assert f"changed a::q {ids['1']}: deliveryCount\n" in words.stdout
     assert words.stderr == "2 added, 1 changed, 1 lost, 3 moved\n"
     assert journalfs("diff", before, tmp_path / "nothing").returncode >= 2
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"], ids=["directory", "objects"])
+def test_backups_are_compared_as_what_is_restored_of_them(tmp_path: Path, scheme: str) -> None:
+    store, mountpoint = new_store(tmp_path / "store"), tmp_path / "mnt"
+    place = f"{scheme}{tmp_path}/daily@home"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with mounted_for_writing(store, mountpoint) as mount:
+        filled(mount)
+        made = journalfs("backup", "--json", mountpoint, place)
+        (mount.path / "b/b/new.txt").write_text("new\n")
+        assert journalfs("backup", mountpoint, place).returncode == 0
+    first = f"{place}@{json.loads(made.stdout)['name']}"
+    added = [("added", "b::b")]
+    for second in (store, place):
+        assert [(one["what"], one["queue"]) for one in diff(first, second)] == added
+    assert diff(place, store, 0) == []
+    done = journalfs("diff", place, store, env={**os.environ, "TMPDIR": str(temporary)})
+    assert (done.returncode, os.listdir(temporary)) == (0, []), done.stderr
+    for wrong in (f"{place}@never", f"{tmp_path}/nothing@never"):
+        done = journalfs("diff", wrong, store)
+        assert done.returncode >= 2
+        assert "Traceback" not in done.stderr
+    assert "never: there is no such backup" in journalfs("diff", f"{place}@never", store).stderr
+
+
+def test_a_range_of_the_history_is_compared(store_copy: Callable[[str], Path], tmp_path: Path) -> None:
+    """What was sent and is not there any more was consumed; the rest says the same in both."""
+    data = store_copy("retention") / "data"
+    with mounted(data, tmp_path / "mnt") as mount:
+        for place in (data, mount.path):
+            found = diff(place / ".journalfs/history/all", place)
+            of_queue = Counter(one["what"] for one in found if one["queue"] == "payments::payments")
+            assert of_queue == {"lost": 1202 - 61}
+            assert diff(place / ".journalfs/history/2026-11-21", place / ".journalfs/history/all", 0) == []
+    for wrong, said in (("history/nonsense", "nonsense: a time is"), ("snapshots/x", "no snapshot x")):
+        done = journalfs("diff", data, data / ".journalfs" / wrong)
+        assert done.returncode >= 2
+        assert said in done.stderr
+    plain = new_store(tmp_path / "plain")
+    assert "keeps no history" in journalfs("diff", plain, plain / ".journalfs/history/-2h").stderr
 
 
 def test_what_went_back_was_moved(tmp_path: Path) -> None:
