@@ -95,13 +95,15 @@ def _restored(given: str) -> Iterator[Path | None]:
     """A backup as a store among temporary files, where `PLACE@NAME` or `PLACE` names one: its newest."""
     from journalfs.backup import Backups  # noqa: PLC0415 - as above
 
-    place, at, name = given.rpartition("@")
-    named = bool(at) and "/" not in name and not os.path.lexists(given)
-    backups = Backups.found(place if named else given)
+    backups, name = Backups.found(given), None
+    if backups is None or not backups.names():
+        place, at, last = given.rpartition("@")
+        if at and "/" not in last:
+            backups, name = Backups.found(place), last
     if backups is None:
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="journalfs-") as folder:
         store = Path(os.path.realpath(folder)) / "store"
-        backups.restore(store, name if named else None)
+        backups.restore(store, name)
         yield store

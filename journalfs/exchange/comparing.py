@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -21,6 +21,9 @@ _OF_PLACE: Final = frozenset(("id", "queue", "address", "deliveryCount", "schedu
 
 _NOTED: Final = ("properties", "propertyTypes", "extraProperties", "amqp")
 """Where it is noted what it was before."""
+
+_ENCODING: Final = ("utf-8", "surrogatepass")
+"""Of names as they are sorted."""
 
 _Fields = dict[str, msgspec.Raw]
 _decode: Final = msgspec.json.Decoder(_Fields).decode
@@ -60,24 +63,40 @@ def differences(first: Store, second: Store) -> Iterator[Difference]:
     names = [{_name(view) for view in _views(store)} for store in (first, second)]
     yield from (Difference("lost", name) for name in sorted(names[0] - names[1]))
     yield from (Difference("added", name) for name in sorted(names[1] - names[0]))
-    apart: list[Difference] = []
+    ordered = in_order(_ranked(in_order(_apart(first, second))))
+    for _, same in groupby(ordered, key=itemgetter(0, 1)):
+        yield _difference(list(same))
 
-    def alone() -> Iterator[Record]:
-        """Messages of one side only, by what they say wherever they are."""
-        for side, records in _side_by_side(first, second):
-            if side is None:
-                apart.append(_changed(*records))
-            else:
-                (record,) = records
-                _, queue, content, _fields, message_id = record
-                yield content, side, queue, message_id
 
-    ordered = in_order(alone())
-    for _, pairs in groupby(ordered, key=itemgetter(0)):
-        yield from apart
-        apart.clear()
-        yield from _moved(list(pairs))
-    yield from apart
+def _apart(first: Store, second: Store) -> Iterator[Record]:
+    """What a message says wherever it is, which side has it, queue and id. For what changed it is nothing and
+    neither, and the names of the fields follow.
+    """
+    for side, records in _side_by_side(first, second):
+        _, queue, content, _fields, message_id = records[0]
+        if side is None:
+            yield b"", b"", queue, message_id, _changed(*records)
+        else:
+            yield content, side, queue, message_id
+
+
+def _ranked(records: Iterable[Record]) -> Iterator[Record]:
+    """With a number among the equal ones of their side: those of both sides with one number are a pair."""
+    for (content, side), same in groupby(records, key=itemgetter(0, 1)):
+        for rank, (_, _, *rest) in enumerate(same):
+            yield content, rank.to_bytes(8, "big"), side, *rest
+
+
+def _difference(records: list[Record]) -> Difference:
+    """What changed; one message of either side; or one of each."""
+    content, _, side, queue, message_id, *fields = records[0]
+    which = _text(queue), _number(message_id)
+    if not content:
+        return Difference("changed", *which, tuple(fields[0].decode().split("\0")))
+    if len(records) > 1:
+        to_queue, to_id = records[1][3:5]
+        return Difference("moved", *which, (), _text(to_queue), _number(to_id))
+    return Difference("added" if side == b"\1" else "lost", *which)
 
 
 def _side_by_side(first: Store, second: Store) -> Iterator[tuple[bytes | None, tuple[Record, ...]]]:
@@ -99,27 +118,15 @@ def _side_by_side(first: Store, second: Store) -> Iterator[tuple[bytes | None, t
             yield from ((side, (record,)) for record in rest)
 
 
-def _changed(one: Record, other: Record) -> Difference:
+def _changed(one: Record, other: Record) -> bytes:
     before, after = (_decoded_fields(record[3]) for record in (one, other))
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Difference("changed", one[1].decode(), _number(one[4]), tuple(names))
+    return "\0".join(names).encode()
 
 
 def _decoded_fields(encoded: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = msgspec.msgpack.decode(encoded, type=dict[str, bytes])
     return found
-
-
-def _moved(records: list[Record]) -> Iterator[Difference]:
-    sides: dict[bytes, list[tuple[str, int]]] = {b"\0": [], b"\1": []}
-    for _, side, name, number in records:
-        sides[side].append((name.decode(), _number(number)))
-    lost, added = sides.values()
-    pairs = min(len(lost), len(added))
-    for (queue, message_id), (to_queue, to_id) in zip(lost, added, strict=False):
-        yield Difference("moved", queue, message_id, (), to_queue, to_id)
-    yield from (Difference("lost", *one) for one in lost[pairs:])
-    yield from (Difference("added", *one) for one in added[pairs:])
 
 
 def _views(store: Store) -> Iterator[tuple[str, View]]:
@@ -136,7 +143,7 @@ def _name(named: tuple[str, View]) -> str:
 def _records(store: Store) -> Iterator[Record]:
     """Id, queue, digest of what a message says wherever it is, and digests of all that it says here."""
     for name, view in _views(store):
-        queue = name.encode("utf-8", "surrogatepass")
+        queue = name.encode(*_ENCODING)
         for line in lines_of(view.open_all()):
             yield _record(queue, line)
 
@@ -155,6 +162,10 @@ def _record(queue: bytes, line: Line) -> Record:
             lasting.append(name.encode() + _digest(kept))
     content = hashlib.blake2b(b"".join(lasting), digest_size=DIGEST_BYTES).digest()
     return message_id.to_bytes(8, "big", signed=True), queue, content, msgspec.msgpack.encode(digests)
+
+
+def _text(name: bytes) -> str:
+    return name.decode(*_ENCODING)
 
 
 def _number(message_id: bytes) -> int:

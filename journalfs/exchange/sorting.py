@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, TypeAlias
 
+from journalfs.errors import SystemFailure
+
 Record: TypeAlias = tuple[bytes, ...]
 
 TOGETHER_MAX: Final = 50_000
@@ -15,7 +17,9 @@ TOGETHER_MAX: Final = 50_000
 
 
 def in_order(records: Iterable[Record]) -> Iterator[Record]:
-    """All records, sorted. What does not fit is in temporary files without a name meanwhile."""
+    """All records, sorted. What does not fit is in temporary files without a name meanwhile. Raises
+    `SystemFailure` where there is no room for those.
+    """
     runs: list[BinaryIO] = []
     some: list[Record] = []
     for record in records:
@@ -33,10 +37,14 @@ def in_order(records: Iterable[Record]) -> Iterator[Record]:
 
 def _spilled(records: list[Record]) -> BinaryIO:
     records.sort()
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by who merges them
-    for record in records:
-        marshal.dump(record, file)
-    file.seek(0)
+    try:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by who merges them
+        for record in records:
+            marshal.dump(record, file)
+        file.seek(0)
+    except OSError as error:
+        doing = "put messages into order among temporary files"
+        raise SystemFailure.from_os(error, tempfile.gettempdir(), doing=doing) from error
     return file
 
 

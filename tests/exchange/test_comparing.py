@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from journalfs.errors import SystemFailure
 from journalfs.exchange import long_lines, sorting
 from journalfs.exchange.sorting import in_order
-from tests.mounting import MountedStore, journalfs, mounted, mounted_for_writing
+from tests.mounting import JOURNALFS, MountedStore, journalfs, mounted, mounted_for_writing
 from tests.writing.conftest import new_store
 
 
@@ -165,3 +168,42 @@ def test_more_than_fits_into_memory_is_sorted(monkeypatch: pytest.MonkeyPatch) -
     records = [(bytes([n]), b"x") for n in range(250)]
     mixed = random.Random(1).sample(records, len(records))
     assert list(in_order(mixed)) == records
+
+
+def test_no_room_for_what_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "TOGETHER_MAX", 10)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+    try:
+        with pytest.raises(SystemFailure, match="put messages into order among temporary files"):
+            list(in_order([(bytes(100),)] * 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+MEMORY_BYTES_MAX = 250 << 20
+"""Half of it with 50,000 messages a store already, most of which are those that are sorted at once."""
+
+
+@pytest.mark.long
+def test_memory_does_not_grow_with_what_differs(tmp_path: Path) -> None:
+    """Equal ones that all changed, moved or are gone: the kinds that would have to be kept."""
+    peaks = []
+    for count in (60_000, 240_000):
+        stores = []
+        for side, queue in enumerate(("a/q", "b/q")):
+            stores.append(new_store(tmp_path / f"{count}-{side}"))
+            with mounted_for_writing(stores[-1], tmp_path / "mnt") as mount:
+                for path in ("c/c", queue):
+                    (mount.path / path).mkdir(parents=True, exist_ok=True)
+                line = json.dumps({"body": "equal", "timestamp": 1}) + "\n"
+                (mount.path / "c/c/in.txt").write_text(f"{side}\n" * (count // 2))
+                (mount.path / queue / "in.jsonl").write_text(line * (count // 2))
+        with (tmp_path / "out").open("w") as out:
+            process = subprocess.Popen([JOURNALFS, "diff", *stores], stdout=out)
+            _, status, used = os.wait4(process.pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 1
+        assert len((tmp_path / "out").read_text().splitlines()) >= count // 2
+        peaks.append(used.ru_maxrss * 1024)
+    assert peaks[1] < 1.25 * peaks[0], peaks
+    assert peaks[1] < MEMORY_BYTES_MAX, peaks
