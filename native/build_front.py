@@ -37,4 +37,7 @@ def compile_in_place() -> None:
     """Beside the modules of `journalfs_mount`, which lie in the folder `mount`."""
     Path("build/front").mkdir(parents=True, exist_ok=True)
     made = Path(builder(HERE.resolve()).compile(tmpdir="build/front", verbose=True))
-    shutil.copy2(made, Path("mount", made.name))
+    # Mounts that run have the one that is there mapped.
+    fresh = Path("mount", f"{made.name}.new")
+    shutil.copy2(made, fresh)
+    fresh.replace(fresh.with_suffix(""))

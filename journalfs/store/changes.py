@@ -26,11 +26,15 @@ class Changes:
         """It is told of each change before anybody else is."""
         self._watcher = watcher
 
-    def ring(self) -> None:
-        """Something in the store may be otherwise. Costs nothing where nobody waits."""
-        self.count += 1
+    def begin(self) -> None:
+        """Something is about to be shown otherwise, for which nobody has to be woken."""
         if self._watcher is not None:
             self._watcher.revoke()
+
+    def ring(self) -> None:
+        """Something in the store may be otherwise. Costs nothing where nobody waits."""
+        self.begin()
+        self.count += 1
         if self._waiting is not None:
             self._waiting.set()
             self._waiting = None

@@ -17,7 +17,6 @@ enum {
     PAGES_MAX = 256,          /* of a request, as libfuse has it */
     HEAD_BYTES = 4096,
     ASKED = 1 << 9,
-    RELEASES_MAX = 256,       /* more than these, and nothing is answered until the mount ends */
     SPARES_MAX = 8,           /* blocks that wait to be used again, a megabyte each */
     READ_AHEAD_MAX = 64,      /* requests that are read while Python is away */
     TICK_NS = 1000000,        /* so long Python may be away before another reads */
@@ -40,7 +39,8 @@ static struct { /* requests that libfuse has yet to read */
 
 static asked given[ASKED];       /* what was handed on, by its number */
 static expected shadows[ASKED];
-static uint64_t releases[RELEASES_MAX];
+static uint64_t *releases;
+static uint32_t releases_room;
 
 /* Of Python's thread alone. */
 static uint64_t at_hand, keep_for;
@@ -156,8 +156,12 @@ static void note_release(const struct fuse_in_header *in, const uint8_t *argumen
         front_released(handle);
         return;
     }
-    if (front.releases < RELEASES_MAX) releases[front.releases] = in->unique;
-    front.releases++;
+    if (front.releases == releases_room) {
+        releases_room = releases_room ? 2 * releases_room : 64;
+        releases = realloc(releases, releases_room * sizeof *releases);
+        if (!releases) abort(); /* a lost one would show what was before it was published */
+    }
+    releases[front.releases++] = in->unique;
 }
 
 static int taken(block *read) {
@@ -213,7 +217,7 @@ static void remember(const block *handed) {
     const size_t bytes = handed->bytes - sizeof *in;
     if (in->opcode == FUSE_LOOKUP && bytes && bytes <= NAME_MAX_BYTES && !handed->content[handed->bytes - 1])
         memcpy(place->name, in + 1, bytes);
-    front.state.live = 1;
+    __atomic_store_n(&front.state.live, 1, __ATOMIC_SEQ_CST);
 }
 
 static ssize_t read_for_libfuse(int fd, void *into, size_t room, void *userdata) {
@@ -245,9 +249,7 @@ static void compare(uint64_t unique, int32_t error, const uint8_t *content, size
 }
 
 static void forget_release(uint64_t unique) {
-    const uint32_t known = front.releases < RELEASES_MAX ? front.releases : RELEASES_MAX;
-    if (front.releases > RELEASES_MAX) return;
-    for (uint32_t place = 0; place < known; place++)
+    for (uint32_t place = 0; place < front.releases; place++)
         if (releases[place] == unique) {
             releases[place] = releases[--front.releases];
             return;
@@ -433,7 +435,9 @@ static int64_t read_while_away(int64_t rested_ns) {
 static void sleep_until_wanted(void) {
     pthread_mutex_lock(&reader.mutex);
     atomic_store(&reader.asleep, 1);
-    if (!atomic_load(&reader.ending)) pthread_cond_wait(&reader.wanted, &reader.mutex);
+    /* Looked at again: who went away before `asleep` was seen wakes nobody. */
+    if (!atomic_load(&reader.ending) && !atomic_load(&reader.away_since))
+        pthread_cond_wait(&reader.wanted, &reader.mutex);
     atomic_store(&reader.asleep, 0);
     pthread_mutex_unlock(&reader.mutex);
 }
@@ -484,8 +488,8 @@ void jfs_front_revoke(void) {
     front.epoch++;
     front.kept = 0;
     front.counts.revokes++;
+    __atomic_store_n(&front.state.live, 0, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&front.device);
-    front.state.live = 0;
 }
 
 void jfs_front_keep(int how) {

@@ -51,7 +51,7 @@ typedef struct {
     uint32_t handles; /* open files whose content may be kept */
     uint32_t releases; /* files that were written and whose release Python has not answered */
     jfs_front_counts counts;
-    jfs_front_state state; /* of Python's thread alone */
+    jfs_front_state state; /* set with `device` held, looked at without */
 } front_state;
 
 extern front_state front;

@@ -1,7 +1,7 @@
 /* The front: reads the requests of /dev/fuse ahead of libfuse, answers in C those whose answer is known, and hands
  * on all others. One mount a process. `docs/inside/architecture.md` shows the way of a request.
  *
- * Threads: Python's, which calls everything here, and one of the front's own that reads while Python is away.
+ * Threads: Python's, which calls everything here unless said otherwise, and one of the front's own that reads while Python is away.
  */
 #ifndef JFS_FRONT_H
 #define JFS_FRONT_H
@@ -55,7 +55,8 @@ int jfs_front_wait(int trio_fd, int64_t timeout_ns, int burst);
 /* Whether nothing waits to be read. */
 int jfs_front_is_quiet(void);
 
-/* Something is about to change: when this returns, nothing is answered any more of what was kept, nor being answered. */
+/* Something is about to change: when this returns, nothing is answered any more of what was kept, nor being answered.
+ * From any thread. */
 void jfs_front_revoke(void);
 
 /* What is answered next, to the request that was handed on last, may be kept. */

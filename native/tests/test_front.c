@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-enum { FUZZED = 20000, STRESSED = 20000 };
+enum { FUZZED = 20000, STRESSED = 20000, CLOSING = 400 };
 
 static int kernel;
 static uint64_t last_unique;
@@ -154,6 +154,20 @@ static void test_nothing_overtakes_the_release_of_a_written_file(void) {
     unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
     CHECK(next(request) == 0);
     for (int i = 0; i < 4; i++) CHECK(recv(kernel, got, sizeof got, 0) > 0);
+    /* However many are closed at once. */
+    uint64_t closing[CLOSING];
+    for (int i = 0; i < CLOSING; i++) {
+        closing[i] = ask(FUSE_RELEASE, 7, &written, sizeof written);
+        CHECK(next(request) > 0);
+    }
+    for (int i = CLOSING; i--;) {
+        reply(closing[i], 0, NULL, 0);
+        answer_of(closing[i]);
+        unique = ask(FUSE_GETATTR, 7, &nothing, sizeof nothing);
+        CHECK((next(request) == 0) == (i == 0));
+        if (i) reply(unique, 0, &attr, sizeof attr);
+        answer_of(unique);
+    }
 }
 
 static void test_content_of_open_files(void) {
@@ -233,31 +247,48 @@ static void drain(void) {
     while (recv(kernel, got, sizeof got, MSG_DONTWAIT) > 0) continue;
 }
 
-static void test_nobody_sees_what_was_before_a_change(void) {
+static _Atomic uint64_t number;
+
+/* As Python does it: what is kept is forgotten before anybody is told, and only where there may be something. */
+static void change(void) {
+    const uint64_t next_one = atomic_fetch_add(&number, 1) + 1;
+    if (__atomic_load_n(&jfs_front_state_of()->live, __ATOMIC_SEQ_CST)) jfs_front_revoke();
+    atomic_store(&known, next_one);
+}
+
+static void *change_elsewhere(void *nothing) {
+    while (!atomic_load(&over)) {
+        change();
+        rest(20000);
+    }
+    return nothing;
+}
+
+static void test_nobody_sees_what_was_before_a_change(int elsewhere) {
     uint8_t request[512];
-    pthread_t thread;
-    uint64_t number = 0, random = 7, turns = 0;
+    pthread_t thread, changer;
+    uint64_t random = 7, turns = 0;
+    atomic_store(&over, 0);
     jfs_front_revoke();
     forget_releases();
     jfs_front_counts before, after;
     jfs_front_counts_of(&before);
     pthread_create(&thread, NULL, play_kernel, NULL);
+    if (elsewhere) pthread_create(&changer, NULL, change_elsewhere, NULL);
     while (!atomic_load(&over)) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         if (jfs_front_wait(-1, 200000, 0) == JFS_FRONT_REQUEST &&
             read_for_libfuse(front.fd, request, sizeof request, NULL) > 0) {
             const struct fuse_in_header *in = (const void *)request;
-            struct fuse_attr_out attr = {.attr = {.size = number}};
+            struct fuse_attr_out attr = {.attr = {.size = atomic_load(&number)}};
             jfs_front_keep(JFS_KEEP_ANSWER);
             reply(in->unique, 0, &attr, sizeof attr);
         }
-        if (++turns % 4 == 0) {
-            jfs_front_revoke(); /* before anything changes */
-            atomic_store(&known, ++number);
-        }
+        if (!elsewhere && ++turns % 4 == 0) change();
         if (random >> 56 == 0) rest(3000000); /* away: the other thread answers */
     }
     pthread_join(thread, NULL);
+    if (elsewhere) pthread_join(changer, NULL);
     jfs_front_counts_of(&after);
     CHECK(after.getattr > before.getattr && after.by_spare > before.by_spare);
 }
@@ -272,7 +303,8 @@ int main(void) {
     drain();
     test_requests_of_any_shape_are_handed_on_or_answered();
     drain();
-    test_nobody_sees_what_was_before_a_change();
+    test_nobody_sees_what_was_before_a_change(0);
+    test_nobody_sees_what_was_before_a_change(1);
     jfs_front_stop();
     return 0;
 }

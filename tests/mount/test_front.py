@@ -212,3 +212,27 @@ def test_a_mount_for_writing_keeps_its_promises(tmp_path: Path, front: str) -> N
         large.unlink()
         assert not large.exists()
         assert mounted.control("mount.json")["front"] == front
+
+
+@pytest.mark.parametrize("front", ["off", "on"])
+def test_status_and_metrics_count_what_was_answered_in_c_and_why_not(tmp_path: Path, front: str) -> None:
+    store, changes = tmp_path / "store", 5
+    assert journalfs("create", store).returncode == 0
+    with mounted_for_writing(store, tmp_path / "mnt", "-o", f"front={front}") as mounted:
+        queue = mounted.path / "orders/orders"
+        queue.mkdir(parents=True)
+        for _ in range(changes):
+            (mounted.path / "orders/in.txt").write_text("a line\n")
+            for _ in range(3):
+                assert not (queue / "absent").exists()
+        before = mounted.control("status.json").get("frontRequests", {})
+        lines = (mounted.path / ".journalfs/metrics").read_text().splitlines()
+        after = mounted.control("status.json").get("frontRequests", {})
+    counted = dict(line.rsplit(" ", 1) for line in lines if line.startswith("journalfs_front_total{"))
+    shown = {name.split('"')[1]: float(value) for name, value in counted.items()}
+    assert shown.keys() == before.keys() == after.keys()
+    assert all(before[name] <= shown[name] <= after[name] for name in before)
+    if front == "off":
+        assert not before
+        return
+    assert all(before[name] >= changes for name in ("missing", "revoked", "other", "revokes"))

@@ -204,6 +204,7 @@ class SelfReadingStore(JournalStore):
 
     def _advance(self, *, list_files: bool = False) -> PollResult:
         self.core.behind = None
+        self.core.changes.begin()
         writer = self.journals.messages
         result = self.core.loader.advance(
             *writer.durable_end(), newest_first=writer.newest_first(), list_files=list_files
